@@ -30,7 +30,8 @@ def content_audit(setup: FeedSetup) -> DAG:
         setup.dag_id("content_audit"),
         description=f"Compares partitions of {setup.feed.feed} with the published files",
         schedule=EVERY_DAY if setup.feed.content_audit.enabled else None,
-        catchup=False,  # with a start date Airflow would run the last missed interval at once, so there is none
+        # No start_date: with one, Airflow would at once run the last missed interval, even with catchup=False.
+        catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,

@@ -23,7 +23,7 @@ from dedup_clone.orchestration.shared.dag_factory import TAG
 from dedup_clone.orchestration.shared.feed_setup import find_folders
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds, first_valid_setup
 from dedup_clone.orchestration.watchdog.feed_check import check_interval
-from dedup_clone.orchestration.watchdog.reporting import write_missing_rows
+from dedup_clone.orchestration.watchdog.reporting import load_waiting_rows
 
 folders = find_folders(Path(__file__).resolve().parent)
 setup = first_valid_setup(folders)
@@ -52,6 +52,6 @@ with DAG(
         # -- report ---- in: rows that runs left in state   runs: worker   out: status, ledger and changes tables
         @task(owner=setup.feed.owner)
         def write_reporting_tables() -> None:
-            write_missing_rows(setup)
+            load_waiting_rows(setup)
 
         write_reporting_tables()

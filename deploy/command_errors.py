@@ -1,4 +1,4 @@
-"""Runs one of the commands release, doctor and probe, and prints its errors with the next step, without a traceback."""
+"""Runs a command of this package, and prints its errors with the next step, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""The IAM grants in deploy/terraform/grants.yaml, for the doctor and for the table in docs/security.md."""
+"""The IAM grants in deploy/terraform/grants.yaml, which the doctor compares with the live project."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from pydantic import RootModel
 
@@ -71,27 +69,6 @@ class _Grants(RootModel[tuple[Grant, ...]]):
     """The content of grants.yaml: a list of grants."""
 
 
-def read_grants(path: Path = GRANTS_FILE) -> tuple[Grant, ...]:
+def read_grants() -> tuple[Grant, ...]:
     """Raises ConfigurationError that names file, line and key."""
-    return read_model(_Grants, path).root
-
-
-def as_table(grants: Sequence[Grant]) -> str:
-    """The grants in Markdown."""
-    names = {
-        Resource.PROJECT: "project",
-        Resource.DATASET: "the dataset",
-        Resource.LANDING: "the landing bucket",
-        Resource.STATE: "the state bucket",
-        Resource.SPARK: "the Spark service account",
-    }
-    limits = {
-        None: "",
-        Bucket.ENVIRONMENT: "; of all buckets, only the environment's",
-        Bucket.SPARK_STAGING: "; of all buckets, only Dataproc's staging bucket",
-    }
-    lines = [
-        f"| {grant.who} | `{grant.role}` | {names[grant.place]}{limits[grant.only_bucket]} | {grant.why} |"
-        for grant in grants
-    ]
-    return "\n".join(["| Service account | Role | On | Why |", "| --- | --- | --- | --- |", *lines])
+    return read_model(_Grants, GRANTS_FILE).root

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pydantic import RootModel
 
@@ -28,9 +27,9 @@ class _Services(RootModel[tuple[RequiredApi, ...]]):
     """The content of services.yaml: a list of APIs."""
 
 
-def read_services(path: Path = SERVICES_FILE) -> tuple[RequiredApi, ...]:
+def read_services() -> tuple[RequiredApi, ...]:
     """Raises ConfigurationError that names file, line and key."""
-    return read_model(_Services, path).root
+    return read_model(_Services, SERVICES_FILE).root
 
 
 def needed_by(profile: Deployment, services: Sequence[RequiredApi]) -> list[RequiredApi]:

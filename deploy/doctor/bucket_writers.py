@@ -30,8 +30,10 @@ WRITING = frozenset(
         "storage.buckets.setIamPolicy",
     }
 )
-# Accounts with which Google's own services act in the project.
-_SERVICE_AGENT = re.compile(r"serviceAccount:(service-\d+@[\w-]+\.iam|\d+@cloudservices)\.gserviceaccount\.com")
+# Accounts with which Google's own services act in the project, BigQuery's connections among them.
+_SERVICE_AGENT = re.compile(
+    r"serviceAccount:((service-\d+|bqcx-[\w-]+)@[\w-]+\.iam|\d+@cloudservices)\.gserviceaccount\.com"
+)
 # In a bucket's policy, each of these kinds of member stands for everybody who has the basic role on the project.
 _BASIC_ROLES = {"projectOwner": "roles/owner", "projectEditor": "roles/editor", "projectViewer": "roles/viewer"}
 

@@ -18,7 +18,7 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     table = proposal.table
     yield "# yaml-language-server: $schema=../../docs/feed.schema.json"
     yield f"feed: {name}"
-    yield f"description: One row for each {_words(table.keys)}."
+    yield f"description: One row for each {_as_list_in_words(table.keys)}."
     yield f"owner: {owner}"
     yield "landing:"
     yield f"  prefix: {sample.prefix or name}"
@@ -33,8 +33,8 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     yield f"  partition_column: {table.partition_column}"
     yield f"  snapshot_id_column: {table.snapshot_id_column}"
     yield f"  # Measured over {proposal.rows} rows: {_measured(proposal)}"
-    for key, distinct in proposal.needed.items():
-        yield f"  # Without {key}: {distinct} different keys."
+    for key, distinct in proposal.distinct_without.items():
+        yield f"  # Without column {key} only {distinct} of {proposal.rows} keys would be different."
     for names in proposal.alternatives:
         yield f"  # Unique in the sample, too: [{', '.join(names)}]"
     yield f"  keys: [{', '.join(table.keys)}]"
@@ -50,7 +50,7 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
 def _measured(proposal: Proposal) -> str:
     if not proposal.surplus_rows:
         return "every row has a key of its own."
-    return f"{proposal.surplus_rows} rows have the key of another row, whichever columns are keys."
+    return f"{proposal.surplus_rows} rows are duplicates: no choice of key columns tells them apart."
 
 
 def _column(column: Column, indent: str) -> Iterator[str]:
@@ -67,5 +67,5 @@ def _column(column: Column, indent: str) -> Iterator[str]:
         yield from _column(field, f"{indent}    ")
 
 
-def _words(names: tuple[str, ...]) -> str:
+def _as_list_in_words(names: tuple[str, ...]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

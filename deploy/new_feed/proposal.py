@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS
+from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
 MAX_ROWS = 2_000_000  # of the measurement of keys
@@ -30,31 +30,36 @@ _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 class Proposal:
     """The proposed table, and what was measured.
 
-    `rows`: read for the keys. `surplus_rows`: rows whose key another row has. `needed`: for each key column the number
-    of different keys without it. `alternatives`: other keys of as few columns. `first`, `last`: the dates of the rows.
-    `expired_rows`: rows of dates before the longest retention that a feed may have.
+    `rows`: read for the keys. `surplus_rows`: rows whose key another row has. `distinct_without`: for each key
+    column the number of different keys without it. `alternatives`: other keys of as few columns. `first`, `last`: the
+    dates of the rows. `expired_rows`: rows of dates before the longest retention that a feed may have.
     """
 
     table: TableContract
     rows: int
     surplus_rows: int
-    needed: dict[str, int]
+    distinct_without: dict[str, int]
     alternatives: tuple[tuple[str, ...], ...]
     first: date
     last: date
     expired_rows: int
 
 
-def propose(sample: Sample, today: date | None = None) -> Proposal:
+def propose(sample: Sample) -> Proposal:
     """Raises ConfigurationError if the sample lacks what a feed needs, with what the producer must add."""
     columns = tuple(bigquery_column(field) for field in read_schema(sample))
+    if unfit := _unfit_names(columns):
+        raise ConfigurationError(
+            f"Sample columns [{', '.join(unfit)}] have names that no feed can have: the producer must rename "
+            f"them, with letters, digits and underscores, and not as BigQuery names its own."
+        )
     scalars = [c.name for c in columns if c.type in KEY_TYPES and c.mode is ColumnMode.NULLABLE]
     rows = read_columns(sample, scalars, MAX_ROWS)
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
     (keys, *others), distinct = _keys(rows, columns, partition, snapshot_id)
     bounds = pc.min_max(rows[partition]).as_py()
-    today = today or datetime.now(UTC).date()
+    today = datetime.now(UTC).date()
     table = TableContract(
         columns=columns,
         partition_column=partition,
@@ -69,12 +74,24 @@ def propose(sample: Sample, today: date | None = None) -> Proposal:
         table=table,
         rows=rows.num_rows,
         surplus_rows=rows.num_rows - distinct,
-        needed=without,
+        distinct_without=without,
         alternatives=tuple(others[:_ALTERNATIVES_NAMED]),
         first=bounds["min"],
         last=bounds["max"],
         expired_rows=int(pc.sum(pc.less(rows[partition], oldest)).as_py()),
     )
+
+
+def _unfit_names(columns: tuple[Column, ...]) -> list[str]:
+    """Names that no column of a feed file may have, also those of nested columns."""
+    found = []
+    for column in columns:
+        try:
+            ColumnSettings(name=column.name, type="INT64")
+        except ValueError:
+            found.append(column.name)
+        found += _unfit_names(column.fields)
+    return found
 
 
 def bigquery_column(field: pa.Field) -> Column:
@@ -186,10 +203,12 @@ def _keys(
 
 
 def _unlikelihood(column: Column) -> int:
-    """0 for a column that may identify a row by its type or name, more for one that is rather a value."""
+    """0 for a column that has the name of an id, more for a text, most for what is rather a value."""
     if column.type in _UNLIKELY_KEYS:
-        return 2
-    return 0 if column.type == "STRING" or _NAME_OF_AN_ID.search(column.name) else 1
+        return 3
+    if _NAME_OF_AN_ID.search(column.name):
+        return 0
+    return 1 if column.type == "STRING" else 2
 
 
 def _distinct(rows: pa.Table, names: Sequence[str]) -> int:

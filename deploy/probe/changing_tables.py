@@ -165,7 +165,7 @@ def with_row_policies(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "streamed-changes-are-cloned",
     statement="Streamed UPSERTs are in a clone once upsert_stream_apply_watermark has passed their acknowledgement",
-    rule="engines/staging_changes.py. If it does not hold: use engine spark instead of cdc.",
+    rule="engines/stream_changes.py. If it does not hold: use engine spark instead of cdc.",
 )
 @publishing
 def streamed_changes_are_cloned(probe: ProbeDataset, feed: PublishedFeed) -> str:

@@ -116,7 +116,7 @@ resource "google_monitoring_alert_policy" "watchdog_silent" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "The DAG freshness_watchdog is paused or fails, or Airflow is down. No other alert of this project is sent meanwhile."
+    content   = "The DAG freshness_watchdog is paused or fails, Airflow is down, or the state bucket cannot be read. No other alert of this project is sent meanwhile."
   }
 }
 

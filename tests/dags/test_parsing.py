@@ -14,42 +14,18 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 REPOSITORY = Path(__file__).parents[2]
+OF_EACH_FEED = ("backfill", "bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
+DAG_IDS = [
+    "alert_test",
+    "freshness_watchdog",
+    *(f"{feed}_{dag}" for feed in ("product_attributes", "store_visits", "worked_example") for dag in OF_EACH_FEED),
+]
 
 
 def test_each_feed_has_its_dags(bag: DagBag) -> None:
     assert bag.import_errors == {}
     assert [d.dag_id for d in bag.dags.values() if "configuration error" in d.tags] == []
-    assert sorted(bag.dags) == [
-        "alert_test",
-        "freshness_watchdog",
-        "product_attributes_backfill",
-        "product_attributes_bootstrap",
-        "product_attributes_content_audit",
-        "product_attributes_erase",
-        "product_attributes_publish",
-        "product_attributes_rebuild",
-        "product_attributes_retire",
-        "product_attributes_rollback",
-        "product_attributes_watch",
-        "store_visits_backfill",
-        "store_visits_bootstrap",
-        "store_visits_content_audit",
-        "store_visits_erase",
-        "store_visits_publish",
-        "store_visits_rebuild",
-        "store_visits_retire",
-        "store_visits_rollback",
-        "store_visits_watch",
-        "worked_example_backfill",
-        "worked_example_bootstrap",
-        "worked_example_content_audit",
-        "worked_example_erase",
-        "worked_example_publish",
-        "worked_example_rebuild",
-        "worked_example_retire",
-        "worked_example_rollback",
-        "worked_example_watch",
-    ]
+    assert sorted(bag.dags) == DAG_IDS
 
 
 def test_dags_survive_serialization(bag: DagBag) -> None:
@@ -114,37 +90,7 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
     bad = dags / "feeds" / "worked_example.yaml"
     bad.write_text(bad.read_text().replace("retention_days", "retention_day"))
     found = parsed(dags).dags
-    assert sorted(found) == [
-        "alert_test",
-        "freshness_watchdog",
-        "product_attributes_backfill",
-        "product_attributes_bootstrap",
-        "product_attributes_content_audit",
-        "product_attributes_erase",
-        "product_attributes_publish",
-        "product_attributes_rebuild",
-        "product_attributes_retire",
-        "product_attributes_rollback",
-        "product_attributes_watch",
-        "store_visits_backfill",
-        "store_visits_bootstrap",
-        "store_visits_content_audit",
-        "store_visits_erase",
-        "store_visits_publish",
-        "store_visits_rebuild",
-        "store_visits_retire",
-        "store_visits_rollback",
-        "store_visits_watch",
-        "worked_example_backfill",
-        "worked_example_bootstrap",
-        "worked_example_content_audit",
-        "worked_example_erase",
-        "worked_example_publish",
-        "worked_example_rebuild",
-        "worked_example_retire",
-        "worked_example_rollback",
-        "worked_example_watch",
-    ]
+    assert sorted(found) == DAG_IDS
     assert "configuration error" not in found["product_attributes_publish"].tags
     for dag_id in ("worked_example_publish", "worked_example_watch"):
         assert "configuration error" in found[dag_id].tags

@@ -10,8 +10,10 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock, patch
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
@@ -153,6 +155,20 @@ def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
         if (not task.execution_timeout and task.task_id != "notice_delivery") or task.owner != "data-platform"
     ]
     assert without == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(OSError("away"), AirflowRescheduleException), (AirflowFailException("denied"), AirflowFailException)],
+)
+def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
+    bag: DagBag, error: Exception, outcome: type[Exception]
+) -> None:
+    task, ti = bag.dags["store_visits_backfill"].get_task("land_snapshots"), Mock()
+    ti.get_first_reschedule_date.return_value = None
+    context: Any = {"ti": ti}
+    with patch.object(task, "poke", Mock(side_effect=error)), pytest.raises(outcome):
+        task.execute(context)
 
 
 def test_no_golden_file_is_orphaned(bag: DagBag) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import uvicorn
 
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
@@ -14,6 +19,8 @@ from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.state.index import Index
 from dedup_clone.state.store import StoredText
+from devstack.stack.ports import any_free_port
+from testkit.waiting import wait_for
 from tests.unit.page import indexes
 
 
@@ -121,7 +128,17 @@ def site(now: datetime) -> Any:
     return shown
 
 
-if __name__ == "__main__":
-    import uvicorn
+@contextmanager
+def serve(shown: Any) -> Iterator[str]:
+    """Serve an application on a free port; yields its address."""
+    server = uvicorn.Server(uvicorn.Config(shown, host="127.0.0.1", port=any_free_port(), log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started, "the page is served", poll_interval_s=0.05)
+    yield f"http://127.0.0.1:{server.config.port}"
+    server.should_exit = True
+    thread.join(timeout=10)
 
+
+if __name__ == "__main__":
     uvicorn.run(site(datetime.now(UTC)), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")

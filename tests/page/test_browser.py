@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,12 +12,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from dedup_clone.freshness.durations import format_duration
 from tests.page.accessibility import AXE, faults
 from tests.page.browser import CHROMIUM, Browser, Page, open_browser
-from tests.page.serving import MemoryStore, application, site
+from tests.page.serving import MemoryStore, application, serve, site
 from tests.unit.page import indexes
 
 REPOSITORY = Path(__file__).parents[2]
@@ -63,17 +59,8 @@ def address() -> Iterator[str]:
     few = indexes.make_index(12, 1, now=now)
     first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
     shown.mount("/beginning", application(MemoryStore(replace(few, records=(first, *few.records[1:])))))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(shown, host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=10)
+    with serve(shown) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

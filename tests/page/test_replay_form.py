@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import uvicorn
 
 from tests.page.browser import CHROMIUM, Browser, Page, open_browser
-from tests.page.serving import site
+from tests.page.serving import serve, site
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
@@ -72,18 +68,9 @@ def served() -> Iterator[Api]:
     found = Api()
     shown = site(datetime.now(UTC))
     shown.mount("/api/v2", found.routes())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(shown, host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    found.address = f"http://127.0.0.1:{port}/dedup-clone/#product_attributes"
-    yield found
-    server.should_exit = True
-    thread.join(timeout=10)
+    with serve(shown) as address:
+        found.address = f"{address}/dedup-clone/#product_attributes"
+        yield found
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from dedup_clone.checks.partition_checks import TOLERANCE
+from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
@@ -55,7 +55,7 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
 
 def auditable_dates(manifest: Manifest, now: datetime) -> set[date]:
     """The generation's dates that have rows and will not expire while they are audited."""
-    lifetime = timedelta(days=manifest.table.retention_days) - TOLERANCE - MAX_AUDIT_DURATION
+    lifetime = timedelta(days=manifest.table.retention_days) - EXPIRATION_TOLERANCE - MAX_AUDIT_DURATION
     days = {entry.date for entry in manifest.dates if entry.rows}
     return {day for day in days if datetime(day.year, day.month, day.day, tzinfo=UTC) + lifetime > now}
 

@@ -11,7 +11,7 @@ from typing import Any
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.errors import CheckFailed, LostRace, OutcomeUnknown
-from dedup_clone.publish.attempt_jobs import FAILED_JOBS_TOLERATED, attempt_job_id, query_configuration
+from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, attempt_job_id, query_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
 
@@ -35,7 +35,7 @@ class TargetPartition:
 
 @dataclass(frozen=True)
 class _LiveTarget:
-    """Target with the committed generation. `identity`: differs after target has been replaced."""
+    """Target with the committed generation. `identity` is another value after target has been replaced."""
 
     generation: int
     identity: tuple[object, ...]
@@ -130,13 +130,13 @@ def _query(services: Services, live: _LiveTarget, day: date, budget_left: int) -
 def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
     """The id of this run's query for the date, and whether the job exists, as it may when the task is retried."""
     attempt = f"{live.generation:08d}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-{day:%Y%m%d}"
-    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+    for number in range(1, MAX_FAILED_JOBS + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, "audit", number)
         job = services.warehouse.job(job_id)
         if job is None or not job.error:
             return job_id, job is not None
     raise OutcomeUnknown(
-        f"[{FAILED_JOBS_TOLERATED}] BigQuery jobs of partition [{day}] failed, the last is [{job_id}]: see its error "
+        f"[{MAX_FAILED_JOBS}] BigQuery jobs of partition [{day}] failed, the last is [{job_id}]: see its error "
         f"(bq show -j), fix it, then trigger the DAG again."
     )
 

@@ -1,4 +1,4 @@
-"""The result of a check with its evidence, and whether a list of results ends the run."""
+"""Defines the result of a check with its evidence, and decides whether a list of results ends the run."""
 
 from __future__ import annotations
 
@@ -92,9 +92,20 @@ def accepted_failures(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]
     return tuple(r for r in results if r.level is Level.WARN and r.next_step.startswith(_ACCEPTED_PREFIX))
 
 
-def require(results: CheckResults, consequence: str) -> None:
+def require_no_failure(results: CheckResults, consequence: str) -> None:
     """Raise CheckFailed, which lists all failures, if a check failed. `consequence`: what this means for target."""
     failed = [str(r) for r in results.items if r.level is Level.FAIL]
     if failed:
         lines = "\n  ".join(failed)
         raise CheckFailed(f"{len(failed)} check(s) {results.phase} the swap failed. {consequence}\n  {lines}")
+
+
+def next_step_after_checks(failed: Collection[CheckResult]) -> str:
+    """What the operator should do about a publish that these checks stopped before the swap; empty without any."""
+    if not failed:
+        return ""
+    names = ", ".join(f"[{result.check}]" for result in failed)
+    return (
+        f"look at the snapshot with its producer. If it is right, replay it and accept {names} with a reason (page "
+        f"Snapshots); if not, wait: a corrected delivery, or the next one, is published by itself."
+    )

@@ -1,16 +1,16 @@
-"""Says when the files of a generation are in another order than the clustering columns, so that filters read much."""
+"""Warns that a generation's files are not sorted by the clustering columns, so that queries with filters read more."""
 
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
 
-MUCH_OVERLAP = 0.5
+MIN_OVERLAP_FOR_HINT = 0.5  # the share of row groups that overlap
 
 
 def clustering_hint(manifest: Manifest) -> str | None:
-    """A sentence with what to do; None for a table without clustering, and where few row groups overlap."""
+    """The hint; None for a table without clustering, and where few row groups overlap."""
     share = manifest.cluster_overlap
-    if share is None or share < MUCH_OVERLAP or not manifest.table.cluster_by:
+    if share is None or share < MIN_OVERLAP_FOR_HINT or not manifest.table.cluster_by:
         return None
     column = manifest.table.cluster_by[0]
     return (

@@ -1,4 +1,4 @@
-"""Checks of the new generation's manifest: unique keys, missing dates, duplicate keys, partition quota."""
+"""Checks the new generation's manifest: unique keys, missing dates, duplicate keys, partition quota."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
     rows: Counter[object] = Counter()
     for file in files.files:
         rows[file.date] += file.rows
-    wrong = [str(e.date) for e in manifest.dates if rows[e.date] != e.rows] + [
+    wrong_dates = [str(e.date) for e in manifest.dates if rows[e.date] != e.rows] + [
         str(day) for day in rows.keys() - {e.date for e in manifest.dates}
     ]
     return check_result(
         "keys_unique",
-        not wrong,
-        found=f"other counts on {listed(wrong)}" if wrong else f"{manifest.rows} rows, {manifest.rows} keys",
+        not wrong_dates,
+        found=f"other counts on {listed(wrong_dates)}"
+        if wrong_dates
+        else f"{manifest.rows} rows, {manifest.rows} keys",
         expected="as many rows in files as unique keys in the manifest, on every date",
         next_step="the dedup job wrote a wrong manifest: clear the run from its first task and report it.",
     )
@@ -54,12 +56,12 @@ def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Contain
         len(missing) <= settings.max_missing_dates,
         found=f"{len(missing)} missing: {listed(missing)}" if missing else "none missing",
         expected=f"at most {settings.max_missing_dates} missing",
-        next_step="ask the producer why these dates lack; if that is right, rerun and accept [missing_dates].",
+        next_step="ask the producer why these dates are missing; if that is right, rerun and accept [missing_dates].",
     )
 
 
 def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> CheckResult:
-    """No delivery contains a key twice. If one does, the feed's settings decide whether that fails or warns."""
+    """No delivery contains a key twice. If one does, the feed's settings decide whether the check fails or warns."""
     duplicates = [f"{d.ties} of delivery {d.delivery.name}" for d in candidate.deliveries if d.ties]
     return check_result(
         "duplicate_keys",

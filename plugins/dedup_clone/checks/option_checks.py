@@ -1,4 +1,4 @@
-"""Checks that a swap removes nothing from target that somebody has put there, and sets what the feed declares."""
+"""Checks that a swap removes nothing that somebody has put on target, and that it set what the feed declares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
 from dedup_clone.warehouse.table_options import FRIENDLY_NAME, KMS_KEY, PARTITION_FILTER, PRIMARY_KEY
 
-# Where a feed file declares an entry, by the entry's first words. What is not listed cannot be declared.
+# Where a feed file declares an entry of `warehouse/table_options.py`, by the entry's first words. Other entries cannot
+# be declared.
 _DECLARED_IN = {
     "label": "table.options.labels",
     FRIENDLY_NAME: "table.options.friendly_name",
@@ -18,17 +19,17 @@ _DECLARED_IN = {
     "row access policy": "table.policies.row_access, and make it on staging",
     "policy tag": "table.policies.column_tags, and set it on staging",
 }
-# Entries of these kinds are not part of what a clone takes from its source.
+# A clone does not take entries of these kinds from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, "expiration of the table")
 
 
 def nothing_undeclared(
     target: Mapping[str, str], staging: Mapping[str, str], declared: Mapping[str, str], last_set: Mapping[str, str]
 ) -> CheckResult:
-    """Whatever target has is declared, is on staging too, or was set by the last swap.
+    """Every entry of target is declared, is on staging too, or was set by the last swap.
 
-    The arguments are entries of `table_options`. Clones take from staging what is part of its schema, constraints and
-    policies, so an equal entry there is enough.
+    The arguments are entries of `warehouse/table_options.py`. A clone takes schema, constraints and policies from
+    staging, so for these an equal entry of staging is enough.
     """
     lost = {
         name: value

@@ -1,4 +1,4 @@
-"""Checks of a table's partitions: their numbers of rows, changes since the load, and their expiration."""
+"""Checks a table's partitions: their numbers of rows, their changes since the load, and their expiration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, to_milliseconds
 
 # BigQuery's documentation is unclear on whether the expiration counts from the start or the end of the day.
-TOLERANCE = timedelta(days=1)
+EXPIRATION_TOLERANCE = timedelta(days=1)
 
 
 def partition_day(partition: PartitionMetadata) -> date | None:
@@ -32,7 +32,7 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
     """Every partition has as many rows as the manifest says.
 
     It is not known when exactly BigQuery deletes an expired partition. So a partition that expires within a day may be
-    missing, and an expired one that the manifest no longer has may still exist.
+    missing, and an expired partition that the manifest no longer has may still exist.
     """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
     retention = manifest.table.retention_days
@@ -41,7 +41,7 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
         for day, p in ((partition_day(p), p) for p in observation.partitions)
         if p.rows and (day is None or day in expected or not has_expired(day, retention, observation.observed_at))
     }
-    may_be_gone = {d for d in expected if _expires_at(d, retention) <= observation.observed_at + TOLERANCE}
+    may_be_gone = {d for d in expected if _expires_at(d, retention) <= observation.observed_at + EXPIRATION_TOLERANCE}
     wrong = [
         f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0) if day else 0}"
         for day in sorted({*expected, *found}, key=str)
@@ -57,17 +57,17 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
 
 
 def unchanged_since_load(observation: Observation, loaded_at: datetime | None) -> CheckResult:
-    """No partition was changed after `loaded_at`, or, where that is None, after `observed_at`, when the swap clones.
+    """No partition was changed after `loaded_at`; if that is None, none was changed after the observation.
 
-    `loaded_at`: the end of the job that wrote all rows, in milliseconds as BigQuery shows it.
+    `loaded_at`: the end of the job that wrote all rows; BigQuery gives it in milliseconds.
     """
-    until, what = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
+    until, event = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
     late = [p.partition_id for p in observation.partitions if _modified_at(p, loaded_at) > until]
     return check_result(
         "staging_unchanged",
         not late,
         found=f"changed later: {listed(late)}" if late else "no later change",
-        expected=f"last change of every partition before {until:%Y-%m-%d %H:%M:%S} UTC, the time of {what}",
+        expected=f"last change of every partition before {until:%Y-%m-%d %H:%M:%S} UTC, the time of {event}",
         next_step="somebody else writes staging: find it in the job list, wait for it or stop it, then clear the run "
         "from its first task.",
     )
@@ -92,7 +92,7 @@ def expiration_set(check: str, observation: Observation, retention_days: int) ->
 def oldest_within_retention(observation: Observation, retention_days: int) -> CheckResult:
     """No partition is overdue. This check only warns, because BigQuery may take days to delete expired partitions."""
     days = sorted(day for day in map(partition_day, observation.partitions) if day)
-    overdue = [d for d in days if _expires_at(d, retention_days) + TOLERANCE < observation.observed_at]
+    overdue = [d for d in days if _expires_at(d, retention_days) + EXPIRATION_TOLERANCE < observation.observed_at]
     return check_result(
         "overdue_partitions",
         not overdue,
@@ -108,7 +108,8 @@ def ending_within_a_day(observation: Observation, retention_days: int) -> CheckR
     soon = [
         d
         for d in map(partition_day, observation.partitions)
-        if d and observation.observed_at <= _expires_at(d, retention_days) <= observation.observed_at + TOLERANCE
+        if d
+        and observation.observed_at <= _expires_at(d, retention_days) <= observation.observed_at + EXPIRATION_TOLERANCE
     ]
-    found = f"{len(soon)} end within a day" + (f": {', '.join(map(str, sorted(soon)))}" if soon else "")
+    found = f"{len(soon)} expire within a day" + (f": {', '.join(map(str, sorted(soon)))}" if soon else "")
     return CheckResult("ending_partitions", Level.PASS, found, "for information")

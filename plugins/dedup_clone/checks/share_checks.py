@@ -1,6 +1,6 @@
-"""The circuit breaker: checks the shares of new, missing and changed rows against limits and earlier publishes.
+"""Checks the shares of new, missing and changed rows against limits and earlier publishes: the circuit breaker.
 
-It stops a snapshot that is complete and well-formed but wrong, which no other check notices.
+These checks stop a snapshot that is complete and well-formed but wrong, which no other check notices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, M
 from dedup_clone.settings.check_settings import CheckSettings
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
-DATES_NAMED = 3
+DATES_NAMED = EXAMPLES_SHOWN = 3
 _NOT_COMPARED = (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED, DateOutcome.ERASED)
 
 
@@ -68,8 +68,8 @@ def shares_within_bounds(
     results = []
     for check in SHARE_CHECKS:
         share, limit = found.get(check.name), configured[check.name]
-        from_history = _history_limit(check.name, settings, history)
-        good = share is None or (share <= limit and (from_history is None or share <= from_history.limit))
+        usual = _usual_limit(check.name, settings, history)
+        good = share is None or (share <= limit and (usual is None or share <= usual.limit))
         counts = _counts(check, manifest, parent)
         text = _found(check, share, counts, rows)
         results.append(
@@ -77,10 +77,9 @@ def shares_within_bounds(
                 check.name,
                 good,
                 found=text if good else text + _most_affected(counts, rows),
-                expected=f"at most {limit:.2%} as configured"
-                + ("" if from_history is None else f" and {from_history}"),
+                expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
-                brief=_brief(check, share or 0.0, limit if from_history is None else min(limit, from_history.limit)),
+                brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
                 examples=_examples(check, counts, key_examples),
             )
         )
@@ -88,23 +87,25 @@ def shares_within_bounds(
 
 
 @dataclass(frozen=True)
-class _HistoryLimit:
+class _UsualLimit:
     """The limit that follows from earlier publishes: a multiple of the median of their shares."""
 
     limit: float
     median: float
-    publishes: int
+    publish_count: int
 
     def __str__(self) -> str:
-        return f"{self.limit:.2%} as usual (the last {self.publishes} publishes had {self.median:.4%} in the median)"
+        return (
+            f"{self.limit:.2%} as usual (the last {self.publish_count} publishes had {self.median:.4%} in the median)"
+        )
 
 
-def _history_limit(name: str, settings: CheckSettings, history: Sequence[dict[str, float]]) -> _HistoryLimit | None:
+def _usual_limit(name: str, settings: CheckSettings, history: Sequence[dict[str, float]]) -> _UsualLimit | None:
     earlier = [shares[name] for shares in history if name in shares]
     if settings.max_times_usual is None or len(earlier) < PUBLISHES_FOR_MEDIAN:
         return None
     median_share = median(earlier)
-    return _HistoryLimit(
+    return _UsualLimit(
         max(settings.max_times_usual * median_share, settings.tolerated_share), median_share, len(earlier)
     )
 
@@ -156,13 +157,20 @@ def _brief(check: ShareCheck, share: float, limit: float) -> str:
 
 
 def _most_affected(counts: dict[date, int], rows: dict[date, int]) -> str:
-    return "; most on " + ", ".join(f"{day}: {counts[day]} of {rows[day]}" for day in _worst(counts) if counts[day])
+    return "; most on " + ", ".join(
+        f"{day}: {counts[day]} of {rows[day]}" for day in _most_affected_dates(counts) if counts[day]
+    )
 
 
-def _worst(counts: dict[date, int]) -> list[date]:
+def _most_affected_dates(counts: dict[date, int]) -> list[date]:
     return sorted(counts, key=lambda day: (-counts[day], day))[:DATES_NAMED]
 
 
 def _examples(check: ShareCheck, counts: dict[date, int], examples: tuple[KeyExample, ...]) -> list[str]:
-    keys = [e.key for day in _worst(counts) for e in examples if e.date == day and e.difference is check.difference]
-    return keys[:DATES_NAMED]
+    keys = [
+        e.key
+        for day in _most_affected_dates(counts)
+        for e in examples
+        if e.date == day and e.difference is check.difference
+    ]
+    return keys[:EXAMPLES_SHOWN]

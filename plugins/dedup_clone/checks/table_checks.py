@@ -1,4 +1,4 @@
-"""Checks of table metadata: schema, layout, policies, labels, and what would make BigQuery refuse or break a clone."""
+"""Checks table metadata: schema, layout, policies, labels, and what would make BigQuery refuse or break a clone."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
 
 
 def schema_matches(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
-    """Staging has the columns of `contract`. If a generation is restored, it may have columns that were added since."""
-    later = restores and not refused_changes(contract.columns, staging.columns)
+    """Staging has the columns of `contract`. If a generation is restored, staging may have columns added since then."""
+    only_added = restores and not refused_changes(contract.columns, staging.columns)
     return check_result(
         "staging_schema",
-        later or staging.columns == contract.columns,
+        only_added or staging.columns == contract.columns,
         found=_columns(staging.columns),
         expected=_columns(contract.columns),
         next_step="put the columns of staging or of the feed file back (docs/change-a-feed.md).",
@@ -33,7 +33,7 @@ def schema_matches(staging: TableMetadata, contract: TableContract, *, restores:
 
 
 def layout_matches(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
-    """BigQuery refuses to replace a table by one with another partitioning or clustering."""
+    """Staging and target have the declared partitioning and clustering; else BigQuery refuses to replace target."""
     expected = _layout(contract.partition_column, contract.cluster_by)
     tables = [staging] if target is None else [staging, target]
     found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
@@ -82,37 +82,39 @@ def no_materialized_views(dependents: list[str]) -> CheckResult:
 def target_is_ours(
     target: TableMetadata | None, parent: int | None, generation: int | None, bootstrapped_version: str | None = None
 ) -> CheckResult:
-    """Target does not exist, or its label names the parent or already this generation: no other table is replaced.
+    """Target's label names the parent or already the new generation, or target does not exist and there is no parent.
 
-    A bootstrap that takes over target itself may replace a table without label, whose version is
-    `bootstrapped_version`. `generation`: the one that is published; None before it has a number.
+    So no other table is replaced. A bootstrap that takes over target itself may replace the table without label whose
+    version is `bootstrapped_version`. `generation`: the new one; None before it has a number.
     """
-    live = labelled_generation(target)
+    labelled = labelled_generation(target)
     expected = None if parent is None else str(parent)
-    known = target is None or parent is not None or target.version == bootstrapped_version
+    may_be_replaced = target is None or parent is not None or target.version == bootstrapped_version
+    if target is None:
+        next_step = "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
+    elif parent is None:
+        next_step = "a table of that name exists: bootstrap the feed from it, or move it away."
+    else:
+        next_step = "target's labels were changed, or somebody replaced it: see docs/runbook.md, target_is_parent."
     return check_result(
         "target_is_parent",
-        live == str(generation) or (live == expected and known),
-        found="absent" if target is None else f"generation {live}",
+        labelled == str(generation) or (labelled == expected and may_be_replaced),
+        found="absent" if target is None else f"generation {labelled}",
         expected="absent (first publish)" if parent is None else f"generation {parent}",
-        next_step=(
-            "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
-            if target is None
-            else "a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels."
-        ),
+        next_step=next_step,
     )
 
 
 def policies_present(check: str, found: Policies, declared: PolicySettings) -> CheckResult:
     """The table has every policy that the feed declares, so that no publish drops one. It may have more."""
-    row = sorted(set(declared.row_access) - set(found.row_access))
+    policies = sorted(set(declared.row_access) - set(found.row_access))
     tags = sorted(f"{c}: {tag}" for c, tag in declared.column_tags.items() if found.column_tags.get(c) != tag)
     expected = [*declared.row_access, *declared.column_tags]
     return check_result(
         check,
-        not row and not tags,
-        found=f"missing: row access policies {listed(row)}; column tags {listed(tags)}"
-        if row or tags
+        not policies and not tags,
+        found=f"missing: row access policies {listed(policies)}; column tags {listed(tags)}"
+        if policies or tags
         else "all present",
         expected=f"policies {listed(expected)} as the feed declares them" if expected else "none declared",
         next_step="let whoever governs the data put them on staging again; then clear the run from load_staging.",

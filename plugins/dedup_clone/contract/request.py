@@ -22,6 +22,9 @@ class Plan(StrEnum):
     ANTIJOIN = "antijoin"
 
 
+# What a replay may ask for. The other plans are a fallback and the reference for tests; a feed's file may name them.
+REPLAY_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
+
 # The default size of data files, efficient for BigQuery loads and for Spark.
 DEFAULT_FILE_BYTES = 256 << 20
 # BigQuery's limit of source URIs in the configuration of one job (quotas.md). It does not apply to the files that a

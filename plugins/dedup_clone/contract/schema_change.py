@@ -6,6 +6,7 @@ BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
@@ -27,10 +28,30 @@ def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str
 _WIDENINGS = {("INT64", "NUMERIC")}
 
 
-def widened_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
-    """The columns of `after` that have a wider type than in `before`."""
-    types = {column.name: column.type for column in before if column.mode is not ColumnMode.REPEATED}
-    return [c.name for c in after if (types.get(c.name), c.type) in _WIDENINGS]
+def widened_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+    """Paths of the columns of `after` that have a wider type than in `before`, nested ones included.
+
+    BigQuery changes no type inside an ARRAY.
+    """
+    known = {column.name: column for column in before}
+    widened = []
+    for column in after:
+        former, path = known.get(column.name), f"{prefix}{column.name}"
+        if former is None or ColumnMode.REPEATED in (former.mode, column.mode):
+            continue
+        if (former.type, column.type) in _WIDENINGS:
+            widened.append(path)
+        widened += widened_columns(former.fields, column.fields, f"{path}.")
+    return widened
+
+
+def with_wider_types(column: Column, declared: Column) -> Column:
+    """`column` with the wider types that `declared` has, nested ones included, but without its further fields."""
+    if not widened_columns([column], [declared]):
+        return column
+    fields = {field.name: field for field in declared.fields}
+    inner = tuple(with_wider_types(field, fields.get(field.name, field)) for field in column.fields)
+    return replace(column, type=declared.type, fields=inner)
 
 
 def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
@@ -67,23 +88,26 @@ def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: s
     """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
     Only NULLABLE and REPEATED columns may be added, each behind all others of its table or STRUCT, where BigQuery adds
-    it. A column, but not one inside a STRUCT, may become NULLABLE, and INT64 may become NUMERIC.
+    it. INT64 may become NUMERIC, but not inside an ARRAY. A column may become NULLABLE, but not one inside a STRUCT.
     """
     return list(_refused(before, after, prefix))
 
 
-def _refused(before: Sequence[Column], after: Sequence[Column], prefix: str) -> Iterator[str]:
+def _refused(
+    before: Sequence[Column], after: Sequence[Column], prefix: str, *, in_array: bool = False
+) -> Iterator[str]:
     declared, known = {column.name: column for column in after}, {column.name for column in before}
     for column in before:
         path, new = f"{prefix}{column.name}", declared.get(column.name)
         if new is None:
             yield f"column [{path}] is no longer declared (dropped or renamed)"
-        elif new.type != column.type and (prefix or not widened_columns([column], [new])):
+        elif new.type != column.type and (in_array or not widened_columns([column], [new])):
             yield f"column [{path}] is [{new.type}], it was [{column.type}]"
         elif new.mode is not column.mode and (prefix or not relaxed_columns([column], [new])):
             yield f"column [{path}] is [{new.mode}], it was [{column.mode}]"
         else:
-            yield from _refused(column.fields, new.fields, f"{path}.")
+            in_elements = in_array or column.mode is ColumnMode.REPEATED
+            yield from _refused(column.fields, new.fields, f"{path}.", in_array=in_elements)
     for column in after:
         if column.name not in known and column.mode is ColumnMode.REQUIRED:
             yield f"new column [{prefix}{column.name}] is REQUIRED, and rows published before have no value of it"

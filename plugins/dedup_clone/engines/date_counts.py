@@ -19,7 +19,10 @@ _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Dif
 
 @dataclass(frozen=True)
 class DateCounts:
-    """Counts of one delivered date. `surplus_rows`: rows beyond the first of each key, by snapshot id."""
+    """Counts of one delivered date in the new generation.
+
+    `surplus_rows`: the delivered rows beyond the first of each key, by snapshot id.
+    """
 
     date: date
     rows: int
@@ -33,9 +36,10 @@ class DateCounts:
 
 @dataclass(frozen=True)
 class CountedDates:
-    """`dates`: the counts of the dates that an applied delivery has, within the retention.
+    """The result of the counting query.
 
-    `examples`: keys of rows that are new, changed or survivors.
+    `dates`: the counts of the dates that an applied delivery has, within the retention. `examples`: keys of rows that
+    are new, changed or survivors.
     """
 
     dates: tuple[DateCounts, ...]
@@ -50,7 +54,7 @@ class CountedDates:
 
 
 def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
-    """Count the rows of the delivered dates. Reads partitions `first_day` to `last_day` of target. Raises JobFailed."""
+    """Count the rows of the delivered dates, which are between `first_day` and `last_day`. Raises JobFailed."""
     parameters = date_parameters(request.retention_day, first_day, last_day)
     sql = services.warehouse.render(
         "engines/evidence.sql",
@@ -65,7 +69,7 @@ def count_dates(services: Services, request: DedupRequest, first_day: date, last
 
 
 def date_parameters(retention_day: date, first_day: date, last_day: date) -> dict[str, tuple[str, str]]:
-    """The parameters of this query and of MERGE."""
+    """The parameters of `evidence.sql` and `merge.sql`: BigQuery type and text of each."""
     days = {"retention_day": retention_day, "first_day": first_day, "last_day": last_day}
     return {name: ("DATE", day.isoformat()) for name, day in days.items()}
 

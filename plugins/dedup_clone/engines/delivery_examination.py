@@ -1,7 +1,7 @@
-"""Validates the deliveries of a dedup request in BigQuery, over the landed files: which are applied, which are refused.
+"""Decides which deliveries of a dedup request an SQL engine applies, and which it refuses, by examining landed files.
 
-Parquet footers show the columns of a file; one query per delivery counts rows that break the contract. No table is
-written.
+Parquet footers show the columns of a file. One query per delivery counts the rows that break the data contract. No
+table is written.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def examine(services: Services, request: DedupRequest) -> Examination:
 
 
 def require_unchanged(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
-    """Raises DeliveryRefused when landed files changed while BigQuery read them."""
+    """Raise DeliveryRefused when landed files changed while BigQuery read them."""
     for examined in applied:
         changes = changes_since_arrival(services, examined.arrival)
         if changes:
@@ -127,13 +127,13 @@ class _Examiner:
 
         A free dry run reads the columns of one file of each physical schema.
         """
-        problems, known = [], set()
+        problems, examined_schemas = [], set()
         for footer in read_footers(self._services.landing.store, [file.name for file in files]):
             uri = f"gs://{self._arrival.bucket}/{footer.name}"
             if footer.problem:
                 problems.append(f"file [{uri}] cannot be read as Parquet: {footer.problem}")
-            elif footer.schema not in known:
-                known.add(footer.schema)
+            elif footer.schema not in examined_schemas:
+                examined_schemas.add(footer.schema)
                 problems += [f"file [{uri}] {problem}" for problem in self._column_problems(uri, footer)]
         return problems
 

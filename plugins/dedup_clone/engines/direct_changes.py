@@ -1,6 +1,6 @@
 """Decides whether engine `cdc` may stream changes into target, where readers see them before the last check.
 
-Everything that a check can find before is checked here, and target must hold exactly the parent's rows.
+The checks that read no table must pass first, and target must hold exactly the parent's rows.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ def reason_for_staging(
         return "columns were added or changed"
     if not services.manifests.files_exist(parent):
         return f"generation [{parent.generation}] has no files, from which target could be made again"
-    return _difference(services, parent)
+    return _reason_in_tables(services, parent)
 
 
-def _difference(services: Services, parent: Manifest) -> str | None:
-    """How target differs from the parent, as text; None if it does not."""
+def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
+    """Why the tables forbid it: target may differ from the parent, or staging must be made anew; else None."""
     staging, swap = services.staging.read(), find_swap(services, parent.attempt)
     if staging is not None and staging.target_is_mixed(parent.generation):
         return f"target may hold rows of attempt [{staging.attempt}], which was not committed"
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
-        return f"staging may get rows of attempt [{staging.attempt}] yet, and must be made anew first"
+        return f"staging may still get rows of attempt [{staging.attempt}], and must be made anew first"
+    if swap is None:
+        return f"the swap record of generation [{parent.generation}] is missing"
     target = services.warehouse.observe(services.names, services.feed.target)
-    if swap is None or rows_match("target_rows", parent, target).level is not Level.PASS:
+    if rows_match("target_rows", parent, target).level is not Level.PASS:
         return f"target has other rows than generation [{parent.generation}]"
-    published_at = max(swap.checked_at, target.table.created_at)  # the latter in milliseconds, as BigQuery shows it
+    published_at = max(swap.checked_at, target.table.created_at)
+    # BigQuery gives `created_at` of a clone in milliseconds.
     if any(to_milliseconds(partition.last_modified_at) > published_at for partition in target.partitions):
         return f"target was changed after generation [{parent.generation}] was checked"
     return None

@@ -1,4 +1,4 @@
-"""Describes what is wrong with a landed file: columns that differ from the feed's, and rows that the query counted."""
+"""Describes what is wrong with a landed file: columns that differ from the feed's, and rows that break a rule."""
 
 from __future__ import annotations
 

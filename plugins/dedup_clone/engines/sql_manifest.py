@@ -1,4 +1,4 @@
-"""The manifest of a generation that an SQL engine makes, from the counts by date and the parent's manifest."""
+"""Builds the manifest of a generation that an SQL engine makes, from the counts by date and the parent's manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The BigQuery job of the load task: a load job if the generation has files, else the SQL engine's statement."""
+"""Configures the BigQuery job of the load task: a load job if there are files, else the SQL engine's statement."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
 
-# A statement that was PENDING for less did not wait for others.
-_MIN_PENDING = timedelta(seconds=1)
+# A statement that was PENDING for less did not wait for other statements.
+_MIN_WAIT = timedelta(seconds=1)
 
 
 def staging_configuration(
@@ -42,11 +42,11 @@ def staging_configuration(
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
     """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table.
 
-    If a MERGE waited behind other DML statements on staging, the rows that it merged into may be theirs: then a SELECT
-    replaces all rows first. Raises JobFailed.
+    If a MERGE waited until other DML statements on staging had ended, it merged into rows that they may have changed:
+    then a SELECT replaces all rows first. Raises JobFailed.
     """
-    is_first_try = services.warehouse.table(services.names.incoming_table) is not None
-    if manifest.engine is Engine.MERGE and is_first_try and _waited_for_others(services, spec):
+    has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None  # else it is a retry
+    if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
         run_step_job(services, spec.attempt, REPLACE_STEP, _deduplicate_configuration(services, spec, manifest))
     finish_load(services, spec, manifest)
@@ -105,9 +105,9 @@ def _is_unchanged(services: Services) -> bool:
 
 def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
     """Whether a statement of the load's script was PENDING, as it is while other DML statements change its table."""
-    job = find_step_job(services, spec.attempt, "load").known
+    job = find_step_job(services, spec.attempt, "load").metadata
     statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
-    return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_PENDING for s in statements)
+    return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_WAIT for s in statements)
 
 
 def _render(

@@ -1,1 +1,1 @@
-"""Is the table as fresh as its SLA says? Checks of one feed, their verdict, and the incidents that are open."""
+"""Evaluates whether a feed is as fresh as its SLA says: the checks, their verdict, and the incidents that are open."""

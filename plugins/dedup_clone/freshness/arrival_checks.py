@@ -1,4 +1,4 @@
-"""Expected arrivals: the times at which they are due, the state of each, and the check that none is overdue."""
+"""Computes the times of expected arrivals and the state of each, and checks that none is overdue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_GAP = timedelta(days=2)  # any two successive expected times are closer tha
 
 
 class SlotState(StrEnum):
-    """MET: a delivery arrived closer to this expected time than to any other.
+    """The state of an expected arrival. MET: a delivery arrived closer to its time than to any other expected time.
 
     Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
     else PENDING.
@@ -95,6 +95,7 @@ def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime 
 
 
 def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """No expected arrival must be overdue."""
     expected = state.settings.expected_arrivals
     overdue = [] if expected is None else overdue_times(expected, state.arrivals, now)
     if expected is None or not overdue:

@@ -1,4 +1,4 @@
-"""How long this feed's publishes usually take: medians over the last ones, from the phases in their ledger records."""
+"""Computes how long a feed's publishes usually take: medians over the last ones, from the phases in ledger records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord
 
-PUBLISHES_NEEDED = 3  # with fewer publishes, half of the SLA counts as the usual duration
+# With fewer publishes, half of the SLA counts as the usual duration, and a quarter as that after the dedup job.
+PUBLISHES_NEEDED = 3
 
 # The latency budget of an SLA of one hour: minutes for each phase, named as in the ledger (docs/hour.md). The rest of
 # the hour is for the short phases, and a reserve.
@@ -20,17 +21,21 @@ BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "spark_start": 2, "dedup": 20, "loa
 
 @dataclass(frozen=True)
 class Baseline:
-    """Median durations from lease to swap, and from the end of the dedup job to swap."""
+    """Median durations from lease to swap, and from the end of the dedup job to swap.
+
+    `is_measured`: False with too few publishes, where shares of the SLA are assumed.
+    """
 
     lease_to_swap: timedelta
     after_dedup: timedelta
+    is_measured: bool = True
 
 
 def baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
     """The medians over the last publishes. Replays are left out, because they have no lag."""
-    publishes = [r for r in _last_publishes(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
+    publishes = [r for r in _with_lag(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
-        return Baseline(sla / 2, sla / 4)
+        return Baseline(sla / 2, sla / 4, is_measured=False)
     to_swap = [max(0.0, (r.lag_s or 0.0) - r.phases["until_lease"]) for r in publishes]
     after_dedup = [max(0.0, s - _until_dedup_ended(r)) for s, r in zip(to_swap, publishes, strict=True)]
     return Baseline(timedelta(seconds=median(to_swap)), timedelta(seconds=median(after_dedup)))
@@ -51,9 +56,15 @@ def remaining_time(now: datetime, state: FeedState) -> timedelta:
     return max(medians.lease_to_swap - (now - intent.taken_at), medians.after_dedup)
 
 
+def describe_remaining(remaining: timedelta, state: FeedState) -> str:
+    """Such as `what remains usually takes 25 min`; with too few publishes, it says that this is assumed."""
+    is_measured = baseline(state.history, state.sla).is_measured
+    return f"what remains {'usually takes' if is_measured else 'is assumed to take'} {format_duration(remaining)}"
+
+
 def describe_over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
     """A sentence naming the phases whose median exceeds their latency budget; empty when there are none."""
-    publishes = _last_publishes(history)[-PUBLISHES_COMPARED:]
+    publishes = _with_lag(history)[-PUBLISHES_COMPARED:]
     exceeded = []
     for phase, minutes in BUDGET_MINUTES_PER_HOUR.items():
         seconds = [r.phases[phase] for r in publishes if phase in r.phases]
@@ -64,5 +75,5 @@ def describe_over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> s
     return f"Usually over budget (docs/hour.md): {', '.join(exceeded)}." if exceeded else ""
 
 
-def _last_publishes(history: tuple[LedgerRecord, ...]) -> list[LedgerRecord]:
+def _with_lag(history: tuple[LedgerRecord, ...]) -> list[LedgerRecord]:
     return [record for record in history if record.lag_s is not None]

@@ -1,4 +1,4 @@
-"""How points in time and durations are written in alerts, logs and on the page (static/formats.js does the same)."""
+"""Formats times and durations for alerts, logs and the page (there static/formats.js does the same in the browser)."""
 
 from __future__ import annotations
 

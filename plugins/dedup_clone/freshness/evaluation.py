@@ -34,7 +34,7 @@ CHECKS = (
     check_target,
     check_deliveries,
 )
-# With one of these incidents a newer snapshot may have landed, or nobody publishes one that has. The page says why.
+# With one of these incidents a newer snapshot may have landed unnoticed, or stay unpublished. The headline says why.
 _NOT_PUBLISHING = {
     IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
     IncidentKind.WATCH_FAILING: "the watch DAG fails",
@@ -70,9 +70,9 @@ def evaluate(
 
 
 def since_first_seen(incidents: Iterable[Incident], now: datetime, before: FreshnessVerdict | None) -> list[Incident]:
-    """The incidents. One without a start of its own (`since` is `now`) gets the start that the previous verdict has."""
-    known = {incident.name: incident.since for incident in before.incidents} if before else {}
-    return [replace(i, since=known.get(i.name, now)) if i.since == now else i for i in incidents]
+    """The incidents. One whose `since` is `now` gets the `since` that the previous verdict has for it, if any."""
+    first_seen = {incident.name: incident.since for incident in before.incidents} if before else {}
+    return [replace(i, since=first_seen.get(i.name, now)) if i.since == now else i for i in incidents]
 
 
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
@@ -110,13 +110,14 @@ def _open_approval(state: FeedState) -> str:
 
 def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one."""
-    waiting, first = len(state.waiting), state.current.generation is None
+    waiting, nothing_live = len(state.waiting), state.current.generation is None
     if waiting:
-        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}{_reason_waiting(state)}"
+        more = "" if nothing_live else " more"
+        yield f"{waiting}{more} {'waits' if waiting == 1 else 'wait'}{_reason_waiting(state)}"
     live_snapshot = state.live.snapshot_id if state.live else -1
     refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
     if refused:
-        yield f"{refused}{'' if first else ' newer'} refused"
+        yield f"{refused}{'' if nothing_live else ' newer'} refused"
     excluded = sum(delivery.snapshot_id > live_snapshot for delivery in state.excluded)
     if excluded:
         yield f"{excluded} newer excluded by a rollback"
@@ -131,8 +132,11 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
 
 
 def _reason_waiting(state: FeedState) -> str:
-    """What the waiting deliveries wait for, if it is a person; empty if they are published without."""
-    intent, run = state.current.intent, state.given_up_run
+    """What the waiting deliveries wait for: a person, or a distant next run. Empty if they are published soon."""
+    intent, run = state.current.intent, state.failed_run
     if state.failed_checks and (intent is None or intent.waits_for_approval):
         return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
-    return "" if run is None else f" until a person acts, because {run.reason}"
+    if run is None or run.is_repeated:
+        return ""
+    until = "a person acts" if run.repeat_at is None else f"the next run at {format_time(run.repeat_at)}"
+    return f" until {until}, because {run.reason}"

@@ -1,6 +1,6 @@
-"""FeedState: everything that the freshness checks of one feed look at, read at one moment.
+"""Reads the state of a feed that the freshness checks look at.
 
-Reading takes a few small objects, three listings, metadata of target and of the running step's job. No query runs and
+This takes a few small objects, three listings, and metadata of target and of the running step's job. No query runs and
 nothing is billed.
 """
 
@@ -30,11 +30,11 @@ REFUSALS_READ = 20
 
 @dataclass(frozen=True)
 class WaitingDelivery:
-    """A delivery that is not live yet. `registered`: the watch DAG has registered it."""
+    """A delivery that is not live yet. `is_registered`: whether the watch DAG has registered it."""
 
     delivery: Delivery
     arrived_at: datetime
-    registered: bool
+    is_registered: bool
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,12 @@ class RefusedDelivery:
 
 @dataclass(frozen=True)
 class InvalidMarker:
-    """A marker in landing, by its object generation, that identifies no delivery; `text` says why and what to do."""
+    """A marker in landing that identifies no delivery.
 
-    generation: int
+    `object_generation`: of the marker. `text`: why it identifies none, and what to do.
+    """
+
+    object_generation: int
     text: str
     created_at: datetime
 
@@ -78,7 +81,7 @@ class DagActivity:
     """
 
     dag_id: str
-    paused: bool
+    is_paused: bool
     has_active_run: bool
     succeeded_at: datetime | None
     failed_at: datetime | None
@@ -94,25 +97,29 @@ class PendingJob:
 
 
 @dataclass(frozen=True)
-class GivenUpRun:
-    """A failed publish run that is not repeated automatically, although its delivery waits. `reason` says why."""
+class FailedRun:
+    """A failed publish run whose delivery waits. `reason`: why it is reported.
+
+    `repeat_at`: when another run is started; None if none will be, or if another one is at work (`is_repeated`).
+    """
 
     run_id: str
     delivery: Delivery
     ended_at: datetime
     reason: str
+    repeat_at: datetime | None = None
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True)
 class FeedState:
-    """One feed. `live` is the ledger record of the generation in CURRENT.
+    """The state of one feed. `live` is the ledger record of the generation in CURRENT.
 
     `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
-    `failed_checks` are the failed checks that ended the last failed attempt before its swap; none if that attempt was
-    not at the newest waiting delivery.
-    `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived,
-    `check_interval` is the time until the next check. `target`, `watch_dag` and `publish_dag` are None if nothing is
-    known of them.
+    `failed_checks` are the checks whose failure ended the last failed attempt before its swap; none if that attempt did
+    not include the newest waiting delivery. `excluded` are deliveries that a rollback took out. `arrivals` are the
+    times at which deliveries arrived, `check_interval` is the time until the next check. `target`, `watch_dag` and
+    `publish_dag` are None if they could not be read.
     """
 
     feed: str
@@ -131,7 +138,7 @@ class FeedState:
     target: TargetState | None
     watch_dag: DagActivity | None
     publish_dag: DagActivity | None
-    given_up_run: GivenUpRun | None
+    failed_run: FailedRun | None
     check_interval: timedelta
     audits: Audits
     pending_job: PendingJob | None = None
@@ -166,10 +173,13 @@ def read_feed_state(
     *,
     watch_dag: DagActivity | None,
     publish_dag: DagActivity | None,
-    find_given_up_run: Callable[[tuple[Delivery, ...]], GivenUpRun | None],
+    find_failed_run: Callable[[tuple[Delivery, ...]], FailedRun | None],
     check_interval: timedelta,
+    reads_bigquery: bool = True,
 ) -> FeedState:
-    """Read the feed. `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
+    """Read the feed. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
+
+    Without `reads_bigquery`, the state has neither target nor the running step's job.
 
     CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
     that a run was at work, so that the new content of target is not taken for drift.
@@ -182,7 +192,7 @@ def read_feed_state(
     records = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
     current = services.current.read()
     live = next((r for r in reversed(records) if r.generation == current.generation), None)
-    target = _read_target(services, live)
+    target = _read_target(services, live) if reads_bigquery else None
     intent = current.intent
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
@@ -206,10 +216,10 @@ def read_feed_state(
         target=target,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
-        given_up_run=find_given_up_run(tuple(sorted(w.delivery for w in waiting if w.registered))),
+        failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
         check_interval=check_interval,
         audits=AuditsFile(services.store, feed).read(),
-        pending_job=None if intent is None else _pending_job(services, intent),
+        pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 
 
@@ -244,19 +254,17 @@ def _waiting(
     marked_at: dict[Delivery, datetime],
     registered_at: dict[Delivery, datetime],
 ) -> Iterable[WaitingDelivery]:
-    """The waiting deliveries. A delivery arrived when its marker was written, or, if the marker was deleted since, when
-    it was registered."""
+    """The waiting deliveries. If a marker was deleted, the time of the registration counts as that of the arrival."""
     for delivery in find_backlog(services, manifest).apply:
-        yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], registered=True)
+        yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], is_registered=True)
     for delivery in marked_at.keys() - registered_at.keys():
-        yield WaitingDelivery(delivery, marked_at[delivery], registered=False)
+        yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
 def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
     """Deliveries whose refusal was recorded since the last swap; the next swap ends their incidents.
 
-    Those that the live generation's own publish refused are among them, because it recorded them at its commit, which
-    follows the swap.
+    They include deliveries that the live generation's own publish refused: its commit, after the swap, recorded them.
     """
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]

@@ -1,4 +1,4 @@
-"""Incidents: what is wrong with a feed, since when, and the alert that is sent about it."""
+"""Defines an incident (what is wrong with a feed, since when) and the alert that is sent about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dedup_clone.freshness.durations import format_duration, format_time
 
 
 class IncidentKind(StrEnum):
-    """The values are stored, and each is a heading in docs/runbook.md."""
+    """The kinds of incidents. Their values are stored, and each is a heading in docs/runbook.md."""
 
     ARRIVAL_OVERDUE = "arrival_overdue"
     SLA_AT_RISK = "promise_at_risk"
@@ -19,6 +19,7 @@ class IncidentKind(StrEnum):
     REPLAY_LATE = "replay_late"
     TARGET_TOO_OLD = "target_too_old"
     FEED_FILE_INVALID = "feed_file_invalid"
+    FEED_NOT_CHECKED = "feed_not_checked"
     WATCH_PAUSED = "watch_paused"
     WATCH_FAILING = "watch_failing"
     WATCH_IDLE = "watch_idle"

@@ -1,4 +1,4 @@
-"""Records of open incidents in the state bucket: each incident is notified once when it begins and once when it ends.
+"""Records open incidents in the state bucket, so that each notifier is told once of each beginning and each end.
 
 A record is created only if it is absent, and replaced only under the object generation that was read. So when two
 processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
@@ -8,18 +8,17 @@ notifies, it holds a claim on the record; if the process dies, the claim expires
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.freshness.incident import ESCALATES_TO, Incident
+from dedup_clone.freshness.incident import ESCALATES_TO, Incident, IncidentKind
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-# A claim expires after this time. To notify takes less, even in a triggerer that first builds Airflow's API to read a
-# connection.
+# A claim expires after this time. Notifying takes less, even where Airflow's API is built first, for a connection.
 CLAIM_LIFETIME = timedelta(minutes=10)
 # A check that began before a missed deadline opened an incident does not find the incident, and must not close it.
 MIN_DURATION = timedelta(minutes=1)
@@ -31,7 +30,7 @@ Notify = Callable[["IncidentRecord", tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class IncidentRecord:
-    """One incident. `told`: the notifiers that were told of its begin; `told_end`: those that were told of its end.
+    """One incident. `told`: the notifiers that were told of its beginning; `told_end`: those told of its end.
 
     `claimed_at`: when a process began to notify; None when no process is notifying.
     """
@@ -53,8 +52,11 @@ class IncidentRecords:
         self._notifiers = notifiers
         self._notify = notify
 
-    def update(self, incidents: Iterable[Incident], now: datetime) -> None:
-        """Open records for new incidents and close those of incidents that are not in `incidents` any more."""
+    def update(self, incidents: Iterable[Incident], now: datetime, unknown: Collection[IncidentKind] = ()) -> None:
+        """Open records for new incidents and close those of incidents that are not in `incidents` any more.
+
+        Incidents of the kinds in `unknown` stay open, because nobody could look for them.
+        """
         active = {incident.name: incident for incident in incidents}
         known = self._read_all()
         kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in known.values()}
@@ -66,7 +68,7 @@ class IncidentRecords:
                     self._claim(record, object_generation, now, self._notify_beginning)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
                 self._remove(record, object_generation)
-            elif now - record.opened_at >= MIN_DURATION:
+            elif now - record.opened_at >= MIN_DURATION and record.incident.kind not in unknown:
                 self._claim(record, object_generation, now, self._notify_end, ended_at=now)
         for name, incident in active.items():
             if name not in known:

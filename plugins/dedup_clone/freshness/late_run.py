@@ -1,4 +1,4 @@
-"""Checks one publish run whose freshness deadline has passed. It reads only the state bucket."""
+"""Checks one publish run whose freshness deadline has passed. Reads only the state bucket."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _progress(store: ObjectStore, run: LateRun) -> str:
 
 
 def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: str) -> Incident | None:
-    """None if the replay has ended: whoever started it saw that it was refused, failed, or only a dry run."""
+    """The incident; None if the replay has ended, because whoever started it saw how."""
     if run.state in ENDED_STATES:
         return None
     ago = format_duration(now - run.started_at)

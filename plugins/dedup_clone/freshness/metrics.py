@@ -1,4 +1,4 @@
-"""The gauges that each check of a feed emits; docs/metrics.md describes them."""
+"""Computes the gauges that each check of a feed emits; docs/metrics.md describes them."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Checks of what moves deliveries to target: the DAGs, the lease, and the deliveries themselves."""
+"""Checks what moves deliveries to target: DAGs, publish runs, the lease, BigQuery jobs, and the deliveries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from dedup_clone.checks.check_result import next_step_after_checks
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about its reserve (docs/hour.md).
-PENDING_SHARE = 1 / 6
+MAX_PENDING_SHARE = 1 / 6
 IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within seconds
 
 
@@ -21,7 +22,7 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
         return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step)
 
     watch, publish = state.watch_dag, state.publish_dag
-    if watch is not None and watch.paused:
+    if watch is not None and watch.is_paused:
         what = f"DAG [{watch.dag_id}] is paused: no delivery is registered."
         step = "unpause it; deliveries that have landed meanwhile are found."
         yield incident(IncidentKind.WATCH_PAUSED, now, what, step)
@@ -36,7 +37,7 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
             what = f"DAG [{watch.dag_id}] has no run and had none {since}: no delivery is registered."
             step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
             yield incident(IncidentKind.WATCH_IDLE, ended or now, what, step)
-    if publish is not None and publish.paused:
+    if publish is not None and publish.is_paused:
         what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
         yield incident(IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
 
@@ -45,28 +46,29 @@ def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
     """Whether no run ended lately. A DAG that never ran is new, unless a delivery waits to be registered."""
     if ended is not None:
         return now - ended > IDLE_AFTER
-    return any(not w.registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
+    return any(not w.is_registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
 
 
 def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """A delivery must not wait for a run that nobody repeats."""
-    run = state.given_up_run
+    """No delivery must wait although its publish run failed and is not repeated, or has been repeated for long."""
+    run = state.failed_run
     if run is None:
         return
-    next_step = "read the log of the failed task, correct what it names, then clear the run from its first task."
-    if state.failed_checks:
-        names = ", ".join(f"[{result.check}]" for result in state.failed_checks)
-        next_step = (
-            f"look at the snapshot with its producer. If it is right, replay it and accept {names} with a reason (page "
-            f"Snapshots); if not, wait: a corrected delivery, or the next one, is published by itself."
-        )
+    outlook = "no further run is started for it"
+    if run.is_repeated:
+        outlook = "a further run is at work"
+    elif run.repeat_at is not None:
+        outlook = f"a further run is started at {format_time(run.repeat_at)}"
+    next_step = next_step_after_checks(state.failed_checks)
+    if not next_step:
+        next_step = "read the log of the failed task, correct what it names, then clear the run from its first task."
     yield Incident(
         IncidentKind.PUBLISH_FAILED,
         Severity.ALERT,
         since=run.ended_at,
         what=(
-            f"run [{run.run_id}] failed, delivery [{run.delivery.name}] waits, and no further run is started for it: "
-            f"{run.reason}." + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
+            f"run [{run.run_id}] failed, delivery [{run.delivery.name}] waits, and {outlook}: {run.reason}."
+            + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
         ),
         readers_see=state.readers_see(now),
         next_step=next_step,
@@ -104,7 +106,7 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The BigQuery job of the running step must not wait so long that the SLA is used up by waiting."""
-    job, allowed = state.pending_job, state.sla * PENDING_SHARE
+    job, allowed = state.pending_job, state.sla * MAX_PENDING_SHARE
     if job is None or now - job.since <= allowed:
         return
     waited = now - job.since
@@ -145,5 +147,5 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             what=marker.text,
             readers_see=state.readers_see(now),
             next_step="tell the producer; land the snapshot in a folder of the right name, delete the marker.",
-            subject=str(marker.generation),
+            subject=str(marker.object_generation),
         )

@@ -1,11 +1,12 @@
-"""Checks of the freshness SLA: is the oldest waiting delivery in time, and is the live snapshot not too old?"""
+"""Checks that the oldest waiting delivery is within the freshness SLA, and that the live snapshot is not too old."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dedup_clone.freshness.baseline import describe_over_budget, remaining_time
+from dedup_clone.checks.check_result import next_step_after_checks
+from dedup_clone.freshness.baseline import describe_over_budget, describe_remaining, remaining_time
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
@@ -15,8 +16,8 @@ from dedup_clone.state.current import IntentKind
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA.
 
-    The SLA is at risk when the last attempt failed, or when at the next check less time would be left than a publish
-    usually takes from there: a warning at that check would be too late.
+    The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
+    check, less time would be left than the rest of the publish usually takes: a warning then would be too late.
     """
     oldest = state.oldest_waiting
     if oldest is None:
@@ -31,20 +32,22 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=due,
             what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
             readers_see=state.readers_see(now),
-            next_step="open the publish run that is running (or failed) and read the log of its last task.",
+            next_step=_person_acts(state)
+            or "open the publish run that is running (or failed) and read the log of its last task.",
         )
-    elif _last_failure(state, oldest) or now + remaining + state.check_interval > due:
+    elif _waits_for_approval(state) or _last_failure(state, oldest) or now + remaining + state.check_interval > due:
         yield Incident(
             IncidentKind.SLA_AT_RISK,
             Severity.WARNING,
             since=now,
             what=(
-                f"{arrival}; what remains usually takes {format_duration(remaining)}, and the snapshot is due in "
+                f"{arrival}; {describe_remaining(remaining, state)}, and the snapshot is due in "
                 f"{format_duration(due - now)} ({format_time(due)}). "
                 f"{progress} {describe_over_budget(state.history, state.sla)}"
             ).rstrip(),
             readers_see=state.readers_see(now),
-            next_step="watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
+            next_step=_person_acts(state)
+            or "watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
         )
 
 
@@ -69,6 +72,17 @@ def _arrival(now: datetime, oldest: WaitingDelivery) -> str:
     return f"snapshot {oldest.delivery.snapshot_id} arrived {format_time(oldest.arrived_at)}, {ago} ago"
 
 
+def _waits_for_approval(state: FeedState) -> bool:
+    return state.current.intent is not None and state.current.intent.waits_for_approval
+
+
+def _person_acts(state: FeedState) -> str:
+    """The next step where a publish waits for a person; else empty."""
+    if _waits_for_approval(state):
+        return "approve or reject the accepted checks (Airflow: Required Actions; page Snapshots)."
+    return next_step_after_checks(state.failed_checks) if state.current.intent is None else ""
+
+
 def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
     """Why the last attempt to publish the delivery failed; empty when there is none, or a publish is running."""
     intent = state.current.intent
@@ -79,13 +93,15 @@ def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
 
 def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
     text = f"{len(state.waiting)} deliveries wait. " if len(state.waiting) > 1 else ""
-    if any(not w.registered for w in state.waiting):
+    if any(not w.is_registered for w in state.waiting):
         text += "The watch DAG has not registered all of them. "
     intent, failure = state.current.intent, _last_failure(state, oldest)
     if failure:
         text += f"The last attempt failed: {failure}. "
     if intent is None:
         return f"{text}No run holds the lease."
+    if intent.waits_for_approval:
+        return f"{text}Run [{intent.run_id}] waits for an approval."
     step = intent.jobs[-1] if intent.jobs else "no BigQuery job yet"
     held = format_duration(now - intent.taken_at)
     return f"{text}Run [{intent.run_id}] has held the lease for {held}; last step: {step}."

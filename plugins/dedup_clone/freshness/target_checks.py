@@ -1,4 +1,4 @@
-"""Checks of target: is it the table that the last publish left, and do audited partitions hold what was published?"""
+"""Checks that target is what the last publish left, and that audited partitions hold what was published."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 
+# The incidents about which nothing is known while BigQuery does not answer.
+OF_TARGET = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW)
+
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """Finds changes of target by hand. Checks nothing before the first publish, and between a swap and its commit."""
+    """Target must be as its publish left it. Not checked before the first publish, and between swap and commit."""
     target = state.target
     if target is None or state.current.generation is None or _is_being_committed(state, target):
         return

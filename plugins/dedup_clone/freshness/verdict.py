@@ -1,6 +1,6 @@
-"""FreshnessVerdict: the result of the last check of a feed, stored in `_freshness/` and shown on the page.
+"""Stores the verdict, the result of the last check of a feed, in `_freshness/`. The page shows it.
 
-Its summary is stored as metadata of the same object, so that one listing tells the page the summaries of all feeds.
+A summary is stored as metadata of the same object, so that one listing gives the page the summaries of all feeds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class VerdictSummary:
 
 @dataclass(frozen=True)
 class FreshnessVerdict:
-    """`headline` says what readers see, `incidents` what is wrong, most important first.
+    """The result of one check of a feed. `headline`: what readers see. `incidents`: the most important first.
 
     `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
     that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`: the address

@@ -11,7 +11,7 @@ from typing import Any
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedOverview
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
@@ -73,7 +73,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "replayable": [arrival_view(a) for a in reversed(index.arrivals)],
         "choices": {
             "engines": [str(engine) for engine in Engine],
-            "plans": [str(plan) for plan in Plan],
+            "plans": [str(plan) for plan in REPLAY_PLANS],
             "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(index)],
             "publish_dag": publish_dag(index.feed),
             "rollback_dag": rollback_dag(index.feed),

@@ -9,12 +9,12 @@ prune       delete the data folders that are no longer needed
 recovery    after a failed task or a dead run: commit if the swap happened, else discard
 discard     end an attempt that did not swap
 
-They work with `services` (all of a feed's state and the warehouse), `step_specs` (inputs of the steps), `lease`, and
-`attempt_jobs` (BigQuery jobs under ids of the attempt).
+They work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of the steps),
+`lease`, and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
-planning/   what a publish includes: deliveries, dates, the parent generation
-records/    what is recorded: check results, swap, costs, ledger table, index, status table
-previews/   what a publish, rollback or bootstrap would do; nothing is changed
-rollback/   the first task of a rollback
-bootstrap/  an existing table as the first generation
+planning/      what a publish includes: deliveries, dates, the parent generation
+records/       what is recorded: check results, swap, costs, ledger table, index, status table
+previews/      what a publish, rollback or bootstrap would do; nothing is changed
+backfill/, bootstrap/, erasure/, rebuild/, retirement/, rollback/   what the DAGs of these names do besides
+lost_records/  what `make recover` plans and repairs
 """

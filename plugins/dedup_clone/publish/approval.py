@@ -1,5 +1,4 @@
-"""Approval of a swap whose run accepts failed checks: makes the text that the operator reads, and lets other runs take
-the lease while the operator decides."""
+"""Makes the text of an approval, for a run that accepts failed checks, and lets other runs take its lease meanwhile."""
 
 from __future__ import annotations
 

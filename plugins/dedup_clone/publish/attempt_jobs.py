@@ -1,4 +1,4 @@
-"""BigQuery jobs of an attempt. At most one job of each step succeeds, however often the step's task is tried.
+"""Configures and runs BigQuery jobs of an attempt. At most one job of each step succeeds, however often it is tried.
 
 A task waits for a running job of its step, reuses a job that succeeded, and starts a job with the next id if all
 earlier jobs failed. The operators of the DAG and the engines use this module.
@@ -18,7 +18,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
-FAILED_JOBS_TOLERATED = 20
+MAX_FAILED_JOBS = 20
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
 # BYTES.
 PARQUET_OPTIONS = {"enableListInference": True, "enumAsString": True}
@@ -28,35 +28,38 @@ URI_LIST = {"fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"}
 
 @dataclass(frozen=True)
 class StepJob:
-    """The id of a step's job, and what BigQuery knows of the job: None while the job does not exist."""
+    """A step's BigQuery job. `metadata`: None while the job does not exist."""
 
     job_id: str
-    known: JobMetadata | None
+    metadata: JobMetadata | None
 
 
 def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
-    """The id of a step's `number`-th job. A retried task computes the same id. `step` must not contain a hyphen."""
+    """The id of a step's `number`-th job. A retried task computes the same id.
+
+    `step` must not contain a hyphen, because it is found in an id as the text between the last two hyphens.
+    """
     return f"dedup_clone-{feed}-{attempt}-{step}-{number}"
 
 
 def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
     """The job to attach to or to reuse, else the id for the next try. Raises OutcomeUnknown after too many failures."""
-    known: JobMetadata | None = None
-    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+    job: JobMetadata | None = None
+    for number in range(1, MAX_FAILED_JOBS + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, step, number)
-        known = services.warehouse.job(job_id)
-        if known is None or not known.error:
-            return StepJob(job_id, known)
+        job = services.warehouse.job(job_id)
+        if job is None or not job.error:
+            return StepJob(job_id, job)
     raise OutcomeUnknown(
-        f"{FAILED_JOBS_TOLERATED} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
-        f"{known.error if known else ''}. Remove the cause, then clear the run from its first task."
+        f"{MAX_FAILED_JOBS} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
+        f"{job.error if job else ''}. Remove the cause, then clear the run from its first task."
     )
 
 
 def last_failed_job(services: Services, attempt: str, step: str) -> JobMetadata | None:
     """The step's last job if it failed; None if that job did not fail, or if the step has no job."""
     last: JobMetadata | None = None
-    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+    for number in range(1, MAX_FAILED_JOBS + 1):
         job = services.warehouse.job(attempt_job_id(services.feed.feed, attempt, step, number))
         if job is None:
             break
@@ -70,7 +73,7 @@ def run_step_job(services: Services, attempt: str, step: str, configuration: Map
     Raises JobFailed, and LostRace when the attempt has lost the lease.
     """
     job = find_step_job(services, attempt, step)
-    if job.known is None:
+    if job.metadata is None:
         services.current.record_job(attempt, job.job_id)
         services.warehouse.jobs.start(job.job_id, configuration)
     return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
@@ -107,7 +110,7 @@ def capped_query(
 
     limit = services.feed.max_bytes_billed
     configuration = query_configuration(services, step, sql, parameters, **options)
-    with contextlib.suppress(BadRequest):  # the query itself then says what is wrong
+    with contextlib.suppress(BadRequest):  # the query itself fails too, with the reason
         estimate = services.warehouse.jobs.dry_run_bytes(configuration)
         if estimate > limit:
             raise CheckFailed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require
+from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require_no_failure
 from dedup_clone.checks.share_checks import shares_within_bounds
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
@@ -23,16 +23,16 @@ from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation
 
-_STREAMED = (
+_STREAMED_CONSEQUENCE = (
     "Readers see rows of this generation already, and no commit will follow: replay the live snapshot with engine "
     "[spark], which replaces target as a whole."
 )
 
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
-    """Check staging and the manifest; returns what may be swapped. Raises CheckFailed: target then stays as it is.
+    """Check staging and the manifest; return what may be swapped. Raises CheckFailed.
 
-    If the rows were streamed into target, target is checked instead of staging.
+    If the rows were streamed into target, target is checked instead of staging, and has the rows even if a check fails.
 
     An erasure skips the feed's own SQL checks: its rows are those of the live generation.
 
@@ -44,11 +44,11 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
     candidate, manifest = read_candidate(services, spec)
     is_direct = _is_direct(services, spec)
-    staging = services.warehouse.observe(services.names, services.feed.target if is_direct else services.feed.staging)
-    items = _check_tables(services, spec, manifest, staging, bootstrap)
+    loaded = services.warehouse.observe(services.names, services.feed.target if is_direct else services.feed.staging)
+    items = _check_tables(services, spec, manifest, loaded, bootstrap)
     if spec.restored_at is None:
-        loaded_at = _loaded_at(services, intent, manifest)
-        items += [_check_loaded(services, manifest, is_direct), *_check_staging(manifest, staging, loaded_at)]
+        written_at = _written_by_sql_at(services, intent, manifest)
+        items += [_check_loaded(services, manifest, is_direct), *_check_rows(manifest, loaded, written_at)]
     if spec.restores is None:
         parent = None if spec.parent is None or bootstrap else services.manifests.read(spec.parent)
         items += check_manifest(services, spec, candidate, manifest, parent)
@@ -56,12 +56,12 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
     if spec.restores is None and intent.kind is not IntentKind.ERASURE:
-        sql_results, sql_bytes_billed = run_sql_checks(services, staging.observed_at)
+        sql_results, sql_bytes_billed = run_sql_checks(services, loaded.observed_at)
         items += sql_results
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
     save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
-    require(results, _STREAMED if is_direct else "Target keeps its old content.")
+    require_no_failure(results, _STREAMED_CONSEQUENCE if is_direct else "Target keeps its old content.")
     swap = SwapSpec(
         attempt=spec.attempt,
         generation=str(spec.generation),
@@ -69,11 +69,11 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         snapshot=str(spec.snapshot_id if spec.dates else manifest.snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
-        checked_at=spec.restored_at or staging.observed_at,
+        checked_at=spec.restored_at or loaded.observed_at,
         expiration_days=manifest.table.retention_days,
         reason=spec.reason,
-        bytes_billed=staging.bytes_billed + sql_bytes_billed,
-        staging_bytes=staging.table.size,
+        bytes_billed=loaded.bytes_billed + sql_bytes_billed,
+        staging_bytes=loaded.table.size,
         options=swap_options(services.feed.table),
         form=DIRECT if is_direct else CLONE,
     )
@@ -83,16 +83,16 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
 
 def _is_direct(services: Services, spec: PublishSpec) -> bool:
     staging = services.staging.read()
-    return staging is not None and staging.state is StagingState.BEHIND and staging.attempt == spec.attempt
+    return staging is not None and staging.state is StagingState.BEHIND_TARGET and staging.attempt == spec.attempt
 
 
 def check_before_dedup(services: Services, parent: int | None) -> None:
-    """Run the checks of tables that do not depend on the new generation. Raises CheckFailed in their words.
+    """Run the checks of tables that do not depend on the new generation. Raises CheckFailed if one fails.
 
-    They run again before the swap: staging and target may change meanwhile. `parent`: the live generation.
+    They run again before the swap, because staging and target may change meanwhile. `parent`: the live generation.
     """
     results = CheckResults("before", tuple(early_results(services, parent)))
-    require(results, "Nothing was deduplicated, target keeps its old content.")
+    require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
 
 
 def early_results(services: Services, parent: int | None) -> list[CheckResult]:
@@ -118,16 +118,16 @@ def check_policies(services: Services, check: str, table: str) -> list[CheckResu
 
 
 def _check_tables(
-    services: Services, spec: PublishSpec, manifest: Manifest, staging: Observation, bootstrap: BootstrapRecord | None
+    services: Services, spec: PublishSpec, manifest: Manifest, loaded: Observation, bootstrap: BootstrapRecord | None
 ) -> list[CheckResult]:
     restores, contract = spec.restores is not None, services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
     return [
-        table_checks.schema_matches(staging.table, manifest.table if restores else contract, restores=restores),
+        table_checks.schema_matches(loaded.table, manifest.table if restores else contract, restores=restores),
         # A rebuild gives target the clustering of staging right before the swap.
-        table_checks.layout_matches(staging.table, None if spec.rebuilds else target, contract),
-        table_checks.no_streaming_buffer([staging.table, *([target] if target else [])], services.now()),
+        table_checks.layout_matches(loaded.table, None if spec.rebuilds else target, contract),
+        table_checks.no_streaming_buffer([loaded.table, *([target] if target else [])], services.now()),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
@@ -146,7 +146,7 @@ def _check_access(services: Services) -> list[CheckResult]:
 def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> CheckResult:
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
-    expected = f"{StagingState.BEHIND if is_direct else StagingState.LOADED} {manifest.digest}"
+    expected = f"{StagingState.BEHIND_TARGET if is_direct else StagingState.LOADED} {manifest.digest}"
     return check_result(
         "staging_loaded",
         found == expected,
@@ -156,12 +156,11 @@ def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> Ch
     )
 
 
-def _loaded_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
-    """When an engine in SQL ended writing staging; None for loaded files.
+def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
+    """When an SQL engine's last statement on staging ended; None if staging was loaded from files.
 
-    A DML statement of somebody else that waited for the engine's statement changes rows right after it, which a later
-    time would not show. Loaded files get no such time: BigQuery's own work on a table may change the times of its
-    partitions, too.
+    A DML statement of somebody else may have waited for the engine's statement, and change rows right after it. Loaded
+    files get no such time: BigQuery's own work on a table may change the times of its partitions, too.
     """
     if manifest.engine.runs_spark:
         return None
@@ -170,11 +169,11 @@ def _loaded_at(services: Services, intent: Intent, manifest: Manifest) -> dateti
     return max((job.ended_at for job in jobs if job and job.ended_at and not job.error), default=None)
 
 
-def _check_staging(manifest: Manifest, staging: Observation, loaded_at: datetime | None) -> list[CheckResult]:
+def _check_rows(manifest: Manifest, loaded: Observation, written_at: datetime | None) -> list[CheckResult]:
     return [
-        partition_checks.rows_match("staging_rows", manifest, staging),
-        partition_checks.unchanged_since_load(staging, loaded_at),
-        partition_checks.expiration_set("staging_expiration", staging, manifest.table.retention_days),
+        partition_checks.rows_match("staging_rows", manifest, loaded),
+        partition_checks.unchanged_since_load(loaded, written_at),
+        partition_checks.expiration_set("staging_expiration", loaded, manifest.table.retention_days),
     ]
 
 
@@ -202,8 +201,8 @@ def check_manifest(
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
     """The loads and swaps of attempts that ended in the last 24 hours, failed loads included.
 
-    An attempt without a load counts once, for its swap. A failed attempt has no swap; the creation time of its ledger
-    record counts as its end.
+    An attempt without a load counts once, for its swap. A failed attempt has no swap; it ended when its ledger record
+    was created.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

@@ -57,17 +57,17 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 
 
 def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord, CheckResults]:
-    """Check target and commit the intent's generation, which target holds. Safe to repeat.
+    """Check target, which must hold the intent's generation, and commit that generation. Safe to repeat.
 
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
-    Raises OutcomeUnknown when target does not hold that generation.
+    Raises OutcomeUnknown when target holds another generation.
     """
     candidate, manifest, swap = _read_attempt(services, intent.attempt)
     target = services.warehouse.observe(services.names, services.feed.target)
-    live = table_checks.labelled_generation(target.table)
-    if live != swap.generation:
+    labelled = table_checks.labelled_generation(target.table)
+    if labelled != swap.generation:
         raise OutcomeUnknown(
-            f"Target [{services.feed.target}] holds generation [{live}], expected [{swap.generation}]: "
+            f"Target [{services.feed.target}] holds generation [{labelled}], expected [{swap.generation}]: "
             f"the swap did not happen or was replaced. Clear the run from its first task."
         )
     results = CheckResults("after", _check_target(services, manifest, swap, target))
@@ -75,10 +75,11 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     services.manifests.commit(manifest, candidate.file_list_uri)
     record_refusals(services, candidate.refused, run_id=intent.run_id)
     record_erasure(services, intent, candidate, manifest, swap.reason)
-    record = _record(services, intent, candidate, manifest, swap, target)
+    record = _ledger_record(services, intent, candidate, manifest, swap, target)
     before = find_check_results(services, intent.attempt, "before")
     record_attempt(services, record, (results,) if before is None else (before, results))
-    record_changes(services, candidate, manifest)
+    if record.change_rows:
+        record_changes(services, candidate, manifest)
     services.current.commit(intent.attempt, manifest.digest)  # last: until then a recovery repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "
@@ -128,13 +129,13 @@ def _check_clone(services: Services, swap: SwapSpec, target: Observation) -> lis
 
 
 def _swapped_at(swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
-    """When target got the generation: by its creation, or by its labels after its rows had been streamed."""
+    """When the clone was created; if the rows were streamed into target, when the swap's job set target's labels."""
     swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == "swap" and not job.error]
-    labelled = [job.ended_at for job in swaps if job.ended_at]
-    return target.table.created_at if swap.cloned_at or not labelled else max(labelled)
+    ends = [job.ended_at for job in swaps if job.ended_at]
+    return target.table.created_at if swap.cloned_at or not ends else max(ends)
 
 
-def _record(
+def _ledger_record(
     services: Services,
     intent: Intent,
     candidate: Candidate,
@@ -142,7 +143,7 @@ def _record(
     swap: SwapSpec,
     target: Observation,
 ) -> LedgerRecord:
-    some_dates = _replays_some_dates(services, intent.attempt)
+    replays_some_dates = _replays_some_dates(services, intent.attempt)
     # A bootstrap has no deliveries; the time when it acquired the lease counts as the arrival.
     newest = manifest.deliveries[-1] if manifest.deliveries else None
     arrived_at = services.arrivals.read(newest).arrived_at if newest else intent.taken_at
@@ -151,13 +152,13 @@ def _record(
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
     streamed = services.streamed_changes.read(intent.attempt)
-    newly_live_arrived_at = None if some_dates else arrival_of_newly_live(services, manifest, parent)
+    newly_live_arrived_at = None if replays_some_dates else arrival_of_newly_live(services, manifest, parent)
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
         reason=swap.reason,
         snapshot_id=int(swap.snapshot),
-        deliveries=() if some_dates else manifest.applied,
+        deliveries=() if replays_some_dates else manifest.applied,
         generation=manifest.generation,
         parent=intent.parent,
         attempt=intent.attempt,

@@ -9,8 +9,9 @@ from datetime import datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
+from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.staging_table import restore_tables
-from dedup_clone.publish.records.attempt_records import find_check_results, record_refusals
+from dedup_clone.publish.records.attempt_records import failed_checks, find_check_results, record_refusals
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
@@ -21,11 +22,11 @@ from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, Ledg
 def discard(services: Services, intent: Intent) -> None:
     """End the attempt; target stays as it is. Safe to repeat."""
     candidate = services.manifests.candidate(intent.attempt)
-    if candidate is not None and not intent.kind.takes_over_table:  # it has no delivery
+    if candidate is not None and not intent.kind.takes_over_table:  # the rows of a table are no delivery to refuse
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
-        record = _record(services, intent, planned, candidate)
+        record = _ledger_record(services, intent, planned, candidate)
         results = find_check_results(services, intent.attempt, "before")
         record_attempt(services, record, () if results is None else (results,))
     if intent.kind is IntentKind.REBUILD:
@@ -34,15 +35,17 @@ def discard(services: Services, intent: Intent) -> None:
     if planned is not None:
         try_refresh_index(services)
         try_write_reporting_tables(services, holder=intent.attempt)
-    _delete_data(services, intent)
+    if intent.kind is not IntentKind.RETIREMENT:  # its export may be all that is left of target
+        _delete_data(services, intent)
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
-    """Delete the attempt's files and the incoming table of an SQL engine. The next publish prunes what is left."""
+    """Delete the attempt's files, exported ones too, and the incoming table. The next publish prunes what is left."""
     from google.api_core.exceptions import GoogleAPICallError
 
     try:
         count = services.store.delete_folder(services.layout.data_folder(intent.attempt))
+        count += services.store.delete_folder(export_folder(services, intent.attempt))
         count += services.store.delete_folder(services.layout.changes_folder(intent.attempt))
         services.warehouse.changes.drop(services.names.incoming_table)
     except GoogleAPICallError as error:
@@ -84,7 +87,9 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     return _PlannedPublish(deliveries[-1].snapshot_id, arrived_at, deliveries, request.engine, None)
 
 
-def _record(services: Services, intent: Intent, planned: _PlannedPublish, candidate: Candidate | None) -> LedgerRecord:
+def _ledger_record(
+    services: Services, intent: Intent, planned: _PlannedPublish, candidate: Candidate | None
+) -> LedgerRecord:
     all_refused = candidate is not None and candidate.manifest is None
     metrics = candidate.metrics if candidate else None
     return LedgerRecord(
@@ -126,6 +131,9 @@ def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> 
         return ENDED_BEFORE_DEDUP
     if candidate.manifest is None:
         return "; ".join(item.reason for item in candidate.refused)
+    failed = failed_checks(services, intent.attempt)
+    if failed:
+        return "stopped by " + "; ".join(f"check [{r.check}]: {r.brief or r.found}" for r in failed)
     staging = services.staging.read()
     if staging is None or staging.attempt != intent.attempt:
         return ENDED_BEFORE_LOAD

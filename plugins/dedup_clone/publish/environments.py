@@ -1,4 +1,4 @@
-"""Which Airflow environment publishes a feed: the one that acquired its first lease, until another takes the feed over.
+"""Decides which environment publishes a feed: the one that acquired its first lease, until another takes the feed over.
 
 Two environments must not publish one feed: neither can ask the other's Airflow whether a run is alive, and both give
 their runs the same ids.
@@ -13,7 +13,7 @@ from dedup_clone.state.current import Current
 
 
 def require_in_use(services: Services) -> None:
-    """Raises ConfigurationError when the feed is retired."""
+    """Raise ConfigurationError when the feed is retired."""
     retired = services.retired.read()
     if retired is not None:
         raise ConfigurationError(
@@ -43,9 +43,10 @@ def take_over_feed(services: Services, reason: str) -> str:
     """Make this environment the one that publishes the feed; returns a sentence that says so.
 
     An unfinished attempt of the other environment is committed if its swap happened, else discarded. If tasks of that
-    attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, and when no
-    other environment publishes the feed.
+    attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, when no other
+    environment publishes the feed, and when the feed is retired.
     """
+    require_in_use(services)
     former = services.current.read().environment
     if not former:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Acquires a feed's lease, for a publish, a rollback or a bootstrap."""
+"""Acquires a feed's lease for a run that is about to make a generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load task: the files of the new generation become the rows of staging.
+"""Load task: loads the files of the new generation into staging.
 
 Usually one load job replaces the whole table. In update id mode `last_changed` most dates do not change between
 publishes; then only the partitions whose files differ are loaded.
@@ -31,7 +31,7 @@ REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
 # ways are free.
 MAX_SHARE_OF_DATES = 0.5
-# BigQuery allows 50 modifications of a partitioned table in 10 seconds, counted when a load ends, not when it starts.
+# BigQuery allows 50 modifications of a partitioned table in 10 seconds. A load counts when it ends, not when it starts.
 LOADS_AT_ONCE = 45
 LIMIT_WINDOW_S = 10
 
@@ -59,7 +59,7 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table, which adds its new columns to staging; a text file lists its files.
+    """The configuration of one load job for the whole table, which also adds new columns to staging.
 
     Raises CheckFailed if there are more files than `MAX_TABLE_FILES`.
     """
@@ -85,9 +85,9 @@ def _adds_columns(services: Services, manifest: Manifest) -> bool:
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:
     """The dates whose files differ from those in staging; None when the whole table is to be loaded.
 
-    The whole table is loaded when staging's contents are unknown or lack a column, when most dates changed or a
-    retained date is gone, when a date has too many files for the configuration of one load job, and in update id mode
-    `last_seen`.
+    The whole table is loaded when staging's contents are unknown or have other columns, when most dates changed, when
+    the new generation lacks a date that staging has within the retention, when a date has too many files for the
+    configuration of one load job, and in update id mode `last_seen`.
     """
     loaded = _manifest_in_staging(services)
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
@@ -99,10 +99,10 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
     removed = digests.keys() - {e.date for e in manifest.dates}
     files = services.manifests.candidate_files(candidate)
     counts = Counter(file.date for file in files.files) if files else Counter[date]()
-    too_many = len(changed) > MAX_SHARE_OF_DATES * len(manifest.dates) or any(
-        counts[day] > URIS_PER_JOB for day in changed
-    )
-    return None if too_many or any(day >= manifest.retention_day for day in removed) else changed
+    has_too_many_dates = len(changed) > MAX_SHARE_OF_DATES * len(manifest.dates)
+    has_too_many_files = any(counts[day] > URIS_PER_JOB for day in changed)
+    lacks_retained_date = any(day >= manifest.retention_day for day in removed)
+    return None if has_too_many_dates or has_too_many_files or lacks_retained_date else changed
 
 
 def load_dates(
@@ -161,8 +161,8 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
 
 
 def _make_staging_anew(services: Services) -> None:
-    """Staging keeps what a streaming attempt gave it, because target has it too and must not lose it by the swap."""
-    services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
+    """Drop and create staging, with primary key and `max_staleness`: target has both, and takes them from staging."""
+    services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
     services.warehouse.changes.drop(services.names.staging_table)
     prepare_staging(services)
     feed = services.feed

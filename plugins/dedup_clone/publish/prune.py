@@ -23,8 +23,8 @@ def prune(services: Services) -> list[str]:
     current = services.current.read()
     if current.generation is None:
         return []
-    erased = last_erasure(services, current.generation)
-    needed = _needed_folders(services, current.generation, erased)
+    erasure = last_erasure(services, current.generation)
+    needed = _needed_folders(services, current.generation, erasure)
     obsolete = [
         folder
         for folder in services.store.folders(services.layout.data)
@@ -33,9 +33,9 @@ def prune(services: Services) -> list[str]:
     obsolete += [
         folder
         for folder in services.store.folders(services.layout.attempts)
-        if generation_of(folder) < max(current.generation - ATTEMPT_FOLDERS_RETAINED + 1, erased)
+        if generation_of(folder) < max(current.generation - ATTEMPT_FOLDERS_RETAINED + 1, erasure)
     ]
-    obsolete += _loaded_changes(services, current.generation, erased)
+    obsolete += _obsolete_changes(services, current.generation, erasure)
     for folder in obsolete:
         count = services.store.delete_folder(folder)
         services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
@@ -51,22 +51,22 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
     return [f for f in folders if not live_folder.startswith(f) and generation_of(f) <= live.generation]
 
 
-def _loaded_changes(services: Services, generation: int, erased: int) -> list[str]:
-    """Return the folders of changes that nothing needs any more: the table has them, or no table is to have them."""
+def _obsolete_changes(services: Services, generation: int, erasure: int) -> list[str]:
+    """Return the folders of changes that `FEED_changes` has, or is not to get. `erasure`: the last one's generation."""
     pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
     folders = services.store.folders(services.layout.changes)
-    needed = {services.layout.changes_folder(a) for a in pending if generation_of(a) >= erased}
+    needed = {services.layout.changes_folder(a) for a in pending if generation_of(a) >= erasure}
     return [folder for folder in folders if folder not in needed and generation_of(folder) <= generation]
 
 
-def _needed_folders(services: Services, generation: int | None, erased: int) -> set[str]:
+def _needed_folders(services: Services, generation: int | None, erasure: int) -> set[str]:
     """Return the data folders of the generation and its parent; each is the folder of one run of an attempt.
 
-    A parent before `erased`, the last erasure, is not needed.
+    A parent from before `erasure`, the generation of the last erasure, is not needed.
     """
     needed: set[str] = set()
     for _ in range(GENERATIONS_WITH_DATA):
-        if generation is None or generation < erased:
+        if generation is None or generation < erasure:
             break
         manifest = services.manifests.read(generation)
         if manifest.data_folder is not None:

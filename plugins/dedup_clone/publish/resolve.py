@@ -22,13 +22,12 @@ from dedup_clone.state.current import Intent, IntentKind
 def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, what `decide` raises, and CheckFailed if a check of
-    the tables would fail after the dedup job.
+    Raises LeaseHeld while another run works on the feed, LostRace, and what `decide` and `check_before_dedup` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
     if publish_request.replay:
-        decide(services, publish_request)  # raise for a wrong form before a run that waits for approval loses its lease
+        decide(services, publish_request)  # a replay that is refused must not end a run that waits for approval
     recover(services, dag_id=dag_id, run_id=run_id)
     decision = decide(services, publish_request)
     if decision.skip_reason:
@@ -64,7 +63,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
 
 
 def _snapshot_shown(publish_request: PublishRequest, decision: Decision) -> int:
-    """Return the snapshot that readers will be told they see; a replay of some dates does not change it."""
+    """Return the snapshot that status table and page will name; a replay of some dates does not change it."""
     if publish_request.dates is not None and decision.parent is not None:
         return decision.parent.snapshot_id
     return decision.backlog.apply[-1].snapshot_id

@@ -1,4 +1,4 @@
-"""Everything that a step of the protocol works with, for one feed."""
+"""Bundles what the steps of a feed's runs work with: settings, records in state, landing bucket, and warehouse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Services:
-    """`is_running(dag_id, run_id)`: whether that run of this Airflow `environment` may be at work. `now`: in UTC."""
+    """What the steps of one feed's runs work with.
+
+    `job_poll_s`: seconds between two looks at a running BigQuery job. `is_running(dag_id, run_id)`: whether that run of
+    this Airflow `environment` may be at work. `now`: in UTC.
+    """
 
     feed: Feed
     names: TableNames
@@ -54,7 +58,7 @@ class Services:
         return current.environment not in ("", self.environment)
 
     def is_own(self, intent: Intent, *, dag_id: str, run_id: str) -> bool:
-        """Whether the intent is that of this environment's run. Two environments may give their runs the same ids."""
+        """Whether this run of this environment made the intent. Another environment may give a run the same id."""
         return intent.environment in ("", self.environment) and (intent.dag_id, intent.run_id) == (dag_id, run_id)
 
     @property

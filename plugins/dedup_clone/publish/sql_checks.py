@@ -1,4 +1,4 @@
-"""The feed's own SQL checks: queries over staging, as of the moment at which the swap would clone it."""
+"""Runs the feed's own SQL checks: queries over staging, as of the time as of which the swap would clone it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
         if size > check.max_bytes_billed:
             found = f"the query reads {size / GIB:.2f} GiB"
             expected = f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)"
-            step = f"let [{file}] read fewer columns or partitions, or raise max_bytes_billed."
-            return CheckResult(check.check, Level.FAIL, found, expected, step), 0
+            next_step = f"let [{file}] read fewer columns or partitions, or raise max_bytes_billed."
+            return CheckResult(check.check, Level.FAIL, found, expected, next_step), 0
         found_rows = jobs.select(configuration, rows=ROWS_SHOWN)
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        step = f"correct [{file}], release it, and clear the run from check_staging."
-        return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", step), 0
+        next_step = f"correct [{file}], release it, and clear the run from check_staging."
+        return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step), 0
     result = check_result(
         check.check,
         found_rows.row_count <= check.max_rows,

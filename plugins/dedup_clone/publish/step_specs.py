@@ -1,4 +1,4 @@
-"""Inputs of the steps. Each is small enough for XCom; everything larger is an object in the attempt's folder."""
+"""Defines the inputs of a run's steps. Each fits into XCom; larger data are objects in the attempt's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dedup_clone.contract.engine import Engine
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """Why a publish run was started: a new delivery, or a replay that an operator requested.
+    """What a publish run was started for: a new delivery, or a replay that an operator requested.
 
     `engine` and `plan`: None for the feed's own. `dates`: the only dates of the delivery to replay; None for all.
     """
@@ -53,7 +53,7 @@ class PublishSpec:
     rebuilds: bool = False
 
 
-# How a generation goes live, in `SwapSpec.form`.
+# The values of `SwapSpec.form`.
 CLONE, DIRECT = "clone", "direct"
 # The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
 SWAP_PARAMETERS = {

@@ -1,4 +1,4 @@
-"""How long a publish waits for rows that somebody streamed into staging or target, before it checks and swaps.
+"""Decides whether a publish waits for rows that somebody streamed into staging or target, before it checks and swaps.
 
 BigQuery's clone of a table lacks the rows of its streaming buffer, and a replacement of the table drops them.
 """
@@ -18,9 +18,9 @@ SHARE_AFTER_WAIT = 0.1
 
 
 def reason_to_wait(services: Services, spec: PublishSpec) -> str | None:
-    """Which table has a streaming buffer; None if none has one, or if the freshness SLA leaves no time to wait.
+    """The tables that have a streaming buffer, in words; None if no table has one, or if there is no time left to wait.
 
-    Without time left the checks fail, because one of them reads the buffers too.
+    Without time left the run goes on, and its check `streaming_buffer` fails.
     """
     tables = [services.warehouse.table(name) for name in (services.feed.staging, services.feed.target)]
     buffered = [describe_buffer(table, services.now()) for table in tables if table and table.streaming_buffer]
@@ -30,7 +30,10 @@ def reason_to_wait(services: Services, spec: PublishSpec) -> str | None:
 
 
 def _end_of_wait(services: Services, spec: PublishSpec) -> datetime:
-    """The SLA counts from the arrival of the newest delivery; from the lease in a replay, rollback or bootstrap."""
+    """The time until which the freshness SLA lets the run wait.
+
+    The SLA counts from the arrival of the newest delivery; in a replay, rollback or bootstrap from the lease.
+    """
     _, manifest = read_candidate(services, spec)
     parent = None if spec.parent is None else services.manifests.read(spec.parent)
     arrived_at = arrival_of_newly_live(services, manifest, parent)

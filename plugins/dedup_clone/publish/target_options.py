@@ -1,4 +1,4 @@
-"""Compares what target has beside its rows with what the next swap sets, so that a swap removes nothing of others."""
+"""Checks that the next swap removes no option, policy or description that somebody else set on target."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dedup_clone.warehouse.table_options import of_columns, row_policy_entry
 
 
 def check_target_options(services: Services, target: TableMetadata | None, parent: int | None) -> list[CheckResult]:
-    """Return one result for target, none without target. `parent`: the live generation."""
+    """Return one result; none if target or staging is absent. `parent`: the live generation."""
     staging = services.warehouse.table(services.feed.staging)
     if target is None or staging is None:
         return []
     declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
-    known = {column.name for column in staging.columns}  # a rebuild may have dropped others
+    retained_columns = {column.name for column in staging.columns}  # a rebuild may have dropped columns
     return [
         nothing_undeclared(
-            of_columns(_entries(services, target), known),
+            of_columns(_entries(services, target), retained_columns),
             _entries(services, staging),
             declared,
             _set_by_last_swap(services, parent),
@@ -29,11 +29,12 @@ def check_target_options(services: Services, target: TableMetadata | None, paren
 
 
 def _entries(services: Services, table: TableMetadata) -> dict[str, str]:
+    """The table's options and row access policies, as entries of `warehouse/table_options.py`."""
     policies = services.warehouse.row_policies(table.name)
     return {**table.options, **{row_policy_entry(name): text for name, text in policies.items()}}
 
 
 def _set_by_last_swap(services: Services, parent: int | None) -> dict[str, str]:
-    """The options of the live generation's swap: what was taken out of the feed file since may go."""
+    """The options that the live generation's swap set. The next swap may remove those that left the feed file since."""
     swap = None if parent is None else find_swap(services, services.manifests.read(parent).attempt)
     return swap.options if swap else {}

@@ -62,7 +62,7 @@ class CheckSettings(StrictModel):
     tolerated_share: Share = 0.01
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()
-    """Queries of the feed's own. They run before the swap of every publish but a rollback."""
+    """Queries of the feed's own. They run before the swap of every publish but a rollback or an erasure."""
 
     @model_validator(mode="after")
     def names_are_unique(self) -> Self:

@@ -45,7 +45,9 @@ class Deployment(StrictModel):
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")
-    def runner_has_what_it_needs(self) -> Self:
+    def buckets_differ_and_runner_has_what_it_needs(self) -> Self:
+        if self.landing_bucket == self.state_bucket:  # to retire a feed would delete what landed
+            raise ValueError(f"[{self.state_bucket}] is the bucket of landing and of state: name two buckets")
         missing = self.spark.missing_setting(self.runner)
         if missing:
             raise ValueError(f"runner [{self.runner}] needs [spark.{missing}]")

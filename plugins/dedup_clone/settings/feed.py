@@ -38,7 +38,7 @@ class DedupSettings(StrictModel):
     """How the Spark job compares a delivery with the published files."""
 
     plan: Plan = Plan.AUTO
-    """How each date is written: `auto` chooses by cost; docs/architecture.md describes the plans."""
+    """How each date is written: `auto` adopts a date if it can; docs/architecture.md describes the plans."""
     exact: bool = False
     """Compare the keys themselves (in mode `last_changed` also the values) instead of fingerprints and hashes.
 

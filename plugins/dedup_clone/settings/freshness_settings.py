@@ -30,16 +30,17 @@ class ExpectedArrivals(StrictModel):
             return times
         if any(isinstance(item, int) for item in times):
             raise ValueError('write each time in quotes, as "10:00": otherwise YAML reads it as a number')
-        return tuple(times)  # strict mode accepts a list as a tuple from JSON only, not from a validator
+        # What a validator returns counts as Python, not as JSON, and strict mode then refuses a list for a tuple.
+        return tuple(times)
 
     @model_validator(mode="after")
-    def zone_is_known(self) -> Self:
+    def zone_and_times_are_valid(self) -> Self:
         try:
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(f"zone [{self.zone}] is no IANA time zone such as [Europe/Berlin]") from error
         if len(set(self.times)) != len(self.times):
-            raise ValueError(f"times contain one twice: {list(self.times)}")
+            raise ValueError(f"a time is named twice: {list(self.times)}")
         return self
 
     @property
@@ -48,7 +49,7 @@ class ExpectedArrivals(StrictModel):
 
 
 class FreshnessSettings(StrictModel):
-    """What the watchdog demands of the feed."""
+    """How fresh the feed has to be. The SLA also limits how long its runs take and are retried."""
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))

@@ -120,7 +120,7 @@ class SparkSize(StrictModel):
     max_executors: Annotated[int, Field(ge=2, le=2000)] = 100
     """Most executors that a publish may use."""
     executors: Annotated[int, Field(ge=2, le=2000)] | None = None
-    """A fixed number of executors (null: computed for each publish)."""
+    """Executors to ask for; a run may have up to twice as many (null: computed for each publish)."""
     executor_cores: Literal[4, 8, 16] = 4
     """Cores of an executor."""
     driver_cores: Literal[4, 8, 16] = 4

@@ -14,7 +14,7 @@ from dedup_clone.settings.strict_yaml import StrictModel
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 
-MAX_KEY_COLUMNS = 16  # of a primary key, BigQuery's limit
+MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 
@@ -33,7 +33,7 @@ class ColumnSettings(StrictModel):
 
     Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
     description: Annotated[str, Field(max_length=1024)] = ""
-    """Shown by BigQuery beside the column. One that is removed here stays on the table."""
+    """Shown by BigQuery beside the column. Removing it here does not remove it from the table."""
     fields: tuple[ColumnSettings, ...] = ()
     """The nested columns of a STRUCT; other types have none."""
 
@@ -44,9 +44,9 @@ class ColumnSettings(StrictModel):
         return self
 
     @model_validator(mode="after")
-    def can_be_absent(self) -> Self:
+    def since_needs_nullable(self) -> Self:
         if self.since is not None and self.mode is ColumnMode.REQUIRED:
-            raise ValueError(f"column [{self.name}] is REQUIRED: files without it ([since]) have no value for it")
+            raise ValueError(f"column [{self.name}] has since, so older files lack it: it cannot be REQUIRED")
         return self
 
     def since_by_path(self, prefix: str = "") -> dict[str, int]:
@@ -97,7 +97,7 @@ class TableSettings(StrictModel):
     primary_key: bool = False
     """Whether the keys are the tables' primary key. BigQuery does not enforce it, but its optimizer uses it.
 
-    One that is removed here stays on the tables."""
+    Removing it here does not remove it from the tables."""
     options: OptionSettings = OptionSettings()
     """Options of target."""
 
@@ -118,8 +118,8 @@ class TableSettings(StrictModel):
             raise ValueError(f"{unknown} are not among the columns {list(by_name)}")
         if len(set(self.keys)) != len(self.keys):
             raise ValueError(f"keys name a column twice: {list(self.keys)}")
-        if self.primary_key and len(self.keys) > MAX_KEY_COLUMNS:
-            raise ValueError(f"primary_key: [{len(self.keys)}] keys, BigQuery allows [{MAX_KEY_COLUMNS}]")
+        if self.primary_key and len(self.keys) > MAX_PRIMARY_KEY_COLUMNS:
+            raise ValueError(f"primary_key: [{len(self.keys)}] keys, BigQuery allows [{MAX_PRIMARY_KEY_COLUMNS}]")
         if self.partition_column not in self.keys:
             raise ValueError(f"keys must contain the partition column [{self.partition_column}]")
         if by_name[self.partition_column].type != "DATE":
@@ -131,7 +131,7 @@ class TableSettings(StrictModel):
             raise ValueError(f"{late} have [since], but every file must have keys and the snapshot id")
         invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
         if invalid:
-            raise ValueError(f"keys {invalid} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
+            raise ValueError(f"keys {invalid} are REPEATED or of a type that cannot be a key: {sorted(KEY_TYPES)} can")
         return self
 
     def descriptions(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class TableSettings(StrictModel):
         return {path: text for column in self.columns for path, text in column.descriptions().items()}
 
     def since(self) -> dict[str, int]:
-        """The first snapshot id whose files must have a column, by its path. Columns of all files are left out."""
+        """The first snapshot id whose files must have a column, by its path. Columns without `since` are left out."""
         return {path: first for column in self.columns for path, first in column.since_by_path().items()}
 
     def to_contract(self) -> TableContract:

@@ -47,7 +47,7 @@ class InvalidMarker:
 
 @dataclass(frozen=True)
 class MarkerListing:
-    """The markers in landing, in order of delivery, and the invalid ones."""
+    """The markers in landing, ordered by snapshot id and then by time, and the invalid ones."""
 
     markers: list[Marker]
     invalid: list[InvalidMarker]
@@ -55,7 +55,10 @@ class MarkerListing:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder that may contain a marker. If `snapshot_id` is None, the marker is invalid, and `reason` says why."""
+    """A folder that may contain a marker.
+
+    Without a `snapshot_id` its marker is invalid and `reason` says why; or `reason` is empty and the folder is hidden.
+    """
 
     path: str
     snapshot_id: int | None
@@ -75,11 +78,14 @@ class Landing:
         return f"{self._prefix}snapshot_id={snapshot_id}/"
 
     def markers(self) -> list[Marker]:
-        """All valid markers, in order of delivery."""
+        """All valid markers, ordered by snapshot id and then by time."""
         return self.list_markers().markers
 
     def list_markers(self, *, skip: Container[str] = ()) -> MarkerListing:
-        """The markers, without those whose object names are in `skip`. One listing, and one request for each marker."""
+        """The markers, without those whose object names are in `skip`.
+
+        One listing, one request for each folder that may have a marker, and a listing of each folder without one.
+        """
         folders = [_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
         folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
         candidates = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}

@@ -13,13 +13,13 @@ from dedup_clone.state.store import ObjectStore
 class StagingState(StrEnum):
     LOADING = "loading"
     LOADED = "loaded"
-    BEHIND = "behind"
+    BEHIND_TARGET = "behind"
 
 
 @dataclass(frozen=True)
 class Staging:
     """LOADING: the content of staging is unknown. LOADED: staging has exactly the rows of the manifest named here.
-    BEHIND: staging is older, because the attempt streams changes into target.
+    BEHIND_TARGET: staging is older than target, because the attempt streams changes into target.
 
     `is_streamed`: the attempt fills staging by streaming changes over its parent's rows. In state LOADING, BigQuery may
     still apply some of them.
@@ -33,7 +33,7 @@ class Staging:
 
     def target_is_mixed(self, live_generation: int | None) -> bool:
         """Whether target may have rows of an attempt that was not committed, besides those of the live generation."""
-        return self.state is StagingState.BEHIND and self.generation > (live_generation or 0)
+        return self.state is StagingState.BEHIND_TARGET and self.generation > (live_generation or 0)
 
 
 class StagingFile:

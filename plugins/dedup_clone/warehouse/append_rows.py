@@ -148,8 +148,8 @@ def _refusal(stream: str, error: Exception, tries: int) -> JobFailed:
     shown = "; ".join(f"row {row.index}: {row.message}" for row in rows[:_ERRORS_SHOWN])
     text = f"{getattr(error, 'message', None) or error}{f' ({len(rows)} rows: {shown})' if rows else ''}"
     return JobFailed(
-        f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. No generation went live. Correct what it "
-        f"names, then clear the run from load_staging: rows that are sent twice do no harm.",
+        f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. The generation is not committed. "
+        f"Correct what it names, then clear the run from load_staging: rows that are sent twice do no harm.",
         message=text,
         reason="backendError" if _is_transient(error) else "invalid",
     )

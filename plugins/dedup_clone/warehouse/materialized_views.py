@@ -1,4 +1,7 @@
-"""Finds the materialized views that read a table. BigQuery has no list of them."""
+"""Finds the materialized views that read a table.
+
+BigQuery cannot list the views of a table, so the SQL of every materialized view is searched for the table's name.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
+# The first request is repeated for so long when BigQuery does not answer: the watchdog, which ends after ten minutes,
+# then goes on without BigQuery.
+_FIRST_ANSWER_S = 60.0
+
 
 def reads_table(sql: str, project: str, dataset: str, table: str) -> bool:
-    """Whether a query of this project names the table, with or without the project."""
+    """Whether a query that runs in `project` names the table, with or without the project."""
     name = rf"(?:{re.escape(project)}\.)?{re.escape(dataset)}\.{re.escape(table)}"
     plain = re.sub(r"\s*\.\s*", ".", sql.replace("`", ""))
     return re.search(rf"(?<![\w.:-]){name}(?![\w-])", plain) is not None
@@ -23,9 +30,11 @@ def read_materialized_views(client: Client, project: str, location: str) -> dict
     Views in datasets that this account may not read are left out.
     """
     from google.api_core.exceptions import Forbidden, NotFound
+    from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     queries = {}
-    for item in client.list_datasets(project):
+    for item in client.list_datasets(project, retry=DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_S)):
+        # A DatasetListItem has no attribute for the location.
         if item._properties.get("location", location).lower() != location.lower():
             continue
         with contextlib.suppress(Forbidden, NotFound):  # the dataset may not be read, or was dropped meanwhile

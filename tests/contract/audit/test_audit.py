@@ -19,10 +19,10 @@ from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.feed_state import read_feed_state
 from dedup_clone.settings.feed import ContentAuditSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
+from tests.contract.feed_states import read_state
 
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
@@ -55,14 +55,8 @@ def change_target(world: FeedOnStandIn, statement: str) -> None:
 
 
 def incidents(world: FeedOnStandIn) -> list[str]:
-    state = read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    )
-    return [incident.name for incident in find_incidents(world.services.now(), state)]
+    services = world.services
+    return [incident.name for incident in find_incidents(services.now(), read_state(services))]
 
 
 @pytest.fixture
@@ -116,14 +110,8 @@ def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(
         audit(published)
     assert outcomes(published) == {DAYS[0]: UNEQUAL}
     assert incidents(published) == [f"content_unequal-{DAYS[0]}"]
-    state = read_feed_state(
-        published.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    )
-    assert said in find_incidents(published.services.now(), state)[0].what
+    services = published.services
+    assert said in find_incidents(services.now(), read_state(services))[0].what
     (delivery,) = published.services.arrivals.deliveries()
     published.publish(delivery.name, replay=True, run_id="replay", reason="unequal")
     assert [r.outcome for r in audit(published, run_id="audit-2")] == [EQUAL]  # it is its turn again

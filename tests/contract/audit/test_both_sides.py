@@ -20,7 +20,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.audit.fingerprint_files import fingerprint_batches
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames, column_sql, render
-from testkit.feed_on_stand_in import SQL
+from testkit.job_templates import SQL
 from tests.unit.audit.values import COLUMNS, DAY, TABLE, batch, random_rows
 
 Row = dict[str, Any]

@@ -15,6 +15,7 @@ from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulat
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault, WorkerKilled
 from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
+from tests.contract.dataproc.fake.world import TIMED_OUT
 
 FIRST = "dc-worked-example-00000007-abc123-c0-1"
 
@@ -128,6 +129,18 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert f"stopped: {FIRST}" in done.error
     assert "Raise [spark.max_executors]" in done.error
     assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+
+
+@pytest.mark.parametrize("runner", ["serverless", "procedure"])
+def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_stopped(
+    runner: str, fakes, simulate: Simulate
+) -> None:
+    """The task's own limit begins anew with each try, so the service's may be reached first."""
+    fake = fakes(runner, endings=[(TIMED_OUT, "")])
+    done = simulate(runner).run()
+    assert (done.state, done.tries, list(fake.world.runs)) == ("failed", 1, [FIRST])
+    assert f"Spark was not done within 60 minutes (Google stopped {FIRST}. Its log: https://" in done.error
+    assert "Raise [spark.max_executors]" in done.error
 
 
 @pytest.mark.parametrize(("runner", "poll"), [("serverless", "GetBatch"), ("cluster", "GetJob")])

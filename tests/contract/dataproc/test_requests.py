@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dedup_clone.orchestration.runners.serverless import batch_of
 from dedup_clone.orchestration.runners.sizing import RunSize, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
 from dedup_clone.settings.spark_settings import MAX_LABELS, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import SPARK
+from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Refused
@@ -87,6 +88,9 @@ PROPERTIES = spark_properties(RunSize(2, 4, 4, 1.0, 20, 1.0, ""), SparkSize())
         ("spark.dynamicAllocation.minExecutors", "1"),
         ("spark.dynamicAllocation.minExecutors", "3"),
         ("spark.shuffle.service.enabled", "true"),
+        ("spark.submit.pyFiles", "gs://a/b.zip"),
+        ("spark.yarn.queue", "q"),
+        ("spark.master", "yarn"),
         ("yarn.queue", "q"),
     ],
 )
@@ -94,6 +98,14 @@ def test_the_fake_refuses_properties_outside_the_documented_values(property_: st
     rules.check_batch(Batch(batch_with(PROPERTIES)))
     with pytest.raises(Refused):
         rules.check_batch(Batch(batch_with({**PROPERTIES, property_: value})))
+
+
+def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
+    """The page on Spark properties: an application that sets a property of YARN or of the shuffle service fails."""
+    sources = [path.read_text() for path in (REPOSITORY / "spark_jobs").rglob("*.py")]
+    names = {name for text in sources for name in re.findall(r'"(spark\.[\w.]+)"', text)}
+    assert "spark.sql.caseSensitive" in names
+    rules.check_property_names(names)
 
 
 @pytest.mark.parametrize(

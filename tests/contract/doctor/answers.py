@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = Path(__file__).parents[3] / "requirements" / "composer.txt"
-PROJECT = "my-project"
 AIRFLOW = "dedup-clone-airflow@my-project.iam.gserviceaccount.com"
 SPARK = "dedup-clone-spark@my-project.iam.gserviceaccount.com"
 PRODUCER = "dedup-clone-producer@my-project.iam.gserviceaccount.com"
@@ -37,6 +36,8 @@ ACCOUNTS = {
     for account in (AIRFLOW, SPARK, PRODUCER)
 }
 CLUSTER = "https://dataproc.googleapis.com/v1/projects/my-project/regions/europe-west1/clusters/standing"
+CONNECTION = "https://bigqueryconnection.googleapis.com/v1/projects/my-project/locations/eu/connections/spark"
+CONNECTION_ACCOUNT = "bqcx-42-ab1c@gcp-sa-bigquery-consp.iam.gserviceaccount.com"
 SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
 ASSIGNMENTS = (
     "https://bigqueryreservation.googleapis.com/v1/projects/my-project/locations/europe-west1:searchAllAssignments"
@@ -88,6 +89,8 @@ SCHEMAS = {
     FIREWALLS: ("compute.v1", "FirewallList"),
     **dict.fromkeys(ACCOUNTS.values(), ("iam.v1", "ServiceAccount")),
     CLUSTER: ("dataproc.v1", "Cluster"),
+    CONNECTION: ("bigqueryconnection.v1", "Connection"),
+    f"{CONNECTION}:getIamPolicy": ("bigqueryconnection.v1", "Policy"),
     SPARK_CODE: ("storage.v1", "Object"),
     ENVIRONMENT: ("composer.v1", "Environment"),
     ASSIGNMENTS: ("bigqueryreservation.v1", "SearchAllAssignmentsResponse"),
@@ -197,6 +200,8 @@ def healthy() -> dict[str, Any]:
         },
         **{url: {"email": account} for account, url in ACCOUNTS.items()},
         CLUSTER: {"status": {"state": "RUNNING"}},
+        CONNECTION: {"spark": {"serviceAccountId": CONNECTION_ACCOUNT}},
+        f"{CONNECTION}:getIamPolicy": _policy(("roles/bigquery.connectionAdmin", AIRFLOW)),
         SPARK_CODE: {"name": "dags/spark_code.json"},
         ENVIRONMENT: {
             "state": "RUNNING",

@@ -14,7 +14,8 @@ import pytest
 
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import healthy
-from tests.contract.doctor.test_doctor import CASES, WITH_TAG, feed_with, findings, set_at
+from tests.contract.doctor.doctor_findings import WITH_TAG, feed_with, findings, set_at
+from tests.contract.doctor.fault_cases import CASES
 
 TREE = Path(shutil.which("gcloud") or "").resolve().parent.parent / "data" / "cli" / "gcloud_completions.py"
 

@@ -99,6 +99,6 @@ def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
         kill_writer(patch, rows)
         with pytest.raises(Killed):
             world.load(spec)
-    state = StagingState.BEHIND if world.feed.cdc.publish == "direct" else StagingState.LOADING
+    state = StagingState.BEHIND_TARGET if world.feed.cdc.publish == "direct" else StagingState.LOADING
     assert staging_state(world) == (state, True)
     return spec

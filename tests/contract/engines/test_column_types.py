@@ -13,9 +13,11 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_spark.column_types import arrow_schema
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
+from tests.contract.bigquery.emulator_client import enum_file
 
 MOMENT = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
 TABLE = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("seen_at", "DATETIME")))
@@ -26,12 +28,18 @@ one_engine = pytest.mark.parametrize(
 
 
 @one_engine
-def test_a_datetime_is_published(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
-    """Source: loading-data-cloud-storage-parquet, type conversions: INT64 TIMESTAMP is a TIMESTAMP."""
-    world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
-    world.publish(world.land(1, [{**row(1, 1), "seen_at": MOMENT}]))
-    (found,) = world.bigquery.query_and_wait(f"SELECT seen_at FROM warehouse.{world.feed.target}")
-    assert found["seen_at"] == MOMENT
+def test_a_datetime_and_an_enum_are_published(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
+    """Sources: loading-data-cloud-storage-parquet, type conversions (INT64 TIMESTAMP is a TIMESTAMP); rest/v2/tables,
+    ParquetOptions.enumAsString (without it an ENUM is BYTES).
+    """
+    table = dataclasses.replace(TABLE, columns=(*TABLE.columns, Column("kind", "STRING")))
+    world = FeedAgainstOracle(clients, feed_of(table, engine))
+    landed = [{**row(1, 1), "seen_at": MOMENT, "kind": "red"}]
+    (name,) = world.files_of(landed)
+    file = enum_file(pa.Table.from_pylist(landed, schema=arrow_schema(table.columns)), "kind")
+    world.publish(world.land_files(1, {name: file}))
+    (found,) = world.bigquery.query_and_wait(f"SELECT seen_at, kind FROM warehouse.{world.feed.target}")
+    assert tuple(found) == (MOMENT, "red")
 
 
 @one_engine

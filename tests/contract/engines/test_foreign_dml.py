@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
@@ -18,12 +16,14 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.freshness.feed_state import PendingJob, read_feed_state
+from dedup_clone.freshness.feed_state import PendingJob
 from dedup_clone.orchestration.shared.retries import is_permanent
 from dedup_clone.publish.step_specs import PublishSpec
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
+from testkit.waiting import wait_for
+from tests.contract.feed_states import read_state
 
 RIGHT = [([1, 1], [1, 31]), ([1, 2], [1, 20]), ([1, 3], [1, 33])]  # product 2 is missing in snapshot 2
 MAXIMUM_RUNNING, MAXIMUM_WAITING = 2, 20
@@ -51,20 +51,13 @@ def update_staging(world: FeedAgainstOracle, count: int, held_s: float) -> list[
     for number in range(count):
         jobs.append(world.bigquery.query(sql, job_id=f"foreign-{world.feed.feed}-{number}", job_retry=None))
         if number < MAXIMUM_RUNNING:
-            wait_until(lambda: state(jobs[-1]) == "RUNNING")
+            wait_for(lambda: state(jobs[-1]) == "RUNNING", "the last job runs", poll_interval_s=0.01)
     return jobs
 
 
 def state(job: QueryJob) -> str:
     job.reload()  # type: ignore[no-untyped-call]
     return str(job.state)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def finish(world: FeedAgainstOracle, spec: PublishSpec) -> dict[str, float]:
@@ -74,16 +67,6 @@ def finish(world: FeedAgainstOracle, spec: PublishSpec) -> dict[str, float]:
     assert record.lag_s is not None
     assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
     return record.phases
-
-
-def pending_job(world: FeedAgainstOracle) -> PendingJob | None:
-    return read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    ).pending_job
 
 
 def test_rows_that_others_changed_are_not_merged_into_before_the_load_and_stop_the_publish_after_it(
@@ -106,7 +89,7 @@ def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(worl
     load.start()
     seen: list[PendingJob] = []
     while load.is_alive():
-        job = pending_job(world)
+        job = read_state(world.services).pending_job
         seen += [job] if job else []
         time.sleep(0.05)
     load.join()
@@ -128,7 +111,7 @@ def test_a_publish_that_finds_the_queue_full_tries_again_and_refuses_rows_that_c
         world.load(spec)
     assert not is_permanent(full.value)  # Airflow tries again
     world.load(spec, number=2)  # a SELECT, which waits in no queue
-    wait_until(lambda: all(state(job) == "DONE" for job in foreign))
+    wait_for(lambda: all(state(job) == "DONE" for job in foreign), "all jobs are done", poll_interval_s=0.01)
     assert any(job.error_result is None for job in foreign)  # others give up, after their own conflicts
     with pytest.raises(CheckFailed, match=r"staging_unchanged.*changed later.*somebody else writes staging"):
         world.check(spec)

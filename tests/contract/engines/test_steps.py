@@ -23,7 +23,7 @@ from dedup_clone.engines import dedup_in_bigquery
 from dedup_clone.engines.staging_job import staging_configuration
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.publish.attempt_jobs import FAILED_JOBS_TOLERATED, run_step_job
+from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, run_step_job
 from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
@@ -88,7 +88,7 @@ def test_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: FeedAg
     world.land(1, [row(1, 1)])
     spec = world.resolve(world.land(2, [row(2, 2)]), engine=Engine.BIGQUERY)
     fault = {"effect": "error", "reason": "invalid", "status": 400, "message": "a page is damaged"}
-    world.control("/_standin/faults", {"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
+    world.add_fault({"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
     world.deduplicate(spec)
     candidate, manifest = read_candidate(world.services, spec)
     (refused,) = candidate.refused
@@ -102,7 +102,7 @@ def test_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: FeedAg
 def test_job_that_fails_for_another_reason_is_tried_again_under_the_next_id(world: FeedAgainstOracle) -> None:
     spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
     fault = {"effect": "error", "reason": "backendError", "status": 503, "message": "try again"}
-    world.control("/_standin/faults", {"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
+    world.add_fault({"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
     with pytest.raises(JobFailed, match="backendError"):
         world.deduplicate(spec)
     world.deduplicate(spec)
@@ -112,7 +112,7 @@ def test_job_that_fails_for_another_reason_is_tried_again_under_the_next_id(worl
 def test_step_whose_jobs_all_fail_ends(world: FeedAgainstOracle) -> None:
     spec = world.resolve(world.land(1, [row(1, 1)]))
     query = {"query": {"query": "SELECT ERROR('no')", "useLegacySql": False}}
-    for _ in range(FAILED_JOBS_TOLERATED):
+    for _ in range(MAX_FAILED_JOBS):
         with pytest.raises(JobFailed, match=r"no") as failure:
             run_step_job(world.services, spec.attempt, "probe", query)
         assert failure.value.is_invalid_input

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-import requests
 from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.billing import MIN_BYTES_BILLED
@@ -213,11 +212,11 @@ def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFe
     spec = world.resolve(world.told(2, snapshot(2)))
     world.deduplicate(spec)
     fault = {"match": {"job_id": "cdc_background.*"}, "effect": "error", "times": 50}
-    world.control("/_standin/faults", fault)
+    world.add_fault(fault)
     with pytest.raises(CheckFailed, match=r"has not applied the changes .* within \[45\] minutes"):
         world.load(spec)
     assert staging_state(world) == (StagingState.LOADING, True)
-    requests.delete(f"{world.bigquery._connection.API_BASE_URL}/_standin/faults", timeout=30)
+    world.clear_faults()
     world.load(spec)  # streams again
     world.swap(spec, world.check(spec))
     world.commit(spec)

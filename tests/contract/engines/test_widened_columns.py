@@ -1,4 +1,7 @@
-"""A feed whose columns get a wider type or may be NULL: real publishes by the real Spark job, against the oracle."""
+"""A feed whose columns get a wider type or may be NULL: real publishes by the real Spark job, against the oracle.
+
+What BigQuery widens says its page "Modifying table schemas": also fields of a STRUCT, none in an ARRAY.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.oracle import OracleDelivery, OracleState
@@ -23,14 +26,28 @@ from tests.contract.engines.test_histories import OLDEST
 
 pytestmark = pytest.mark.spark
 
-NARROW = replace(NESTED, columns=(*NESTED.columns, Column("size", "INT64", ColumnMode.REQUIRED)))
-WIDE = replace(NESTED, columns=(*NESTED.columns, Column("size", "NUMERIC")))
+
+def with_size(size: Column, units: str) -> TableContract:
+    """The nested table with a column `size`, and a field `units` of this type in its STRUCT."""
+    columns = [with_field(c, units) if c.name == "info" else c for c in NESTED.columns]
+    return replace(NESTED, columns=(*columns, size))
+
+
+def with_field(column: Column, kind: str) -> Column:
+    return replace(column, fields=(*column.fields, Column("units", kind)))
+
+
+NARROW = with_size(Column("size", "INT64", ColumnMode.REQUIRED), "INT64")
+WIDE = with_size(Column("size", "NUMERIC"), "NUMERIC")
+PARTS = next(column for column in NESTED.columns if column.name == "parts")
+WIDE_PARTS = replace(PARTS, fields=tuple(replace(f, type="NUMERIC") for f in PARTS.fields))
+WIDE_ARRAY = replace(WIDE, columns=tuple(WIDE_PARTS if c.name == "parts" else c for c in WIDE.columns))
 WIDE_KEY = replace(WIDE, columns=tuple(replace(c, type="NUMERIC") if c.name == "code" else c for c in WIDE.columns))
 Clients = tuple[Storage, BigQuery]
 
 
 def sized(rows: list[Row], size: int | Decimal | None) -> list[Row]:
-    return [{**row, "size": size} for row in rows]
+    return [{**row, "size": size, "info": row["info"] and {**row["info"], "units": size}} for row in rows]
 
 
 @pytest.mark.parametrize("plan", ["auto", pytest.param("antijoin", marks=pytest.mark.exhaustive)])
@@ -59,7 +76,7 @@ def test_files_of_before_and_after_a_widening_live_together(
     for table in (world.feed.staging, world.feed.target):
         found = world.services.warehouse.table(table)
         assert found
-        assert found.columns[-1] == Column("size", "NUMERIC")
+        assert found.columns == WIDE.columns
     with pytest.raises(ConfigurationError, match="the type of a column"):
         world.roll_back(1)
     assert world.roll_back(2).restores == 2
@@ -73,12 +90,15 @@ def test_a_widening_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup
     world.publish(world.land(1, sized(snapshot(random, 1), 1)))
     world.declare(WIDE)
     name = world.land(2, sized(snapshot(random, 2), Decimal(2)))
-    with pytest.raises(ConfigurationError, match=r"\[merge\] cannot widen columns or add nested ones \['size'\]"):
+    with pytest.raises(ConfigurationError, match=r"\[merge\] cannot widen columns .* \['info.units', 'size'\]"):
         world.resolve(name, replay=True, engine=Engine.MERGE, reason="without Spark")
     spec = world.resolve(name)  # it changes staging
     world.services.current.release(spec.attempt)
     world.declare(NARROW)
-    with pytest.raises(ConfigurationError, match=r"staging was changed before, and its column \[size\] is \[INT64\]"):
+    with pytest.raises(ConfigurationError, match=r"staging was changed before, and its column \[info.units\]"):
+        world.resolve(name)
+    world.declare(WIDE_ARRAY)
+    with pytest.raises(ConfigurationError, match=r"column \[parts.number\] is \[NUMERIC\], it was \[INT64\]"):
         world.resolve(name)
     world.declare(WIDE_KEY)
     with pytest.raises(ConfigurationError, match=r"column \[code\].*is a key or clusters the table"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.observability import stats
+from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
@@ -18,13 +20,15 @@ from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
 from dedup_clone.orchestration.shared.task_runtime import Clients
-from dedup_clone.orchestration.watchdog import all_feeds, feed_check
+from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_feed
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.feed_on_stand_in import REPOSITORY, SQL
+from testkit.feed_on_stand_in import REPOSITORY
+from testkit.job_templates import SQL
 
+AWAY = ServiceUnavailable("away")  # type: ignore[no-untyped-call]  # Google's clients leave it untyped
 FEEDS = [f"crowd_{number}" for number in range(12)]
 
 
@@ -50,6 +54,12 @@ class Deployed:
         monkeypatch.setattr(feed_check, "dag_activity", self.activity)
         monkeypatch.setattr(feed_check, "find_failed_publish", lambda services, dag_id, waiting: None)
         monkeypatch.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", self.read_views)
+
+    def keep(self, *feeds: str) -> None:
+        """Delete the files of all other feeds."""
+        for path in self.folders.feed_files:
+            if path.stem not in feeds:
+                path.unlink()
 
     def open_clients(self, deployment: Any, sql_folder: Path) -> Clients:
         self.opened += 1
@@ -103,6 +113,46 @@ def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
         check_all_feeds(deployed.folders)
     assert sorted(checked) == sorted(set(FEEDS) - {"crowd_5", "crowd_7"})
     assert deployed.gauges["dedup_clone.feeds_checked"] == 10
+
+
+def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_1", "crowd_2")
+    check_all_feeds(deployed.folders)
+    store, name = ObjectStore(deployed.storage, "state"), FeedLayout("crowd_2").current
+    store.put(name, "{")
+    told: list[list[str]] = []
+    for minutes in (1, 20, 21):
+        caplog.clear()
+        now = datetime.now(UTC) + timedelta(minutes=minutes)
+        monkeypatch.setattr(unchecked_feed, "utc_now", Mock(return_value=now))
+        with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[crowd_2\]"):
+            check_all_feeds(deployed.folders)
+        told.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+    assert told == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
+    store.delete_folder(name)
+    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(hours=-1))
+    caplog.clear()
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[crowd_2] RECOVERED: feed_not_checked" in caplog.text
+
+
+def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_they_were(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed.keep("crowd_3", "crowd_4")
+    with monkeypatch.context() as outage:
+        outage.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", Mock(side_effect=AWAY))
+        outage.setattr(Warehouse, "table", Mock(side_effect=AssertionError("asked all the same")))
+        deployed.paused = {"crowd_3_watch"}
+        assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
+    deployed.gauges.clear()
+    monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AWAY))
+    with pytest.raises(FeedsNotChecked, match="2 of 2 feeds"):
+        check_all_feeds(deployed.folders)
+    assert deployed.gauges == {}
 
 
 def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(

@@ -9,28 +9,18 @@ from google.cloud.bigquery import Table
 
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, read_feed_state
 from dedup_clone.freshness.late_run import current_task
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.arrivals import Refusal
 from testkit.feed_on_stand_in import FeedOnStandIn, row
+from tests.contract.feed_states import read_state
 
 HOUR = timedelta(hours=1)
 
 
-def read_state(world: FeedOnStandIn) -> FeedState:
-    return read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    )
-
-
 def wrong(world: FeedOnStandIn, *, after: timedelta = timedelta(0)) -> list[str]:
-    return [incident.name for incident in find_incidents(datetime.now(UTC) + after, read_state(world))]
+    return [incident.name for incident in find_incidents(datetime.now(UTC) + after, read_state(world.services))]
 
 
 def mark(world: FeedOnStandIn, folder: str) -> None:
@@ -38,22 +28,22 @@ def mark(world: FeedOnStandIn, folder: str) -> None:
 
 
 def test_a_feed_without_anything(world: FeedOnStandIn) -> None:
-    state = read_state(world)
+    state = read_state(world.services)
     assert (state.live, state.waiting, state.arrivals, state.target and state.target.table) == (None, (), (), None)
     assert wrong(world) == []
 
 
 def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn) -> None:
     mark(world, "snapshot_id=7")
-    (unregistered,) = read_state(world).waiting
-    assert (unregistered.delivery.snapshot_id, unregistered.registered) == (7, False)
+    (unregistered,) = read_state(world.services).waiting
+    assert (unregistered.delivery.snapshot_id, unregistered.is_registered) == (7, False)
     name = world.land(7, [row(7, 1)])
-    (registered,) = read_state(world).waiting
-    assert registered.registered
+    (registered,) = read_state(world.services).waiting
+    assert registered.is_registered
     assert registered.arrived_at == world.services.arrivals.read(registered.delivery).arrived_at
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
     record = world.publish(name)
-    state = read_state(world)
+    state = read_state(world.services)
     assert (state.waiting, state.live, state.arrivals[-1]) == ((), record, record.arrived_at)
     assert wrong(world, after=2 * HOUR) == []
 
@@ -61,7 +51,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
 def test_a_delivery_waits_although_its_landing_was_cleaned(world: FeedOnStandIn) -> None:
     world.land(7, [row(7, 1)])
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
-    (waiting,) = read_state(world).waiting
+    (waiting,) = read_state(world.services).waiting
     assert abs(waiting.arrived_at - datetime.now(UTC)) < HOUR
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
 
@@ -71,7 +61,7 @@ def test_refused_deliveries_are_wrong_until_a_later_one_is_live(world: FeedOnSta
     name = world.land(8, [row(8, 1)])
     refused = next(d for d in world.services.arrivals.deliveries() if d.name == name)
     world.services.arrivals.refuse(Refusal(refused, "file x, column y: 3 NULL keys", "run", datetime.now(UTC)))
-    (refusal,) = read_state(world).refused
+    (refusal,) = read_state(world.services).refused
     assert refusal.reason == "file x, column y: 3 NULL keys"
     assert wrong(world, after=2 * HOUR) == [f"delivery_refused-{name}"]
     world.publish(world.land(9, [row(9, 1)]))
@@ -112,7 +102,7 @@ def change(world: FeedOnStandIn, field: str, **values: object) -> None:
 def test_labels_changed_by_hand_are_drift(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     change(world, "labels", labels={"dedup_clone_generation": "5"})
-    (incident,) = find_incidents(datetime.now(UTC), read_state(world))
+    (incident,) = find_incidents(datetime.now(UTC), read_state(world.services))
     assert incident.name == "target_drift"
     assert "label dedup_clone_generation is [5], expected [1]" in incident.what
 
@@ -122,7 +112,7 @@ def test_a_target_that_somebody_replaced_is_drift(world: FeedOnStandIn) -> None:
     world.bigquery.delete_table(f"warehouse.{world.feed.target}")
     assert wrong(world) == ["target_drift"]
     world.bigquery.create_table(Table(f"local-dev.warehouse.{world.feed.target}"))
-    (incident,) = find_incidents(datetime.now(UTC), read_state(world))
+    (incident,) = find_incidents(datetime.now(UTC), read_state(world.services))
     assert "it is a clone of [None]" in incident.what
     assert "partitions expire after [None] days" in incident.what
 
@@ -163,7 +153,7 @@ def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyP
         raise AssertionError("the watchdog ran a query")
 
     monkeypatch.setattr(world.bigquery, "query", refuse)
-    read_state(world)
+    read_state(world.services)
     assert asked == []
 
 
@@ -178,9 +168,9 @@ def test_a_check_that_stopped_the_newest_delivery_is_in_the_headline_until_anoth
     intent = world.services.current.read().intent
     assert intent is not None
     assert not finish_or_discard(world.services, intent)
-    state = read_state(world)
+    state = read_state(world.services)
     assert [result.check for result in state.failed_checks] == ["changed_share"]
     headline = evaluate(datetime.now(UTC), state).headline
     assert "1 more waits, stopped: 100 % changed rows, 50 % allowed" in headline
     world.land(9, [row(9, n) for n in range(10)])
-    assert read_state(world).failed_checks == ()
+    assert read_state(world.services).failed_checks == ()

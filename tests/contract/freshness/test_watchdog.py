@@ -111,14 +111,18 @@ def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
 
 
-def test_a_failed_run_is_reported_once_no_further_one_will_be_started(dog: Watchdog) -> None:
+def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchdog) -> None:
     dog.world.land(7, [row(7, 1)])
     ended = datetime.now(UTC)
     (delivery,) = dog.world.services.arrivals.deliveries()
     dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
     assert dog.check() == []
-    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, "all of its 4 automatic runs failed")
+    four = "all of its 4 automatic runs failed"
+    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, ended + 60 * MINUTE, four)
     assert dog.check(later=5 * MINUTE) == ["ALERT: publish_failed"]
+    assert "and a further run is started at " in dog.caplog.text
+    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, four, is_repeated=True)
+    assert dog.check(later=8 * MINUTE) == []
     dog.failed = None
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: publish_failed"]
 

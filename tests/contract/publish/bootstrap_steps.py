@@ -11,11 +11,22 @@ from dedup_clone.publish.previews.bootstrap_preview import BootstrapPreview, pre
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.fake_dedup_job import Row
-from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 SCAN_LIMIT = 1 << 30
+SNAPSHOT_7 = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+SNAPSHOT_8 = [row(8, 1, 99), row(8, 4)]
+MAINTAINED = [row(8, 1, 99), row(7, 2), row(8, 4), row(7, 3, day=YESTERDAY)]
 KEYS = ("date", "product_id", "store_id", "attribute_id")
+
+
+def maintain(world: FeedOnStandIn) -> None:
+    """Make target as MERGE would have left it."""
+    create_table(world, world.feed.target)
+    insert(world, world.feed.target, SNAPSHOT_7)
+    merge(world, world.feed.target, SNAPSHOT_8)
+    assert world.rows() == expected(*MAINTAINED)
 
 
 def bootstrap_request(**changes: Any) -> BootstrapRequest:
@@ -69,9 +80,7 @@ def insert(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
 def merge(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
     """What the table was kept fresh by before: rows of a snapshot replace those of their keys."""
     columns = list(rows[0])
-    update = ", ".join(
-        f"{c} = brought.{c}" for c in columns if c not in ("date", "product_id", "store_id", "attribute_id")
-    )
+    update = ", ".join(f"{c} = brought.{c}" for c in columns if c not in KEYS)
     selects = " UNION ALL ".join("SELECT " + ", ".join(f"{_literal(v)} AS {c}" for c, v in r.items()) for r in rows)
     world.bigquery.query_and_wait(
         f"MERGE warehouse.{name} AS held USING ({selects}) AS brought ON "

@@ -14,6 +14,7 @@ from dedup_clone.state.feed_status import FOLDER
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
+from tests.contract.publish.bootstrap_steps import maintain
 
 _numbers = itertools.count(1)
 
@@ -39,3 +40,10 @@ def own_status(clients: tuple[Storage, BigQuery]) -> None:
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
     return FeedOnStandIn(new_feed(), *clients)
+
+
+@pytest.fixture
+def maintained(world: FeedOnStandIn) -> FeedOnStandIn:
+    """A world whose target was maintained by MERGE statements, for a bootstrap."""
+    maintain(world)
+    return world

@@ -6,19 +6,27 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
+from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.job_run import JobRun
+from dedup_clone.contract.records import to_json
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
 from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import (
+    LONGEST_PAUSE,
     MAX_RUNS,
     REPEAT_AFTER,
+    REPORTED_RUNS,
     RUN_IDS_PER_CALL,
+    FailedPublish,
     find_failed_publish,
     publish_run_id,
 )
@@ -26,7 +34,8 @@ from dedup_clone.publish.discard import discard
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
-from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
+from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 
 
 class Watch:
@@ -63,6 +72,11 @@ class Watch:
 
     def fail(self, run_id: str) -> None:
         self.runs[run_id] = SimpleNamespace(run_id=run_id, state="failed", end_date=self.world.now())
+
+    def failed(self) -> FailedPublish:
+        found = find_failed_publish(self.world.services, "publish", self.waiting)
+        assert found
+        return found
 
     @property
     def waiting(self) -> tuple[Delivery, ...]:
@@ -116,9 +130,8 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
     watch.mark(7)
     (first,) = watch.look()
     started, last = [first], first
-    for number in range(1, MAX_RUNS):
+    for pause in (REPEAT_AFTER, 2 * REPEAT_AFTER, 4 * REPEAT_AFTER, LONGEST_PAUSE):
         watch.fail(last)
-        pause = REPEAT_AFTER * 2 ** (number - 1)
         watch.later += pause - timedelta(minutes=1)
         assert watch.look() == []
         watch.later += timedelta(minutes=1)
@@ -126,14 +139,60 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
         started.append(last)
         watch.later += timedelta(days=1)
         assert watch.look() == []  # it is running
-    assert started == [first, *(f"{first}__{number}" for number in range(2, MAX_RUNS + 1))]
-    watch.fail(last)
+    assert started == [first, *(f"{first}__{number}" for number in range(2, 6))]
+    last = publish_run_id(watch.waiting[-1], MAX_RUNS)
+    for number in range(5, MAX_RUNS + 1):
+        watch.fail(publish_run_id(watch.waiting[-1], number))
     watch.later += timedelta(days=9)
     assert watch.look() == []
-    failed = find_failed_publish(watch.world.services, "publish", watch.waiting)
-    assert failed is not None
+    failed = watch.failed()
     assert (failed.run_id, failed.repeat_at) == (last, None)
-    assert failed.given_up_because == "all of its 4 automatic runs failed"
+    assert failed.reported_because == f"all of its {MAX_RUNS} automatic runs failed"
+
+
+def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three deliveries arrive while BigQuery is away; the seventh run of the newest publishes all."""
+    world, reported = watch.world, []
+    with monkeypatch.context() as outage:
+        outage.setattr(Warehouse, "table", Mock(side_effect=ServiceUnavailable("away")))  # type: ignore[no-untyped-call]
+        for snapshot in (1, 2, 3):
+            world.land(snapshot, [row(snapshot, snapshot)])
+        while watch.later < timedelta(hours=6):
+            for run_id in watch.look():
+                with pytest.raises(ServiceUnavailable):
+                    world.resolve(watch.waiting[-1].name, run_id=run_id)
+                failed = find_failed_publish(world.services, "publish", watch.waiting)
+                reported.append(failed.is_repeated if failed else None)
+                watch.fail(run_id)
+            watch.later += timedelta(minutes=40)  # half an hour of them the run's tasks are retried
+    assert watch.failed().reported_because == "all of its 6 automatic runs failed"
+    assert reported[-2:] == [True, True]
+    watch.later += LONGEST_PAUSE
+    (run_id,) = watch.look()
+    world.publish(watch.waiting[-1].name, run_id=run_id)
+    assert world.rows() == expected(*(row(n, n) for n in (1, 2, 3)))
+
+
+@pytest.mark.parametrize("engine", [Engine.SPARK, Engine.BIGQUERY])
+def test_after_four_failed_runs_one_that_read_rows_is_not_repeated(watch: Watch, engine: Engine) -> None:
+    world = watch.world
+    name = world.land(7, [row(7, 1)])
+    runs = [publish_run_id(watch.waiting[-1], number) for number in range(1, REPORTED_RUNS + 1)]
+    for run_id in runs:
+        watch.fail(run_id)
+    assert watch.failed().repeat_at is not None
+    spec = world.resolve(name, run_id=runs[-1], engine=engine)
+    services, layout = world.services, world.services.layout
+    services.store.create(layout.dedup_started(spec.attempt), "")
+    assert (watch.failed().repeat_at is None) == (engine is Engine.BIGQUERY)
+    if engine is Engine.SPARK:
+        run = JobRun("1", "app", world.now())
+        services.store.put(f"{layout.job_runs(spec.attempt)}1.json", to_json(run))
+    assert watch.failed().repeat_at is None
+    discard(services, services.current.require_intent(spec.attempt))
+    assert watch.failed().repeat_at is None
 
 
 def test_of_several_waiting_deliveries_only_the_newest_is_run_again(watch: Watch) -> None:
@@ -162,7 +221,7 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     assert watch.look() == []
     failed = find_failed_publish(world.services, "publish", world.services.arrivals.deliveries()[-1:])
     assert failed is not None
-    assert failed.given_up_because == "a check before the swap failed"
+    assert failed.reported_because == "a check before the swap failed"
 
 
 @pytest.mark.parametrize(("marked", "limit_s"), [((), IDLE_LIMIT_S), ((7,), BACKLOG_LIMIT_S)])

@@ -21,7 +21,6 @@ from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire
 from dedup_clone.state.pending_changes import PendingChangesFolder, feeds_with_pending_changes
 from dedup_clone.state.retired import TargetFate
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
-from testkit.stand_in_faults import add_fault, clear_faults
 from tests.contract.freshness.setups import setup_of
 from tests.contract.publish.conftest import new_feed
 
@@ -32,7 +31,7 @@ def world(clients: tuple[Storage, BigQuery]) -> Iterator[FeedOnStandIn]:
     world = FeedOnStandIn(new_feed().model_copy(update={"changes": True}), *clients)
     assert publish(world, row(7, 1), row(7, 2, day=YESTERDAY)) is None
     yield world
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
 
 
 def publish(world: FeedOnStandIn, *rows: Row) -> int | None:
@@ -55,10 +54,9 @@ def pending(world: FeedOnStandIn) -> list[int]:
 
 def fail_loads(world: FeedOnStandIn, times: int = 1000) -> None:
     fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
-    add_fault(world.bigquery._connection.API_BASE_URL, {**fault, "times": times})
+    world.add_fault({**fault, "times": times})
 
 
-OWN = ("publish_date DATE", "generation INT64", "snapshot_id INT64", "change_type STRING")
 SECOND = (row(8, 1, 30), row(8, 3))
 OF_SECOND = [(2, "changed", 1, 20, 30), (2, "new", 3, None, 20)]
 
@@ -88,7 +86,7 @@ def test_a_load_that_fails_stops_no_publish_and_is_made_good_in_order(world: Fee
     assert publish(world, row(10, 1, 32)) == 1
     prune(world.services)
     assert pending(world) == [2, 3, 4]
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
     load_changes(world.services)
     assert changes(world) == [*OF_SECOND, (3, "changed", 1, 30, 31), (4, "changed", 1, 31, 32)]
     assert pending(world) == []
@@ -134,7 +132,7 @@ def test_the_watchdog_loads_what_is_missing(world: FeedOnStandIn, monkeypatch: p
     assert feeds_with_pending_changes(world.services.store) == [world.feed.feed]
     monkeypatch.setattr(reporting, "open_feed_services", lambda setup: world.services)
     monkeypatch.setattr(reporting, "read_feed_setup", lambda *_: setup_of(world))
-    reporting.write_missing_rows(setup_of(world))
+    reporting.load_waiting_rows(setup_of(world))
     assert changes(world) == OF_SECOND
     assert feeds_with_pending_changes(world.services.store) == []
 
@@ -143,7 +141,7 @@ def test_the_watchdog_loads_what_is_missing(world: FeedOnStandIn, monkeypatch: p
 def test_changes_that_were_not_loaded_in_time_are_dropped(world: FeedOnStandIn) -> None:
     fail_loads(world)
     publish(world, *SECOND)
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
     now = world.now()
     world.now = lambda: now + timedelta(days=61)
     load_changes(world.services)
@@ -198,7 +196,7 @@ def test_a_retired_feed_leaves_no_changes(world: FeedOnStandIn) -> None:
     fail_loads(world, times=1)
     publish(world, *SECOND)
     world.services.warehouse.changes.drop(world.services.names.changes_table)
-    changes_table.prepare_changes_table(world.services)
+    changes_table.prepare_changes_table(world.services, world.feed.table.to_contract())
     retire_feed(world.services, RetirementRequest("feed_retire", "retire", TargetFate.KEEP, "test"))
     assert pending(world) == []
     assert world.services.warehouse.table(world.services.names.changes_table) is None

@@ -88,6 +88,8 @@ def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_unless_its_check_is_
     assert strict_world.rows() == expected(*base)
     with pytest.raises(CheckFailed, match="changed_share"):
         strict_world.publish(name, run_id="manual", accepted_checks=("new_share",), reason="another check")
+    stopped = strict_world.services.ledger.read_last(1)[0]
+    assert stopped.reason == "stopped by check [changed_share]: 100 % changed rows, 50 % allowed"
     record = strict_world.publish(name, run_id="again", accepted_checks=("changed_share",), reason="prices were reset")
     assert strict_world.rows() == expected(*changed)
     assert record.reason == "prices were reset"

@@ -27,7 +27,6 @@ from dedup_clone.warehouse.row_text_sql import row_text
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
-from testkit.stand_in_faults import add_fault
 from tests.contract.publish.conftest import new_feed
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
@@ -79,7 +78,7 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     told = published.bigquery.query_and_wait(f"SELECT product_id FROM warehouse.{published.feed.feed}_changes")
     assert [r["product_id"] for r in told] == [3]
     name = published.land(9, FIRST)
-    with pytest.raises(ConfigurationError, match="would bring them back"):
+    with pytest.raises(ConfigurationError, match="is not supported after an erasure"):
         published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
 
 
@@ -89,7 +88,7 @@ def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(pub
     published.feed = published.feed.model_copy(update={"changes": True})
     published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
     fault = {"match": {"job_id": f"{published.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
-    add_fault(published.bigquery._connection.API_BASE_URL, {**fault, "times": 2})
+    published.add_fault({**fault, "times": 2})
     published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
     found = published.bigquery.query_and_wait(f"SELECT product_id, change_type FROM warehouse.{name} ORDER BY 1, 2")
     assert [tuple(r.values()) for r in found] == [(3, "changed"), (PERSON, "changed"), (PERSON, "missing")]
@@ -163,7 +162,7 @@ def test_what_cannot_be_erased_is_refused_before_anything_happens(published: Fee
     with pytest.raises(ConfigurationError, match="There is no file of keys"):
         preview_erasure(published.services, ErasureRequest(ERASE_DAG, "erase", "absent.csv", ""), 1 << 30)
     published.feed = published.feed.model_copy(update={"engine": Engine.BIGQUERY})
-    with pytest.raises(ConfigurationError, match="would bring erased keys back"):
+    with pytest.raises(ConfigurationError, match="does not support erasures"):
         published.resolve_erasure(KEYS)
     assert published.services.current.read().last_generation == 1
 
@@ -202,7 +201,10 @@ def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStan
     jobs = [j for j in published.bigquery.list_jobs() if j.labels.get("dedup_clone_step") == "preview"]
     assert jobs
     assert str(PERSON) not in shown.text + "".join(str(job.to_api_repr()) for job in jobs)
-    assert preview_erasure(published.services, request, 0).rows is None
+    published.bigquery.query_and_wait(f"CREATE TABLE warehouse.{published.feed.feed}_changes (product_id INT64)")
+    uncounted = preview_erasure(published.services, request, 0)
+    assert uncounted.rows is None
+    assert f"rows are deleted from [{published.feed.feed}_changes]" in uncounted.text
 
 
 def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:
@@ -273,5 +275,5 @@ def test_the_value_is_in_no_byte_of_state_and_tables_once_time_travel_has_passed
         world.feed = world.feed.model_copy(update={"checks": loose})
         world.publish(world.land(10, [row(10, PERSON, 50), row(10, 1)]))
         world.write_reporting_tables()
-        world.control("/_standin/clock", {"advance_seconds": timedelta(days=15).total_seconds()})
+        world.pass_time(timedelta(days=15))
         assert places() == set()

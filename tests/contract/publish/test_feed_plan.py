@@ -136,6 +136,26 @@ def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, pl
 
 
 @pytest.mark.exhaustive
+def test_another_partition_column_is_refused_and_the_plan_says_what_to_do_instead(
+    world: FeedOnStandIn, plans: Plans
+) -> None:
+    change_table(world, columns=(*world.feed.table.columns, ColumnSettings(name="sold_on", type="DATE")))
+    world.publish(world.land(7, FIRST))
+    change_table(world, partition_column="sold_on", keys=("sold_on", *world.feed.table.keys[1:]))
+    status, shown = plans.show(world)
+    assert status == 1
+    for words in (
+        "partition_column is [sold_on], it was [date]",
+        f"{world.feed.feed}_rebuild cannot make these changes",
+        "publish it as a feed of another name, and let readers go there",
+    ):
+        assert words in shown
+    with pytest.raises(ConfigurationError, match=r"partition_column is \[sold_on\]"):
+        world.resolve(world.land(8, FIRST))
+    assert world.services.current.read().intent is None
+
+
+@pytest.mark.exhaustive
 def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     changes = {"engine": Engine.BIGQUERY, "update_id_mode": UpdateIdMode.LAST_SEEN}

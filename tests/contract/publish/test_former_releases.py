@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,18 @@ from google.cloud.bigquery import LoadJobConfig
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.freshness.feed_state import read_feed_state
+from dedup_clone.publish.lost_records.recovery_plan import plan_recovery
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.recovery import recover
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
+from dedup_clone.state.retired import TargetFate
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
+from tests.contract.feed_states import read_state
+from tests.contract.publish import test_rebuild, test_retirement
+from tests.contract.publish.test_backfill import Archive
 
 STATES = Path(__file__).parent / "former_states"
 DAY, DAY_BEFORE = date(2026, 11, 23), date(2026, 11, 22)
@@ -45,6 +49,7 @@ def former(request: pytest.FixtureRequest, clients: tuple[Storage, BigQuery]) ->
     world = FeedOnStandIn(shipped.model_copy(update=changes), *clients)
     for prefix in (f"{FEED}/", f"_reporting/ledger/{FEED}/"):
         world.services.store.delete_folder(prefix)
+    world.services.landing.store.delete_folder(f"{FEED}/")
     for name, content in json.loads((STATES / f"{request.param}.json").read_text())["objects"].items():
         data = content["text"].encode() if "text" in content else base64.b64decode(content["base64"])
         world.storage.bucket("state").blob(name).upload_from_string(data)
@@ -89,6 +94,25 @@ def test_what_a_former_release_left_is_recovered_published_on_and_rolled_back_to
     assert former.rows() == expected(row(9, 1, 21, day=DAY), row(9, 2, day=DAY_BEFORE))
 
 
+@pytest.mark.exhaustive
+def test_dags_that_the_former_release_lacked_work_on_what_it_left(former: FeedOnStandIn) -> None:
+    recover(former.services, dag_id="other", run_id="other")
+    assert not plan_recovery(former.services).changes_anything
+    archive = Archive(former)
+    archive.put(4, [row(4, 4, 40)])
+    assert not archive.land_next()
+    former.publish(*archive.notice())
+    assert former.rows() == expected(*ROWS, row(4, 4, 40))
+    former.resolve_erasure("product_id\n4\n")
+    recover(former.services, dag_id="other", run_id="other")
+    former.feed = test_rebuild.as_text(former.feed)
+    test_rebuild.rebuild(former, renamed={"attr_value": "value"})
+    values = test_rebuild.select(former, "product_id, value")
+    assert values == sorted((r["product_id"], str(r["attr_value"])) for r in (*ROWS, row(4, 4, 40)))
+    test_retirement.retire(former, TargetFate.EXPORT)
+    assert test_retirement.kept(former) == ["RETIRED", "data", "ledger"]
+
+
 def test_what_a_former_release_recorded_is_read(former: FeedOnStandIn) -> None:
     services = former.services
     records = services.ledger.read_last(9)
@@ -103,14 +127,7 @@ def test_what_a_former_release_recorded_is_read(former: FeedOnStandIn) -> None:
     assert index
     assert (index.generation, index.records[-1]) == (5, records[-1])
     assert AuditsFile(services.store, FEED).read().last
-    state = read_feed_state(
-        services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=1),
-    )
-    assert state.live == records[-1]
+    assert read_state(services).live == records[-1]
     arrived = [services.arrivals.read(delivery).arrived_at for delivery in services.arrivals.deliveries()]
     assert len(arrived) == 5
     (refused,) = services.arrivals.refused()

@@ -41,7 +41,7 @@ def test_a_swap_that_is_refused_is_not_tried_again(world: FeedOnStandIn, spec: P
 def test_a_job_that_bigquery_failed_is_tried_again(world: FeedOnStandIn, spec: PublishSpec) -> None:
     services, name = world.services, job_id(spec, "swap", 1)
     fault = {"match": {"job_id": name}, "effect": "error", "reason": "backendError", "message": "try again"}
-    world.control("/_standin/faults", fault)
+    world.add_fault(fault)
     services.warehouse.jobs.start(name, query_configuration(services, "swap", "SELECT 1", {}))
     world.wait_for_all_jobs()
     with pytest.raises(AirflowException, match="try again") as raised:

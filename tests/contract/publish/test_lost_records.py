@@ -236,7 +236,7 @@ def test_a_deleted_dataset_is_restored_and_the_feed_goes_on(clients: tuple[Stora
 @pytest.mark.exhaustive
 def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
-    published.control("/_standin/faults", {"match": {"job_type": "load"}, "effect": "error", "times": 1})
+    published.add_fault({"match": {"job_type": "load"}, "effect": "error", "times": 1})
     with pytest.raises(GoogleAPICallError):
         published.publish(name, run_id="cut off")
     assert published.rows() == expected(*ROWS)

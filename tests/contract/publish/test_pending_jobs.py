@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import timedelta
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.freshness.feed_state import PendingJob, read_feed_state
 from testkit.feed_on_stand_in import FeedOnStandIn, row
+from tests.contract.feed_states import read_state
 from tests.contract.publish.conftest import new_feed
 
 QUEUED_S = 2.0
-
-
-def pending_job(world: FeedOnStandIn) -> PendingJob | None:
-    return read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_given_up_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    ).pending_job
 
 
 def test_the_time_of_a_queued_load_is_seen_and_counted(clients: tuple[Storage, BigQuery]) -> None:
     world = FeedOnStandIn(new_feed("pending_"), *clients)
     spec = world.resolve(world.land(7, [row(7, 1)]))
     world.deduplicate(spec)
-    assert pending_job(world) is None
+    assert read_state(world.services).pending_job is None
     fault = {"match": {"job_id": f"{spec.attempt}-load-1$"}, "effect": "queue", "seconds": QUEUED_S}
-    world.control("/_standin/faults", fault)
+    world.add_fault(fault)
     load = threading.Thread(target=world.load, args=(spec,))
     load.start()
     seen = None
     for _ in range(100):
-        seen = seen or pending_job(world)
+        seen = seen or read_state(world.services).pending_job
         time.sleep(0.02)
     load.join()
     assert seen is not None
     assert (seen.job_id.endswith(f"{spec.attempt}-load-1"), seen.is_statement) == (True, False)
-    assert pending_job(world) is None
+    assert read_state(world.services).pending_job is None
     world.swap(spec, world.check(spec))
     record = world.commit(spec)
     assert record.lag_s

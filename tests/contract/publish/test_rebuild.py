@@ -13,6 +13,7 @@ from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
+from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, pull_spec
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
@@ -24,6 +25,7 @@ from dedup_clone.publish.rebuild.resolve_rebuild import (
     prepare_swap,
     resolve_rebuild,
 )
+from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.feed import Feed
@@ -35,6 +37,7 @@ from devstack.producer.declared_snapshots import schema
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.stand_in_faults import add_fault, clear_faults
 
 FIRST = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
 
@@ -65,6 +68,12 @@ def without_attribute(feed: Feed) -> Feed:
     """A column is dropped that is a key and clusters the table."""
     keys = tuple(key for key in feed.table.keys if key != "attribute_id")
     return with_table(with_columns(feed, attribute_id=None), keys=keys, cluster_by=("product_id",))
+
+
+def by_sale(feed: Feed) -> Feed:
+    """The table is partitioned by another column."""
+    sold_on = ColumnSettings(name="sold_on", type="DATE")
+    return with_table(with_columns(feed, sold_on=sold_on), partition_column="sold_on", keys=("sold_on", "product_id"))
 
 
 def until(world: FeedOnStandIn, step: str, **params: Any) -> PublishSpec:
@@ -131,6 +140,8 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     world.feed = as_text(world.feed)
     with pytest.raises(ConfigurationError, match="no publish can make"):
         world.resolve(name, replay=True, reason="x")
+    incoming = world.services.names.incoming_table
+    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{incoming} AS SELECT 1 AS left_by_a_dead_run")
     plan = plan_rebuild(world.services, request(renamed={"attr_value": "value"}))
     for part in ("[attr_value] becomes [value]", "new column [note]", "0.00 USD on demand", "No rollback"):
         assert part in plan.text
@@ -181,6 +192,48 @@ def test_the_spark_job_takes_over_the_copied_rows(world: FeedOnStandIn, real_ded
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("job", ["fake", pytest.param("Spark", marks=pytest.mark.spark)])
+def test_in_mode_last_changed_rows_keep_their_update_ids_through_a_rebuild_and_after_it(
+    world: FeedOnStandIn, request: pytest.FixtureRequest, job: str
+) -> None:
+    if job == "Spark":
+        world.dedup = request.getfixturevalue("real_dedup")
+    world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, [row(8, 1), row(8, 2, 31)]))
+    world.feed = as_text(world.feed)
+    rebuild(world, renamed={"attr_value": "value"})
+    assert select(world, "product_id, value, update_id") == [(1, "20", 7), (2, "31", 8), (3, "20", 7)]
+    common = {"date": TODAY, "store_id": 2072, "attribute_id": 1, "note": None, "update_id": 9}
+    newest = [{**common, "product_id": product, "value": value} for product, value in ((1, "20"), (2, "x"))]
+    after = world.publish(land(world, 9, newest))
+    assert (after.changed_rows, after.new_rows) == (1, 0)
+    assert select(world, "product_id, value, update_id") == [(1, "20", 7), (2, "x", 9), (3, "20", 7)]
+    assert world.services.manifests.read(4).update_id_mode is UpdateIdMode.LAST_CHANGED
+
+
+@pytest.mark.exhaustive
+def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnStandIn) -> None:
+    """Their files have the former form."""
+    world.feed = world.feed.model_copy(update={"changes": True})
+    name = f"warehouse.{world.feed.feed}_changes"
+    world.publish(world.land(7, FIRST))
+    fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
+    add_fault(world.bigquery._connection.API_BASE_URL, {**fault, "times": 1000})
+    world.publish(world.land(8, [row(8, 1, 21)]))
+    world.feed = as_text(world.feed)
+    rebuild(world, renamed={"attr_value": "value"})
+    clear_faults(world.bigquery._connection.API_BASE_URL)
+    load_changes(world.services)  # as the watchdog does
+    found = world.bigquery.query_and_wait(f"SELECT generation, new_row.attr_value AS value FROM {name}")
+    assert [tuple(r.values()) for r in found] == [(2, 21)]
+    newest = {**row(9, 1), "value": "22", "note": None}
+    world.publish(land(world, 9, [{k: v for k, v in newest.items() if k != "attr_value"}]))
+    found = world.bigquery.query_and_wait(f"SELECT generation, old_row.value AS a, new_row.value AS b FROM {name}")
+    assert [tuple(r.values()) for r in found] == [(4, "21", "22")]
+
+
+@pytest.mark.exhaustive
 def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each_may_stay(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [*FIRST, {**row(7, 1, 99), "attribute_id": 2}]))
     former, world.feed = world.feed, without_attribute(world.feed)
@@ -206,6 +259,7 @@ def test_other_keys_and_another_clustering_need_no_query_of_the_rows(world: Feed
     spec = until(world, "load")
     prepare_swap(world.services, spec)  # the run dies after it has changed target's clustering
     recover(world.services, dag_id="other", run_id="other")
+    assert list(world.services.store.objects(export_folder(world.services, spec.attempt))) == []
     for name in (former.target, former.staging):
         table = world.services.warehouse.table(name)
         assert table
@@ -255,6 +309,7 @@ REFUSED: list[tuple[Callable[[Feed], Feed], dict[str, Any], str]] = [
     (lambda feed: as_text(feed).model_copy(update={"engine": Engine.CDC}), {}, r"engine \[cdc\] streams"),
     (lambda feed: with_table(as_text(feed), retention_days=400), {}, "retention_days is shorter"),
     (as_text, {"renamed": {"atr_value": "value"}}, r"\[atr_value=value\] renames no column"),
+    (by_sale, {}, r"partition_column is \[sold_on\].*no table by one of another partitioning: publish it as a feed of"),
 ]
 
 

@@ -16,7 +16,6 @@ from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from testkit.stand_in_faults import add_fault, clear_faults
 from tests.contract.publish.conftest import new_feed
 from tests.thoroughness import times
 
@@ -28,7 +27,7 @@ FEEDS_AT_ONCE = times(7, 24)
 def no_faults_left(world: FeedOnStandIn) -> Iterator[None]:
     wait_for_turn(world)
     yield
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
 
 
 def wait_for_turn(world: FeedOnStandIn) -> None:
@@ -47,7 +46,7 @@ def fail_loads(world: FeedOnStandIn, table: str, *, times: int = 1000) -> None:
         "reason": "rateLimitExceeded",
         "times": times,
     }
-    add_fault(world.bigquery._connection.API_BASE_URL, fault)
+    world.add_fault(fault)
 
 
 def ledger(world: FeedOnStandIn) -> list[int]:
@@ -85,7 +84,7 @@ def test_a_table_that_cannot_be_loaded_stops_no_publish(world: FeedOnStandIn, ta
         record = world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
         current = world.services.current.read()
         assert (current.generation, current.intent) == (record.generation, None)
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
     world.write_reporting_tables()
     assert (ledger(world), status(world)) == ([1, 2], [2])
 
@@ -96,7 +95,7 @@ def test_a_table_that_cannot_be_loaded_holds_no_lease_of_a_discarded_attempt(wor
     spec = world.resolve(world.land(7, [row(7, 1)]))
     assert not finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     assert world.services.current.read().intent is None
-    clear_faults(world.bigquery._connection.API_BASE_URL)
+    world.clear_faults()
     world.write_reporting_tables()
     assert ledger(world) == [1]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe
+from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.retirement import retire_feed as retire_feed_module
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
@@ -45,6 +48,12 @@ def kept(world: FeedOnStandIn) -> list[str]:
     return sorted({name.split("/")[1] for name in names})
 
 
+def exported_rows(world: FeedOnStandIn, record: Retirement) -> list[tuple[Any, ...]]:
+    folder = f"{world.feed.feed}/data/{record.attempt}-export/"
+    files = [b.download_as_bytes() for b in world.storage.list_blobs("state", prefix=folder)]
+    return expected(*(r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()))
+
+
 def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> None:
     StatusRows(published.services.store).write(StatusRow("other_feed", 1, 7, NOW, NOW))
     published.write_reporting_tables()
@@ -61,10 +70,7 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> No
 def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
     record = retire(published, TargetFate.EXPORT)
     assert published.services.warehouse.table(published.feed.target) is None
-    folder = f"{published.feed.feed}/data/{record.attempt}-export/"
-    files = [b.download_as_bytes() for b in published.storage.list_blobs("state", prefix=folder)]
-    found = [r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()]
-    assert expected(*found) == expected(*ROWS)
+    assert exported_rows(published, record) == expected(*ROWS)
     assert kept(published) == ["RETIRED", "data", "ledger"]
 
 
@@ -91,6 +97,10 @@ def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn, mo
         retire(published, TargetFate.EXPORT)
     assert published.rows() == expected(*ROWS)
     monkeypatch.undo()
+    elsewhere = copy.copy(published)
+    elsewhere.environment = "new.example.org"
+    with pytest.raises(ConfigurationError, match="was retired at"):
+        take_over_feed(elsewhere.services, "we move")
     retire(published, TargetFate.EXPORT)
     retire(published, TargetFate.EXPORT)
     assert kept(published) == ["RETIRED", "data", "ledger"]

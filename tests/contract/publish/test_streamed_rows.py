@@ -6,6 +6,7 @@ The clock of the stand-in is moved, so these tests have one of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
@@ -17,7 +18,7 @@ from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import open_clients
 from tests.contract.publish.conftest import new_feed
 
-FLUSHED_AFTER_S = 90 * 60
+FLUSHED_AFTER = timedelta(minutes=90)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_streamed_rows_are_waited_for_and_named(own_clients: tuple[Storage, BigQ
     assert reason.startswith(f"{name}: about 1 streamed rows, the oldest 0:00:0")
     with pytest.raises(CheckFailed, match=rf"streaming_buffer: \[{name}: about 1 streamed rows"):
         world.check(spec)
-    world.control("/_standin/clock", {"advance_seconds": FLUSHED_AFTER_S})
+    world.pass_time(FLUSHED_AFTER)
     assert reason_to_wait(world.services, spec) is None
     if table == "staging":  # the flushed row is in staging now, which is loaded again
         with pytest.raises(CheckFailed, match=r"staging_rows"):

@@ -11,6 +11,8 @@ from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
 from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.publish.environments import take_over_feed
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest
+from dedup_clone.publish.rebuild.resolve_rebuild import resolve_rebuild
 from dedup_clone.publish.resolve import resolve
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.freshness.setups import setup_of
@@ -55,10 +57,16 @@ def test_a_failed_run_settles_nothing_of_the_other_environment(
     assert world.services.current.require_intent(spec.attempt) == intent
 
 
-def test_the_other_environment_neither_rolls_back_nor_audits(world: FeedOnStandIn, other: FeedOnStandIn) -> None:
+def test_the_other_environment_neither_rolls_back_nor_rebuilds_nor_audits(
+    world: FeedOnStandIn, other: FeedOnStandIn
+) -> None:
     world.publish(world.land(7, FIRST))
+    spec = world.resolve(world.land(8, SECOND))
     with pytest.raises(FeedHeldElsewhere):
         other.preview(1)
+    with pytest.raises(FeedHeldElsewhere):
+        resolve_rebuild(other.services, RebuildRequest("feed_rebuild", "rebuild", "another form"), 1)
+    assert world.services.current.require_intent(spec.attempt)
     assert "publishes the feed" in choose_partitions(other.services, None).reason
 
 

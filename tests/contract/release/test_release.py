@@ -11,10 +11,6 @@ from dedup_clone.contract.errors import ConfigurationError, LostRace
 from tests.contract.release.conftest import World
 
 
-def objects_of(world: World) -> int:
-    return len(world.buckets.names())
-
-
 def test_a_second_release_changes_nothing(world: World) -> None:
     first = world.deploy()
     assert {action for action, _ in first} == {"create"}

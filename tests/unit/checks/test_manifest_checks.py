@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.checks import manifest_checks as checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, listed, require
+from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, listed, require_no_failure
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, DeliveryMetrics
@@ -72,8 +72,8 @@ def test_an_accepted_fail_becomes_a_warning_that_keeps_the_reason() -> None:
 def test_fails_are_raised_together_and_say_what_readers_see() -> None:
     found = (CheckResult("a", Level.FAIL, "1", "2", "do x"), CheckResult("b", Level.FAIL, "3", "4", "do y"))
     with pytest.raises(CheckFailed, match=r"(?s)Target keeps.*FAIL a: \[1\], expected \[2\]: do x.*FAIL b"):
-        require(CheckResults("before", found), "Target keeps its old content.")
-    require(CheckResults("before", (CheckResult("a", Level.WARN, "1", "2"),)), "")
+        require_no_failure(CheckResults("before", found), "Target keeps its old content.")
+    require_no_failure(CheckResults("before", (CheckResult("a", Level.WARN, "1", "2"),)), "")
 
 
 @pytest.mark.parametrize(

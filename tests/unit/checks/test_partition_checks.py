@@ -13,6 +13,7 @@ from tests.unit.checks.builders import NOW, TODAY, entry, manifest, observation,
 
 YESTERDAY = TODAY - timedelta(days=1)
 LAST_DAY = TODAY - timedelta(days=729)  # expires within a day
+SPECIAL = "__UNPARTITIONED__"
 TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
 
 
@@ -24,6 +25,11 @@ TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
         pytest.param([partition(TODAY)], Level.FAIL, id="a partition is missing"),
         pytest.param([partition(TODAY), partition(YESTERDAY, 5), partition(None, 1)], Level.FAIL, id="NULL dates"),
         pytest.param([partition(TODAY), partition(YESTERDAY, 5), partition(None, 0)], Level.PASS, id="empty __NULL__"),
+        pytest.param(
+            [partition(TODAY), partition(YESTERDAY, 5), *(PartitionMetadata(SPECIAL, rows, NOW) for rows in (1, 0))],
+            Level.FAIL,
+            id="two of __UNPARTITIONED__, one empty",
+        ),
         pytest.param(
             [partition(TODAY), partition(YESTERDAY, 5), partition(TODAY - timedelta(days=9))],
             Level.FAIL,

@@ -12,6 +12,7 @@ from dedup_clone.contract.schema_change import (
     refused_table_changes,
     relaxed_columns,
     widened_columns,
+    with_wider_types,
 )
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
@@ -57,16 +58,36 @@ def test_every_other_change_is_refused_with_its_reason(after: tuple[Column, ...]
     assert reason in "; ".join(refused_changes(BEFORE, after))
 
 
-def test_int64_may_become_numeric_and_required_columns_nullable_at_the_top_level() -> None:
+def test_int64_may_become_numeric_outside_of_arrays_and_required_columns_nullable_at_the_top_level() -> None:
     """BigQuery's pages "Modifying table schemas" and "Data definition language" (ALTER COLUMN)."""
     required, numeric = Column("number", "INT64", ColumnMode.REQUIRED), Column("number", "NUMERIC")
     assert refused_changes((required,), (numeric,)) == []
     assert (widened_columns((required,), (numeric,)), relaxed_columns((required,), (numeric,))) == (["number"],) * 2
     assert refused_changes((numeric,), (NUMBER,)) == ["column [number] is [INT64], it was [NUMERIC]"]
     inside = [(Column("at", "STRUCT", fields=(column,)),) for column in (required, numeric)]
-    assert refused_changes(*inside) == ["column [at.number] is [NUMERIC], it was [INT64]"]
+    assert refused_changes(*inside) == ["column [at.number] is [NULLABLE], it was [REQUIRED]"]
     repeated = [(replace(column, mode=ColumnMode.REPEATED),) for column in (NUMBER, numeric)]
     assert refused_changes(*repeated) == ["column [number] is [NUMERIC], it was [INT64]"]
+
+
+def test_a_field_of_a_struct_gets_a_wider_type_with_the_whole_column_and_none_in_an_array_does() -> None:
+    """BigQuery's page "Modifying table schemas", "Change a column's data type" and "Modify nested column types"."""
+
+    def nested(kind: str, *further: Column, mode: ColumnMode = ColumnMode.NULLABLE) -> Column:
+        inner = Column("inner", "STRUCT", mode, (Column("number", kind), *further))
+        return Column("outer", "STRUCT", fields=(CITY, inner))
+
+    before, after = nested("INT64"), nested("NUMERIC", AREA)
+    assert refused_changes([before], [after]) == []
+    assert (widened_columns([before], [after]), added_columns([before], [after])) == (
+        ["outer.inner.number"],
+        ["outer.inner.area"],
+    )
+    assert with_wider_types(before, after) == nested("NUMERIC")  # a load job adds the other field
+    assert with_wider_types(before, before) is before
+    arrays = [[nested(kind, mode=ColumnMode.REPEATED)] for kind in ("INT64", "NUMERIC")]
+    assert widened_columns(*arrays) == []
+    assert refused_changes(*arrays) == ["column [outer.inner.number] is [NUMERIC], it was [INT64]"]
 
 
 def test_the_roles_of_columns_stay() -> None:

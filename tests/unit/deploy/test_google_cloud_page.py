@@ -94,6 +94,13 @@ def test_commands_of_make_run_what_they_say() -> None:
                 assert value == "1" or value in done.stdout, command
 
 
+def test_commands_of_make_need_no_java() -> None:
+    """The page asks for none. Java is found or not; `require.sh` without `python` would refuse a machine without it."""
+    done = subprocess.run(["make", "install", "--dry-run"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert re.findall(r"require\.sh(.*?)\)", done.stdout) == [" python"]
+    assert re.findall(r".*\bjava\b", done.stdout) == ["{ ! command -v java"]
+
+
 def test_variables_and_outputs_of_terraform_exist() -> None:
     text = "\n".join(path.read_text() for path in TERRAFORM.glob("*.tf"))
     for command in (*commands(), *re.findall(r"`(-var [^`]+)`", PAGE)):

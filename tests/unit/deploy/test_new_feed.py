@@ -84,7 +84,7 @@ def test_the_file_has_types_roles_and_the_fewest_keys(tmp_path: Path, capsys: py
     assert (feed.landing.marker, feed.landing.date_folders, feed.owner) == ("_DONE", True, "shop-team")
     text = (tmp_path / "feeds" / "sales.yaml").read_text()
     assert "# Measured over 200 rows: every row has a key of its own." in text
-    assert "# Without article: 10 different keys." in text
+    assert "# Without column article only 10 of 200 keys would be different." in text
 
 
 def test_duplicate_rows_are_counted_and_the_file_says_so(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_duplicate_rows_are_counted_and_the_file_says_so(tmp_path: Path) -> None
     assert status == 0
     assert feed.landing.date_folders is False
     assert feed.checks.duplicate_keys == "warn"
-    assert "# Measured over 12 rows: 6 rows have the key of another row" in (tmp_path / "feeds/sales.yaml").read_text()
+    assert "# Measured over 12 rows: 6 rows are duplicates" in (tmp_path / "feeds/sales.yaml").read_text()
 
 
 def test_only_the_newest_snapshot_of_several_counts(tmp_path: Path) -> None:
@@ -154,6 +154,10 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capt
     [
         ([{"shop": 1, "update_id": 7}], "lack the column [day] of their folders"),
         ([{"shop": 1, "day": FIRST}], "no INT64 column that equals the snapshot id [7]"),
+        (
+            [{"Cost $": 1, "at": {"_partition": 1}}],
+            "Sample columns [Cost $, _partition] have names that no feed can have",
+        ),
     ],
 )
 def test_a_sample_that_cannot_be_a_feed_says_what_the_producer_must_add(

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
-from deploy.grants import Bucket, as_table, bucket_condition, read_grants
+from deploy.grants import Bucket, Grant, Resource, bucket_condition, read_grants
 from deploy.required_apis import read_services
 from tests.unit.freshness.feed_states import NOW, feed_state, minutes, waits
 
@@ -172,6 +173,27 @@ def test_nobody_gets_a_basic_role_nor_a_key() -> None:
     assert not re.search(r"roles/(owner|editor|viewer)\b", TEXT + (TERRAFORM / "grants.yaml").read_text())
     assert "google_service_account_key" not in TEXT
     assert "allUsers" not in TEXT
+
+
+def as_table(grants: Sequence[Grant]) -> str:
+    """The grants in Markdown."""
+    names = {
+        Resource.PROJECT: "project",
+        Resource.DATASET: "the dataset",
+        Resource.LANDING: "the landing bucket",
+        Resource.STATE: "the state bucket",
+        Resource.SPARK: "the Spark service account",
+    }
+    limits = {
+        None: "",
+        Bucket.ENVIRONMENT: "; of all buckets, only the environment's",
+        Bucket.SPARK_STAGING: "; of all buckets, only Dataproc's staging bucket",
+    }
+    lines = [
+        f"| {grant.who} | `{grant.role}` | {names[grant.place]}{limits[grant.only_bucket]} | {grant.why} |"
+        for grant in grants
+    ]
+    return "\n".join(["| Service account | Role | On | Why |", "| --- | --- | --- | --- |", *lines])
 
 
 def test_the_table_in_the_docs_is_the_list() -> None:

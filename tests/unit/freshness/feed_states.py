@@ -131,7 +131,7 @@ def feed_state(
         target=target(),
         watch_dag=activity(),
         publish_dag=activity("sales_publish"),
-        given_up_run=None,
+        failed_run=None,
         check_interval=minutes(5),
         audits=audits(),
     )

@@ -10,7 +10,7 @@ import pytest
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, GivenUpRun, InvalidMarker, PendingJob, RefusedDelivery
+from dedup_clone.freshness.feed_state import FailedRun, FeedState, InvalidMarker, PendingJob, RefusedDelivery
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -46,7 +46,7 @@ MANY_NEW = CheckResult(
     "accept it.",
     "50 % new rows, 20 % allowed",
 )
-GIVEN_UP = GivenUpRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
+GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
 CASES: dict[str, tuple[FeedState, list[str]]] = {
@@ -92,6 +92,10 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ),
         [],
     ),
+    "its run waits for an approval": (
+        feed_state(waiting=(waits(minutes(1)),), current=current(replace(intent(minutes(0)), waits_for_approval=True))),
+        ["promise_at_risk"],
+    ),
     "an attempt of another delivery failed": (
         feed_state(waiting=(waits(minutes(1)),), failures=(record(6, reason="dead"),)),
         [],
@@ -116,7 +120,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "older than tolerated": (feed_state(max_age_minutes=119), ["target_too_old"]),
     "as old as tolerated": (feed_state(max_age_minutes=120), []),
     # -- DAGs and lease
-    "watch is paused": (feed_state(watch_dag=activity(paused=True, has_active_run=False)), ["watch_paused"]),
+    "watch is paused": (feed_state(watch_dag=activity(is_paused=True, has_active_run=False)), ["watch_paused"]),
     "watch failed, and failed since": (feed_state(watch_dag=activity(failed_at=NEW_FAILURE)), ["watch_failing"]),
     "watch failed, and has recovered": (feed_state(watch_dag=activity(failed_at=OLD_FAILURE)), []),
     "watch failed and was not started again": (
@@ -137,10 +141,10 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
     "no run is left for a delivery that waits": (
-        feed_state(given_up_run=GIVEN_UP),
+        feed_state(failed_run=GIVEN_UP),
         ["publish_failed"],
     ),
-    "publish is paused": (feed_state(publish_dag=activity("sales_publish", paused=True)), ["publish_paused"]),
+    "publish is paused": (feed_state(publish_dag=activity("sales_publish", is_paused=True)), ["publish_paused"]),
     "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
     "a dead run holds the lease": (feed_state(current=current(intent(minutes(61)))), ["lease_held"]),
     "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
@@ -215,7 +219,7 @@ def test_the_incidents_of_a_state(case: str) -> None:
 def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
     """A deadline reports a late replay, another environment's watchdog its silence, and a DAG tests the notifiers.
 
-    A feed whose file is invalid has no state.
+    A feed whose file is invalid, or that cannot be checked, has no state.
     """
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
     elsewhere = {
@@ -223,6 +227,7 @@ def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
         IncidentKind.ENVIRONMENT_SILENT,
         IncidentKind.ALERT_TEST,
         IncidentKind.FEED_FILE_INVALID,
+        IncidentKind.FEED_NOT_CHECKED,
     }
     assert set(IncidentKind) - seen == elsewhere
 
@@ -251,6 +256,28 @@ def test_a_failed_attempt_is_named_with_its_reason() -> None:
     assert "The last attempt failed: check [new_share] failed." in incident.what
 
 
+def test_a_publish_that_waits_for_a_person_says_for_what() -> None:
+    stopped = feed_state(
+        waiting=(waits(minutes(1)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW,)
+    )
+    (incident,) = find_incidents(NOW, stopped)
+    assert "replay it and accept [new_share] with a reason" in incident.next_step
+    asked = current(replace(intent(minutes(1)), waits_for_approval=True))
+    (incident,) = find_incidents(NOW, replace(stopped, current=asked))
+    assert "Run [run-8] waits for an approval." in incident.what
+    assert incident.next_step.startswith("approve or reject")
+
+
+def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
+    measured, assumed = feed_state(waiting=(waits(minutes(31)),)), feed_state(waiting=(waits(minutes(31)),), history=())
+    for state, words in (
+        (measured, "what remains usually takes 25 min"),
+        (assumed, "what remains is assumed to take 30 min"),
+    ):
+        (incident,) = find_incidents(NOW, state)
+        assert words in incident.what
+
+
 NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
 
 
@@ -263,7 +290,7 @@ NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(gener
         (feed_state(waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
         (feed_state(max_age_minutes=60), FreshnessStatus.LATE),
         (feed_state(expected=DAILY, arrivals=(NOW - timedelta(hours=24),)), FreshnessStatus.AT_RISK),
-        (feed_state(watch_dag=activity(paused=True)), FreshnessStatus.AT_RISK),
+        (feed_state(watch_dag=activity(is_paused=True)), FreshnessStatus.AT_RISK),
         (feed_state(**NOTHING), FreshnessStatus.EMPTY),
         (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
     ],
@@ -298,7 +325,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         (feed_state(refused=(refused(8), refused(6))), "Readers see snapshot 7; 1 newer refused."),
         (feed_state(excluded=(Delivery(8, 1),)), "Readers see snapshot 7; 1 newer excluded by a rollback."),
         (
-            feed_state(watch_dag=activity(paused=True)),
+            feed_state(watch_dag=activity(is_paused=True)),
             "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC.",
         ),
         (
@@ -306,7 +333,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; the watch DAG does not run since 2026-06-15 11:49:00 UTC.",
         ),
         (
-            feed_state(publish_dag=activity("sales_publish", paused=True)),
+            feed_state(publish_dag=activity("sales_publish", is_paused=True)),
             "Readers see snapshot 7; the publish DAG is paused since 2026-06-15 12:00:00 UTC.",
         ),
         (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
@@ -315,11 +342,11 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; 1 marker names no delivery.",
         ),
         (
-            feed_state(waiting=(waits(minutes(1)),), given_up_run=GIVEN_UP),
+            feed_state(waiting=(waits(minutes(1)),), failed_run=GIVEN_UP),
             "Readers see snapshot 7; 1 more waits until a person acts, because all runs failed.",
         ),
         (
-            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), given_up_run=GIVEN_UP),
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), failed_run=GIVEN_UP),
             "Readers see snapshot 7; 1 more waits, stopped: 50 % new rows, 20 % allowed.",
         ),
         (
@@ -353,7 +380,7 @@ def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_
 
 
 def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it() -> None:
-    paused = feed_state(watch_dag=activity(paused=True))
+    paused = feed_state(watch_dag=activity(is_paused=True))
     first = evaluate(NOW, paused)
     second = evaluate(NOW + minutes(20), paused, before=first)
     assert [i.since for i in second.incidents] == [NOW]
@@ -366,7 +393,7 @@ def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it
 def test_a_snapshot_that_a_check_stopped_has_its_evidence_and_the_two_ways_on_in_the_alert() -> None:
     (incident,) = [
         i
-        for i in find_incidents(NOW, feed_state(failed_checks=(MANY_NEW,), given_up_run=GIVEN_UP))
+        for i in find_incidents(NOW, feed_state(failed_checks=(MANY_NEW,), failed_run=GIVEN_UP))
         if i.kind is IncidentKind.PUBLISH_FAILED
     ]
     assert incident.what.endswith("new_share: 5 of 10 rows new, expected at most 20.00% as configured.")

@@ -178,6 +178,7 @@ def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
 def test_the_alert_test_reaches_everybody_with_both_messages(hook: type[Hook]) -> None:
     assert send_test_alerts(AlertSettings(webhooks=("chat",))) == ["log", "webhook chat"]
     assert [body["event_action"] for _, _, body in hook.posts] == ["trigger", "resolve"]
+    assert all(body["text"].endswith("/dags/alert_test") for _, _, body in hook.posts)
 
 
 def test_the_alert_test_fails_for_a_notifier_that_fails_and_for_none(hook: type[Hook]) -> None:

@@ -83,6 +83,7 @@ TRANSIENT = [
     google.InternalServerError("oops"),
     google.TooManyRequests("slow down"),
     google.RetryError("gave up", None),
+    google.Cancelled("the stream was reset"),
     requests.exceptions.ConnectionError("reset"),
     ConnectionResetError("reset"),
     TimeoutError("late"),
@@ -95,6 +96,7 @@ TRANSIENT = [
 ]
 PERMANENT = [
     error_of(google.Forbidden, "accessDenied"),
+    error_of(google.Forbidden, "forbidden", "no storage.objects.list"),
     error_of(google.NotFound, "notFound"),
     error_of(google.BadRequest, "invalidQuery", "Syntax error"),
     google.Forbidden("may not list objects"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from dedup_clone.publish.records.publish_phases import divide
+from dedup_clone.publish.records.publish_phases import divide_into_phases
 
 
 def at(second: float) -> datetime:
@@ -12,21 +12,26 @@ def at(second: float) -> datetime:
 
 
 def test_phases_end_where_the_next_one_begins() -> None:
-    found = divide(at(0), {"until_lease": at(5), "dedup": at(20), "swap": at(21)}, until=at(21))
+    found = divide_into_phases(at(0), {"until_lease": at(5), "dedup": at(20), "swap": at(21)}, until=at(21))
     assert found == {"until_lease": 5.0, "dedup": 15.0, "swap": 1.0, "queued": 0.0}
 
 
 def test_the_time_of_a_phase_without_a_recorded_end_counts_for_the_next_one() -> None:
-    assert divide(at(0), {"task_start": None, "dedup": at(20)}, until=at(20)) == {"dedup": 20.0, "queued": 0.0}
+    assert divide_into_phases(at(0), {"task_start": None, "dedup": at(20)}, until=at(20)) == {
+        "dedup": 20.0,
+        "queued": 0.0,
+    }
 
 
 def test_clocks_that_differ_give_no_negative_phase_and_keep_the_sum() -> None:
-    found = divide(at(0), {"until_lease": at(5), "dedup": at(4), "load": at(30), "swap": at(21)}, until=at(21))
+    found = divide_into_phases(
+        at(0), {"until_lease": at(5), "dedup": at(4), "load": at(30), "swap": at(21)}, until=at(21)
+    )
     assert found == {"until_lease": 5.0, "dedup": 0.0, "load": 16.0, "swap": 0.0, "queued": 0.0}
 
 
 def test_the_time_in_which_jobs_were_pending_is_a_phase_of_its_own_and_counted_once() -> None:
     pending = [(at(18), at(24)), (at(22), at(26)), (at(29), at(40)), (at(-5), at(-1))]
-    found = divide(at(0), {"dedup": at(20), "load": at(28), "swap": at(31)}, pending, until=at(31))
+    found = divide_into_phases(at(0), {"dedup": at(20), "load": at(28), "swap": at(31)}, pending, until=at(31))
     assert found == {"dedup": 18.0, "load": 2.0, "swap": 1.0, "queued": 10.0}
     assert sum(found.values()) == 31.0

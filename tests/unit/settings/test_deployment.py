@@ -57,6 +57,7 @@ def test_a_section_of_an_extended_profile_is_merged_and_a_list_replaced(tmp_path
     [
         ("prod", {}, r"Profile \[mine\] extends \[prod\], expected one of"),
         ("mine", {}, r"extends \[mine\]"),
+        ("gcp", {"landing_bucket": "one", "state_bucket": "one"}, r"\[one\] is the bucket of landing and of state"),
         ("staging", {}, r"extends \[staging\], expected one of .* that is complete and extends no other"),
         ("gcp", {"bucket": "b"}, r"mine\.yaml:1: unknown key \[bucket\]"),
         ("gcp", {"runner": "cluster", "spark": {"region": 1}}, r"mine\.yaml:\d: \[spark\.region\]"),

@@ -34,7 +34,7 @@ def test_expected_arrivals_are_read(tmp_path: Path) -> None:
         ('expected_arrivals: {times: ["7:00"]}', r"expected_arrivals.times.0\]: String should match pattern"),
         ("expected_arrivals: {times: []}", r"expected_arrivals.times\]: Tuple should have at least 1 item"),
         ("expected_arrivals: {times: 5}", r"expected_arrivals.times\]: Input should be a valid array"),
-        ('expected_arrivals: {times: ["10:00", "10:00"]}', "times contain one twice"),
+        ('expected_arrivals: {times: ["10:00", "10:00"]}', "a time is named twice"),
         ('expected_arrivals: {times: ["10:00"], zone: Berlin}', r"zone \[Berlin\] is no IANA time zone"),
         ('expected_arrivals: {times: ["10:00"], zone: "../etc/passwd"}', "is no IANA time zone"),
         ('expected_arrivals: {time: ["10:00"]}', r"unknown key \[freshness.expected_arrivals.time\]: did you mean"),

@@ -11,7 +11,7 @@ from google.cloud.bigquery import DatasetReference, Table
 from google.cloud.bigquery.dataset import DatasetListItem
 
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.feed_on_stand_in import SQL
+from testkit.job_templates import SQL
 
 
 class Catalog:
@@ -20,7 +20,7 @@ class Catalog:
     def __init__(self, views: dict[str, list[tuple[str, str]]], locations: dict[str, str], closed: str = "") -> None:
         self.views, self.locations, self.closed = views, locations, closed
 
-    def list_datasets(self, project: str) -> list[DatasetListItem]:
+    def list_datasets(self, project: str, retry: object) -> list[DatasetListItem]:
         names = {name: {"projectId": project, "datasetId": name} for name in self.views}
         return [
             DatasetListItem({"datasetReference": reference, "location": self.locations.get(name, "US")})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest
 
@@ -79,7 +78,3 @@ def read_bootstrap_request(context: Context) -> BootstrapRequest:
         compared_dates=int(params["compared_dates"]),
         reason=params["reason"] or "",
     )
-
-
-def count_limit_bytes(context: Context) -> int:
-    return int(context["params"]["count_limit_gib"] * GIB)

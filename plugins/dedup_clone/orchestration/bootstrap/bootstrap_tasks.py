@@ -8,9 +8,10 @@ from airflow.sdk import Context
 
 from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.bootstrap.bootstrap_form import count_limit_bytes, read_bootstrap_request
+from dedup_clone.orchestration.bootstrap.bootstrap_form import read_bootstrap_request
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.form_fields import count_limit_bytes
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged

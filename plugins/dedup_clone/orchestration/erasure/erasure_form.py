@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.billing import GIB
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
 
 
@@ -29,13 +29,9 @@ def erasure_params() -> dict[str, Param]:
             description="The first task counts the rows of the keys with a query of target's key columns, if that "
             "query reads no more than this.",
         ),
-        "reason": Param(
-            "",
-            type="string",
-            minLength=1,
-            title="Reason",
-            description="Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "
-            "no person here.",
+        "reason": required_reason(
+            "Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "
+            "no person here."
         ),
     }
 
@@ -43,7 +39,3 @@ def erasure_params() -> dict[str, Param]:
 def read_erasure_request(context: Context) -> ErasureRequest:
     params, run = context["params"], context["dag_run"]
     return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], params["reason"])
-
-
-def count_limit_bytes(context: Context) -> int:
-    return int(context["params"]["count_limit_gib"] * GIB)

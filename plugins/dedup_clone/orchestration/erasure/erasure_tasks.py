@@ -7,8 +7,9 @@ from typing import Any
 from airflow.sdk import Context
 
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.erasure.erasure_form import count_limit_bytes, read_erasure_request
+from dedup_clone.orchestration.erasure.erasure_form import read_erasure_request
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.form_fields import count_limit_bytes
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure

@@ -8,7 +8,7 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.publish.environments import require_in_use
@@ -18,8 +18,6 @@ from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-# The form offers no other plan: the others are a fallback and the reference for tests. A feed's file may name them.
-_OFFERED_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
 
 def publish_params(feed: Feed) -> dict[str, Param]:
@@ -58,7 +56,7 @@ def publish_params(feed: Feed) -> dict[str, Param]:
         "plan": Param(
             "",
             type="string",
-            enum=["", *(str(plan) for plan in _OFFERED_PLANS)],
+            enum=["", *(str(plan) for plan in REPLAY_PLANS)],
             title="Plan",
             description="How Spark deduplicates; empty: the feed's plan.",
         ),

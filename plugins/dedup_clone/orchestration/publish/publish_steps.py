@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, TriggerRule, XComArg, task
 
-from dedup_clone.checks.check_result import require
+from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.approval_operators import ApproveAcceptedOperator, CheckStagingOperator
 from dedup_clone.orchestration.publish.target_asset import event_extra, target_asset
@@ -126,7 +126,7 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
     context["outlet_events"][target].extra = event_extra(setup, record, results)
     refresh_verdict(setup)
     with fail_without_retry():
-        require(results_after, "Target holds the new generation, which is committed.")
+        require_no_failure(results_after, "Target holds the new generation, which is committed.")
     return to_plain(record)  # type: ignore[no-any-return]
 
 

@@ -11,6 +11,7 @@ from dedup_clone.contract.request import Duplicates
 from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
@@ -46,13 +47,7 @@ def rebuild_params() -> dict[str, Param]:
         ),
         "duplicates": shared["duplicates"],
         "compared_dates": shared["compared_dates"],
-        "reason": Param(
-            "",
-            type="string",
-            minLength=1,
-            title="Reason",
-            description="Why the table is rebuilt; stored in the ledger.",
-        ),
+        "reason": required_reason("Why the table is rebuilt; stored in the ledger."),
     }
 
 

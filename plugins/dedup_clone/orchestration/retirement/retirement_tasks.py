@@ -8,6 +8,7 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
@@ -25,13 +26,7 @@ def retirement_params() -> dict[str, Param]:
             description="keep: leave the table to its readers, as it is. export: write its rows to Parquet files in "
             "state, then drop it. drop: drop it.",
         ),
-        "reason": Param(
-            "",
-            type="string",
-            minLength=1,
-            title="Reason",
-            description="Why the feed is retired; stored in state.",
-        ),
+        "reason": required_reason("Why the feed is retired; stored in state."),
     }
 
 

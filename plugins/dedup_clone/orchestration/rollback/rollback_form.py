@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
+from dedup_clone.orchestration.shared.form_fields import required_reason
+
 
 def rollback_params() -> dict[str, Param]:
     """Both are required: Airflow starts no run without them. The first task refuses what cannot be restored."""
@@ -16,13 +18,7 @@ def rollback_params() -> dict[str, Param]:
             description="The generation whose content readers should see again. The page Snapshots lists the "
             "generations that can be restored; so does the error of the first task if this one cannot be restored.",
         ),
-        "reason": Param(
-            "",
-            type="string",
-            minLength=1,
-            title="Reason",
-            description="Why the generation is restored; stored in the ledger.",
-        ),
+        "reason": required_reason("Why the generation is restored; stored in the ledger."),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, S
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client
+    from google.cloud.bigquery import Client, QueryJob
 
 SCRIPT = "engines/spark/dedup_procedure.sql.jinja"
 
@@ -47,7 +48,8 @@ class ProcedureRunner:
         if job is None:
             return None
         error = job.error_result or {}
-        return SparkRun(name, _state(job.state, error), error.get("message", ""), self._urls(name))
+        timed_out = bool(error) and _exceeded_timeout(job)
+        return SparkRun(name, _state(job.state, error), error.get("message", ""), self._urls(name), timed_out=timed_out)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict
@@ -101,6 +103,12 @@ class ProcedureRunner:
         job = f"bq:{self._location['location']}:{name}"
         run_url = f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
         return {"run": run_url, "log": run_url}
+
+
+def _exceeded_timeout(job: QueryJob) -> bool:
+    """Whether an ended job had reached its `jobTimeoutMs`, which counts from its creation."""
+    timeout_ms = job.configuration.job_timeout_ms
+    return timeout_ms is not None and job.ended - job.created >= timedelta(milliseconds=int(timeout_ms))
 
 
 def _state(state: str, error: dict[str, Any]) -> SparkRunState:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -87,10 +87,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 raise SparkUnavailable(event["message"])
             if event["reason"] == TIMED_OUT:
                 stopped = ", ".join(stop_runs(runner, names, max_tries(self))) or "none was active"
-                raise AirflowFailException(
-                    f"Spark was not done within {self._timeout_s / 60:.0f} minutes (stopped: {stopped}). Raise "
-                    f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
-                )
+                self._fail_as_too_slow(f"stopped: {stopped}")
             run = runner.get_run(event["name"])
             if run is not None and run.state.is_finished:
                 return self._finish(context, runner, run)
@@ -142,6 +139,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
+        if run.timed_out:
+            self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
         if run.state is SparkRunState.CANCELLED:
             raise AirflowFailException(
                 f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
@@ -158,6 +157,12 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             )
         advice = hint.text if hint else "The task tries again by itself; the log's last line says what to correct."
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
+
+    def _fail_as_too_slow(self, stopped: str) -> NoReturn:
+        raise AirflowFailException(
+            f"Spark was not done within {self._timeout_s / 60:.0f} minutes ({stopped}). Raise [spark.max_executors] or "
+            f"lower [spark.target_minutes] in the feed, then clear the run."
+        )
 
     def _job_spec(self, context: Context) -> SparkJobSpec:
         spec, feed, spark = pull_spec(context), self.setup.feed, self.setup.deployment.spark

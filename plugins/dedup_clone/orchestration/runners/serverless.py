@@ -43,7 +43,14 @@ class ServerlessRunner:
             return None
         state = _STATES.get(batch.state.name, SparkRunState.ACTIVE)
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
-        return SparkRun(name, state, batch.state_message, self._urls(name, batch), used / 3.6e6 if used else None)
+        return SparkRun(
+            name,
+            state,
+            batch.state_message,
+            self._urls(name, batch),
+            dcu_hours=used / 3.6e6 if used else None,
+            timed_out=state in (SparkRunState.FAILED, SparkRunState.CANCELLED) and _exceeded_ttl(batch),
+        )
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
@@ -80,6 +87,12 @@ class ServerlessRunner:
         }
         # If the project has no history server, Spark's UI is opened from the batch's page.
         return {**urls, "spark_ui": endpoints.get("Spark UI") or next(iter(endpoints.values()), urls["run"])}
+
+
+def _exceeded_ttl(batch: Batch) -> bool:
+    """Whether an ended batch had reached its `ttl`. No page says in which state and with which message it then ends."""
+    ttl: Any = batch.environment_config.execution_config.ttl  # a timedelta, although its type hint says Duration
+    return bool(ttl) and batch.state_time - batch.create_time >= ttl
 
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:

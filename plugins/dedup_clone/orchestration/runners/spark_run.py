@@ -31,6 +31,7 @@ class SparkRun:
     """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui.
 
     `dcu_hours`: what a finished run used; None while it runs, and of services that do not report it.
+    `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SparkRun:
     message: str = ""
     urls: Mapping[str, str] = field(default_factory=dict)
     dcu_hours: float | None = None
+    timed_out: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.engines.staging_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
+from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.lineage import (
     LineageDataset,
@@ -65,12 +65,12 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         spec, services = pull_spec(context), open_feed_services(self.setup)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
         job = find_step_job(services, spec.attempt, self.step)
-        if job.known is None:
+        if job.metadata is None:
             self.prepare(services, spec)
             services.current.record_job(spec.attempt, job.job_id)
             self._job = self._submit_job(self.hook, job.job_id)
         else:
-            self.log.info("%s job %s", "reuses successful" if job.known.ended else "attaches to running", job.job_id)
+            self.log.info("%s job %s", "reuses successful" if job.metadata.ended else "attaches to running", job.job_id)
             self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=job.job_id)
         self._persist_job_links(self._job, context)
         self._wait_before_deferral()
@@ -153,10 +153,10 @@ class LoadStagingOperator(AttemptJobOperator):
             changes = changes_to_stream(services, spec, candidate, manifest)
             if changes is not None:
                 stream_changes(services, spec, manifest, changes)
-                if not finish_if_applied(services, spec, manifest, changes.table):
+                if not finish_if_applied(services, spec, manifest, changes.table_name):
                     self.log.info("waits until BigQuery has applied the streamed changes")
                     self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="look_again")
-                return f"{changes.rows} changed rows"
+                return f"{changes.row_count} changed rows"
             dates = dates_to_load(services, candidate, manifest)
             if dates is not None:
                 load_dates(services, spec, candidate, manifest, dates)

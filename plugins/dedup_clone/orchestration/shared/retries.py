@@ -35,18 +35,19 @@ _PERMANENT_ERRORS = (
     LeaseLost,
     RollbackRefused,
 )
-# BigQuery's reasons of errors for which a retry does not help (BigQuery's page "Error messages").
+# Reasons of errors for which a retry does not help (BigQuery's page "Error messages"; the last line: Cloud Storage's
+# page "HTTP status and error codes for JSON").
 _PERMANENT_REASONS = frozenset(
     {
         *("accessDenied", "badRequest", "billingNotEnabled", "billingTierLimitExceeded", "bytesBilledLimitExceeded"),
         *("invalid", "invalidQuery", "invalidUser", "notFound", "notImplemented", "resourcesExceeded"),
-        "responseTooLarge",
+        *("responseTooLarge", "forbidden", "insufficientPermissions", "accountDisabled", "retentionPolicyNotMet"),
     }
 )
 # Statements that changed one table at the same moment fail with reason `invalidQuery`, those that find its queue full
 # with `resourcesExceeded`; both pass when tried again.
 _OTHER_DML = ("could not serialize access", "too many dml statements outstanding")
-_TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429})
+_TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429, 499})  # 499: a gRPC call that was cut off
 
 
 def retry_arguments(sla: timedelta) -> dict[str, Any]:

@@ -36,11 +36,15 @@ RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 @dataclass(frozen=True)
 class Clients:
-    """The buckets and the warehouse of a deployment. They belong to no feed, so that several feeds can share them."""
+    """The buckets and the warehouse of a deployment. They belong to no feed, so that several feeds can share them.
+
+    `bigquery_answers`: whether the warehouse can be asked now.
+    """
 
     state: ObjectStore
     landing: ObjectStore
     warehouse: Warehouse
+    bigquery_answers: bool = True
 
 
 def open_clients(deployment: Deployment, sql_folder: Path) -> Clients:

@@ -14,8 +14,11 @@ from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
-MAX_RUNS = 4  # of one delivery: the first one and three repeats
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
+LONGEST_PAUSE = timedelta(hours=1)
+# When so many runs of a delivery have failed, somebody is told, and no further run may cost as much as a publish.
+REPORTED_RUNS = 4
+MAX_RUNS = REPORTED_RUNS + 24  # a day more, for an outage that lasts long
 RUN_IDS_PER_CALL = 100
 
 
@@ -32,9 +35,10 @@ def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
 
 @dataclass(frozen=True)
 class FailedPublish:
-    """The last run of the newest waiting delivery, which failed.
+    """The last run of the newest waiting delivery that failed, and what becomes of the delivery.
 
-    `repeat_at`: when the next run is due; None when none will be started, and `given_up_because` says why.
+    `repeat_at`: when the next run is due; None when none will be started, or when it `is_repeated` at the moment.
+    `reported_because`: why the watchdog reports it; empty while it does not.
     """
 
     delivery: Delivery
@@ -42,7 +46,8 @@ class FailedPublish:
     number: int
     ended_at: datetime
     repeat_at: datetime | None
-    given_up_because: str = ""
+    reported_because: str = ""
+    is_repeated: bool = False
 
 
 def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:
@@ -63,27 +68,35 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     """The last run of the newest waiting delivery, if it failed and no run of a waiting delivery is active; else None.
 
     One run publishes all waiting deliveries, so only the newest one is examined. A run that a check ended is not
-    repeated: the check would fail again, after the same work.
+    repeated: the check would fail again, after the same work. After `REPORTED_RUNS` only one that read no row is, as
+    during an outage of storage or BigQuery; it is returned while it is repeated too, so that its alert does not end.
     """
-    if not waiting or _has_active_run(dag_id, waiting):
+    if not waiting:
         return None
-    last: Any = None
-    number = 0
-    while number < MAX_RUNS:
-        run = find_run(dag_id, publish_run_id(waiting[-1], number + 1))
-        if run is None:
-            break
-        last, number = run, number + 1
-    if last is None or str(last.state) != "failed":
+    newest, is_active = waiting[-1], _has_active_run(dag_id, waiting)
+    if is_active and not _count_runs(dag_id, [publish_run_id(newest, REPORTED_RUNS + 1)]):
         return None
-    ended_at = last.end_date or datetime.now(UTC)
-    why_not = ""
+    runs = _automatic_runs(dag_id, newest)
+    if is_active:
+        runs = [run for run in runs if str(run.state) == "failed"]
+    if not runs or str(runs[-1].state) != "failed":
+        return None
+    last, number = runs[-1], len(runs)
+    ended_at, reason, ends = last.end_date or datetime.now(UTC), "", is_active
     if _failed_by_check(services, last.run_id):
-        why_not = "a check before the swap failed"
-    elif number == MAX_RUNS:
-        why_not = f"all of its {MAX_RUNS} automatic runs failed"
-    repeat_at = None if why_not else ended_at + REPEAT_AFTER * 2 ** (number - 1)
-    return FailedPublish(waiting[-1], last.run_id, number, ended_at, repeat_at, why_not)
+        reason, ends = "a check before the swap failed", True
+    elif number >= REPORTED_RUNS:
+        reason = f"all of its {number} automatic runs failed"
+        ends = ends or number == MAX_RUNS or _read_rows(services, last.run_id)
+    repeat_at = None if ends else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
+    return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
+
+
+def _automatic_runs(dag_id: str, delivery: Delivery) -> list[Any]:
+    runs: list[Any] = []
+    while len(runs) < MAX_RUNS and (run := find_run(dag_id, publish_run_id(delivery, len(runs) + 1))) is not None:
+        runs.append(run)
+    return runs
 
 
 def find_run(dag_id: str, run_id: str) -> Any:
@@ -112,6 +125,26 @@ def _count_runs(dag_id: str, run_ids: list[str], states: list[str] | None = None
 
 def _failed_by_check(services: Services, run_id: str) -> bool:
     """Whether the last attempt of the run failed a check before the swap."""
-    records = ended_attempts(services.store, services.feed.feed)
-    attempts = sorted(r.attempt for r in records if r.run_id == run_id)
+    attempts = _ended_attempts(services, run_id)
     return bool(attempts and failed_checks(services, attempts[-1]))
+
+
+def _read_rows(services: Services, run_id: str) -> bool:
+    """Whether an attempt of the run got as far as its Spark job, or as the queries of an engine in SQL."""
+    intent = services.current.read().intent  # of an attempt that could not be ended either
+    unsettled = [] if intent is None or intent.run_id != run_id else [intent.attempt]
+    return any(_began_dedup(services, attempt) for attempt in (*_ended_attempts(services, run_id), *unsettled))
+
+
+def _began_dedup(services: Services, attempt: str) -> bool:
+    request = services.manifests.request(attempt)
+    if request is None:
+        return False
+    if request.engine.runs_spark:
+        return services.manifests.last_job_run(attempt) is not None
+    return services.store.read(services.layout.dedup_started(attempt)) is not None
+
+
+def _ended_attempts(services: Services, run_id: str) -> list[str]:
+    records = ended_attempts(services.store, services.feed.feed)
+    return sorted(record.attempt for record in records if record.run_id == run_id)

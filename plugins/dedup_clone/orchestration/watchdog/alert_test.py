@@ -35,6 +35,7 @@ def send_test_alerts(settings: AlertSettings) -> list[str]:
         what="somebody triggered the DAG [alert_test] to see whether alerts arrive.",
         readers_see="what they saw before: this is a test",
         next_step="none; a recovery message follows.",
+        dag_id=FEED,
     )
     for ended_at in (None, now):
         record = IncidentRecord(incident, now, ended_at, None, (), ())

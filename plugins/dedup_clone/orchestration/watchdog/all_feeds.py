@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError, FeedsNotChecked
 from dedup_clone.freshness.metrics import gauges_line
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
+from dedup_clone.orchestration.shared.retries import is_permanent
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_clients
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.orchestration.watchdog.invalid_feed_file import report_invalid_feed_file
+from dedup_clone.orchestration.watchdog.unchecked_feed import report_unchecked_feed
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
 
@@ -36,15 +39,16 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     reason for each feed that could not be checked.
     """
     deployment = read_deployment(folders.profiles)
-    clients = open_clients(deployment, folders.sql)
-    clients.warehouse.cache_materialized_views()
+    clients = _with_cached_views(open_clients(deployment, folders.sql))
 
     def check(path: Path) -> tuple[str, list[str] | Exception]:
         return path.stem, _check(path, folders, clients, deployment.alerts)
 
     with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
         results = dict(pool.map(check, folders.feed_files))
-    _emit_heartbeat(sum(isinstance(result, list) for result in results.values()))
+    checked = sum(isinstance(result, list) for result in results.values())
+    if checked or not results:
+        _emit_heartbeat(checked)
     failed = {feed: str(result) for feed, result in results.items() if isinstance(result, Exception)}
     if failed:
         reasons = "\n  ".join(f"[{feed}] {reason}" for feed, reason in failed.items())
@@ -53,6 +57,21 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
             f"names; the next check tries again:\n  {reasons}"
         )
     return {feed: result for feed, result in results.items() if isinstance(result, list) and result}
+
+
+def _with_cached_views(clients: Clients) -> Clients:
+    """The clients, with the materialized views read once for all feeds.
+
+    If BigQuery does not answer, they say so: feeds are then checked without a look at target.
+    """
+    try:
+        clients.warehouse.cache_materialized_views()
+    except Exception as error:
+        if is_permanent(error):
+            raise
+        log.warning("BigQuery does not answer, so no target is looked at: %s", error)
+        return replace(clients, bigquery_answers=False)
+    return clients
 
 
 def _emit_heartbeat(feeds_checked: int) -> None:
@@ -71,7 +90,15 @@ def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: Alert
     try:
         return check_feed(setup, clients)
     except Exception as error:
+        _try_report_unchecked(path.stem, error, clients, alerts)
         return error
+
+
+def _try_report_unchecked(feed: str, error: Exception, clients: Clients, alerts: AlertSettings) -> None:
+    try:
+        report_unchecked_feed(feed, error, clients.state, alerts)
+    except Exception:
+        log.exception("feed=%s that it could not be checked could not be reported; the next check tries again", feed)
 
 
 def _report(feed: str, invalid: ConfigurationError, clients: Clients, alerts: AlertSettings) -> Exception:

@@ -10,10 +10,11 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.feed_state import DagActivity, FeedState, GivenUpRun, read_feed_state
+from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, read_feed_state
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
+from dedup_clone.freshness.target_checks import OF_TARGET
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
@@ -47,7 +48,7 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     current = services.current.read()
     if services.is_foreign(current):
         return _check_other_environment(services, current.environment, notifiers, setup.deployment.alerts)
-    state, verdict = _evaluate(setup, services)
+    state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
     _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
     write_verdict(services.store, verdict)
     _emit_metrics(state, verdict)
@@ -106,24 +107,29 @@ def refresh_verdict(setup: FeedSetup) -> None:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
 
 
-def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, FreshnessVerdict]:
+def _evaluate(
+    setup: FeedSetup, services: Services, *, reads_bigquery: bool = True
+) -> tuple[FeedState, FreshnessVerdict]:
     now = services.now()  # before reading: of two verdicts, the one whose state was read later is stored
     before = read_verdict(services.store, services.feed.feed)
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
         publish_dag=dag_activity(setup.dag_id("publish"), with_runs=False),
-        find_given_up_run=lambda waiting: _given_up_run(services, setup.dag_id("publish"), waiting),
+        find_failed_run=lambda waiting: _failed_run(services, setup.dag_id("publish"), waiting),
         check_interval=check_interval(setup.folders.profiles),
+        reads_bigquery=reads_bigquery,
     )
     return state, evaluate(now, state, before=before, runbook=setup.deployment.alerts.runbook)
 
 
-def _given_up_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> GivenUpRun | None:
+def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
     failed = find_failed_publish(services, dag_id, waiting)
-    if failed is None or failed.repeat_at is not None:
+    if failed is None or not failed.reported_because:
         return None
-    return GivenUpRun(failed.run_id, failed.delivery, failed.ended_at, failed.given_up_because)
+    return FailedRun(
+        failed.run_id, failed.delivery, failed.ended_at, failed.reported_because, failed.repeat_at, failed.is_repeated
+    )
 
 
 def _update_incidents(
@@ -139,7 +145,9 @@ def _update_incidents(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
 
-    IncidentRecords(services.store, state.feed, notifiers.names, send).update(verdict.incidents, verdict.checked_at)
+    unknown = OF_TARGET if state.target is None else ()
+    records = IncidentRecords(services.store, state.feed, notifiers.names, send)
+    records.update(verdict.incidents, verdict.checked_at, unknown)
     names = ", ".join(incident.name for incident in verdict.incidents)
     services.log(f"freshness is {verdict.status}, incidents: {names or 'none'}; readers see {readers_see}")
 
@@ -170,7 +178,7 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
         return DagActivity(dag_id, dag.is_paused, has_active_run=False, succeeded_at=None, failed_at=None)
     return DagActivity(
         dag_id=dag_id,
-        paused=dag.is_paused,
+        is_paused=dag.is_paused,
         has_active_run=RuntimeTaskInstance.get_dr_count(dag_id, states=["running", "queued"]) > 0,
         succeeded_at=_last_end(dag_id, "success"),
         failed_at=_last_end(dag_id, "failed"),

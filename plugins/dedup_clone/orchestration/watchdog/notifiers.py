@@ -139,7 +139,7 @@ def build_alert(
         readers_see=readers_see if ended else incident.readers_see,
         next_step=incident.next_step,
         runbook=f"{settings.runbook}#{incident.kind}",
-        link=dag_url(f"{feed}_publish", run_id),
+        link=dag_url(incident.dag_id or f"{feed}_publish", run_id or incident.run_id),
     )
 
 

@@ -1,4 +1,4 @@
-"""The watchdog's task for tables beside target: loads the rows that the runs of all feeds left in state."""
+"""Loads the rows that runs of all feeds left in state into the status table, the ledger table and FEED_changes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dedup_clone.state.pending_changes import feeds_with_pending_changes
 log = logging.getLogger(__name__)
 
 
-def write_missing_rows(setup: FeedSetup) -> None:
-    """Load the rows that the tables lack, for all feeds. `setup` may be that of any feed."""
+def load_waiting_rows(setup: FeedSetup) -> None:
+    """Load the waiting rows of all feeds. `setup` may be that of any feed."""
     services = open_feed_services(setup)
     try:
         write_reporting_tables(services, holder=WATCHDOG)
@@ -25,7 +25,7 @@ def write_missing_rows(setup: FeedSetup) -> None:
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
-    """Load the feed's changes, if this environment publishes it. A failure is logged: others must not wait for it."""
+    """Load the feed's changes, if this environment publishes it. A failed load is logged, so that other feeds go on."""
     try:
         services = open_feed_services(read_feed_setup(setup.folders.feeds / f"{feed}.yaml", setup.folders))
     except ConfigurationError as error:

@@ -100,7 +100,7 @@ export function datesField({ partitions, retention, today }) {
     const names = [...new Set(offered.map((date) => date.slice(0, 7)))].reverse();
     list.replaceChildren(offered.length
       ? h("details", {}, h("summary", {}, `Choose from the ${offered.length} dates of this delivery`), h("div", { class: "months" }, names.map(month)))
-      : h("p", { class: "muted" }, "The dates of this delivery are not known here; a dry run names them."));
+      : h("p", { class: "muted" }, "The dates of this delivery are not known here: if its feed has no date folders, only the whole snapshot can be replayed."));
     validate();
     tick();
   };

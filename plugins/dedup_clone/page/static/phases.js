@@ -4,14 +4,14 @@ import { h, table } from "./dom.js";
 import { duration } from "./formats.js";
 
 const PHASES = {
-  until_lease: "noticed, and the run acquired the lease",
+  until_lease: "until the run acquired the lease: noticing, and earlier runs that failed",
   task_start: "the dedup task started",
   spark_start: "Spark started",
   dedup: "dedup job",
   load_start: "the load task started",
   load_queue: "the load waited to run", // of records that lack `queued`
   load: "load into staging",
-  checks: "checks, and the start of the swap",
+  checks: "checks, an approval if one was asked for, and the start of the swap",
   swap: "swap",
   queued: "jobs waited in BigQuery (PENDING), in all phases",
 };

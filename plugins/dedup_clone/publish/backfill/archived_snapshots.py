@@ -1,4 +1,4 @@
-"""The snapshots of an archive, and which of them a backfill has to land. Changes nothing."""
+"""Lists the snapshots of an archive, and finds those that a backfill has to land. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BackfillRequest:
     pause_minutes: int
 
     def bucket_and_prefix(self) -> tuple[str, str]:
-        """Raises ConfigurationError if `archive` is no URI of a folder."""
+        """The parts of `archive`. Raises ConfigurationError if it is not the URI of a folder."""
         match = _URI.fullmatch(self.archive)
         if not match:
             raise ConfigurationError(f"Archive [{self.archive}] is no folder, expected [gs://BUCKET/FOLDER].")
@@ -41,10 +41,11 @@ class BackfillRequest:
 
 @dataclass(frozen=True)
 class ArchivedSnapshots:
-    """Snapshots of the archive, each the latest delivery of its id, by ascending id.
+    """The requested snapshots of the archive.
 
-    `to_land` have never landed. `landed`: the deliveries of those that have, whether published, waiting or refused.
-    `live` is the manifest of the live generation; None before the first publish.
+    `to_land`: those that never landed, each by the archive's latest marker of its id, by ascending id. `landed`: the
+    registered deliveries of the others, whether published, waiting or refused. `live`: the manifest of the live
+    generation; None before the first publish.
     """
 
     to_land: tuple[Marker, ...]
@@ -76,8 +77,8 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
     live = None if generation is None else services.manifests.read(generation)
     published = {delivery.snapshot_id for delivery in live.deliveries} if live else set[int]()
     registered = [delivery for delivery in services.arrivals.deliveries() if delivery.snapshot_id in chosen]
-    known = published | {delivery.snapshot_id for delivery in registered}
-    to_land = tuple(chosen[snapshot_id] for snapshot_id in sorted(chosen) if snapshot_id not in known)
+    landed_ids = published | {delivery.snapshot_id for delivery in registered}
+    to_land = tuple(chosen[snapshot_id] for snapshot_id in sorted(chosen) if snapshot_id not in landed_ids)
     if services.feed.update_id_mode is UpdateIdMode.LAST_CHANGED and published and to_land:
         late = [marker.delivery.snapshot_id for marker in to_land if marker.delivery.snapshot_id < max(published)]
         if late:
@@ -97,10 +98,10 @@ def describe(services: Services, archive: Landing, request: BackfillRequest) -> 
         return f"Nothing to do: all [{len(found.landed)}] snapshots of [{request.archive}] have landed before."
     size = sum(info.size for marker in found.to_land for info in archive.store.objects(marker.folder))
     oldest, _ = services.retention_window()
-    publishes = -(-len(ids) // request.at_once)
+    step_count = -(-len(ids) // request.at_once)
     return (
         f"Copies [{len(ids)}] snapshots, ids [{ids[0]}] to [{ids[-1]}], {size / GIB:.1f} GiB, from [{request.archive}] "
-        f"to landing, in [{publishes}] steps; [{len(found.landed)}] have landed before and are left out.\n\n"
+        f"to landing, in [{step_count}] steps; [{len(found.landed)}] have landed before and are left out.\n\n"
         f"Each step is an ordinary publish. It starts when no delivery waits, at the earliest "
         f"[{request.pause_minutes}] minutes after the step before it. Rows of dates before [{oldest}] are dropped."
     )

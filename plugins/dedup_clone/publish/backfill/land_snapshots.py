@@ -1,4 +1,4 @@
-"""Copies snapshots of the archive to landing, where they become deliveries like all others."""
+"""Copies snapshots of an archive to landing, where they become ordinary deliveries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _waits_for(services: Services, found: ArchivedSnapshots, request: BackfillRe
 
 
 def _land(services: Services, archive: Landing, marker: Marker) -> None:
-    """Copy the snapshot's objects, the marker last. A copy that was interrupted is made again."""
+    """Copy the snapshot's objects, the marker last. A retry after an interruption copies them all again."""
     landing = services.landing
     folder = landing.folder(marker.delivery.snapshot_id)
     sources = {f"{folder}{o.name.removeprefix(marker.folder)}": o for o in archive.store.objects(marker.folder)}

@@ -1,4 +1,4 @@
-"""Checks of a bootstrap: staging holds the rows of the existing table, and nobody changed that table meanwhile."""
+"""Checks that staging holds the rows of the existing table, and that nobody changed that table during the bootstrap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 def check_existing_table(
     services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest
 ) -> list[CheckResult]:
-    """Compare the existing table with staging, as `attempt` loaded it, and check that nobody changed the table.
+    """Compare the existing table with what `attempt` loaded into staging, and check that nobody changed the table.
 
     The row counts of all partitions are compared, and all columns of some partitions.
     """

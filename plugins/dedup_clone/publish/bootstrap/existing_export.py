@@ -1,4 +1,4 @@
-"""Export task of a bootstrap or a rebuild: exports the table to files in state, and writes a dedup request of them.
+"""Export task of a bootstrap or a rebuild: exports the table to files in state, and writes the dedup request for them.
 
 The exported files are the only delivery of that request. The dedup job validates them like landed files, except that
 each row keeps the update id that it has. `drop_export` deletes the files after the commit.
@@ -18,14 +18,15 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.store import ObjectInfo
 
-# An id above every update id that a row may have, so that no row counts as newer than its delivery.
+# Its snapshot id is above every update id that a row may have, so that no row counts as newer than its delivery.
 EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
 
 
 def export_existing(services: Services, attempt: str) -> None:
     """Export the table that `attempt` bootstraps, and write the attempt's request. Safe to repeat.
 
-    Raises BootstrapRefused when the table was changed meanwhile, LostRace without the lease, JobFailed.
+    Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
+    JobFailed.
     """
     intent, record = services.current.require_intent(attempt), read_bootstrap_record(services, attempt)
     existing, folder = record.existing, export_folder(services, attempt)

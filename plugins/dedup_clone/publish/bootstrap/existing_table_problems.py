@@ -108,8 +108,9 @@ def partition_problems(services: Services, observation: Observation, latest: dat
     special = [p for p in observation.partitions if partition_day(p) is None and p.rows]
     if special:
         problems.append(
-            f"column [{column}]: {sum(p.rows for p in special)} rows are [NULL] or not in their partition yet "
-            f"({', '.join(p.partition_id for p in special)}), expected a date in every row: delete or correct them"
+            f"column [{column}]: {sum(p.rows for p in special)} rows are [NULL], before 1960, after 2159, or not in "
+            f"their partition yet ({', '.join(p.partition_id for p in special)}), expected a date that has a partition "
+            f"in every row: delete or correct them"
         )
     late = [
         p

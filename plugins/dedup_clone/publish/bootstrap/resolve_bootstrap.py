@@ -1,8 +1,7 @@
-"""Task of a bootstrap after the approval: an existing table is to become the feed's first generation.
+"""Task of a bootstrap after the approval: acquires the lease and records which table becomes the first generation.
 
-The table's rows are exported to state, free of charge. The Spark job validates the rows and writes them anew. Then the
-rows are loaded into staging, compared with the table, and swapped in. The run holds the lease, as every publish does.
-Until the swap the table stays as it is.
+The next tasks export the table's rows to state, free of charge. The Spark job validates the rows and writes them anew.
+Then the rows are loaded into staging, compared with the table, and swapped in. Until the swap the table stays as it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deletes the rows of erased keys from the table `FEED_changes`, and changes of former generations that it lacks."""
+"""Deletes the rows of erased keys from the table `FEED_changes`, and the files of changes that were not loaded yet."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ _SQL_FILE = "erasure/delete_changes.sql"
 
 
 def erase_changes(services: Services, generation: int, keys: KeysToErase) -> None:
-    """Delete what the erasure of this generation, which is committed, leaves of the keys there. Safe to repeat.
-
-    Raises JobFailed.
-    """
+    """Delete what the committed erasure left in or for `FEED_changes`. Safe to repeat. Raises JobFailed."""
     drop_pending_changes(services, before=generation)
     if services.warehouse.table(services.names.changes_table) is None:
         return
@@ -33,9 +30,9 @@ def erase_changes(services: Services, generation: int, keys: KeysToErase) -> Non
 
 
 def drop_pending_changes(services: Services, *, before: int | None) -> None:
-    """Let no changes of generations before `before` (all, if it is None) be loaded, and wait until no job loads any.
+    """Keep changes of generations before `before` (None: of all) from being loaded, and wait for jobs that load them.
 
-    Their files are deleted first, so that a job that another task starts now fails.
+    The files are deleted first, so that a job that another task starts meanwhile fails.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]

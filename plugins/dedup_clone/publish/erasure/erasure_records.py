@@ -1,6 +1,6 @@
-"""Writes and finds the records of a feed's erasures. They name the erased keys, which later publishes leave out.
+"""Writes and finds the records of a feed's erasures, which have hashes of the keys that later publishes leave out.
 
-A publish adds to a record which of its keys the producer's newest snapshot no longer contains.
+A publish adds to a record which of the record's keys the producer's newest snapshot no longer contains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's pag
 
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
-    """The committed erasures of `generation` and before it, ascending: the numbers of their generations."""
+    """The generations of all erasures up to `generation`, ascending."""
     names = [info.name for info in services.store.objects(services.layout.erasures)]
     return [number for number in map(generation_of, names) if generation is not None and number <= generation]
 
@@ -40,9 +40,9 @@ def erasure_uris(services: Services, generation: int | None) -> tuple[str, ...]:
 
 
 def record_erasure(services: Services, intent: Intent, candidate: Candidate, manifest: Manifest, reason: str) -> None:
-    """Write what the records need before the generation is committed. Safe to repeat.
+    """Before the commit, write an erasure's record, or add to earlier records which keys the newest snapshot lacks.
 
-    An erasure gets its certificate. A publish adds to the earlier records which keys the newest snapshot lacks.
+    Safe to repeat.
     """
     if candidate.erased is None:
         return

@@ -1,4 +1,4 @@
-"""Salted hashes of the keys of an erasure, by which queries compare keys without naming one."""
+"""Computes salted hashes of the keys of an erasure, by which queries find the keys' rows without naming a key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key_parameters(keys: KeysToErase) -> dict[str, tuple[str, str]]:
 
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
-    """The text of a key as `warehouse.row_text_sql` makes it in BigQuery."""
+    """The text of a key; the SQL of `warehouse/row_text_sql.py` gives the same text in BigQuery."""
     return "".join(f"{_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
 
 

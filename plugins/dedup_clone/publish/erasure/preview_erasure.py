@@ -1,4 +1,4 @@
-"""What an erasure would delete, for the operator who approves it. Changes nothing and acquires no lease."""
+"""Describes what an erasure would delete, for the operator who approves it. Changes nothing and acquires no lease."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ COUNT_SQL_FILE = "erasure/count_rows.sql"
 
 @dataclass(frozen=True)
 class ErasurePreview:
-    """`rows`: rows of the live generation with such a key, by date; None if not counted. `text`: for the operator."""
+    """What an erasure would delete. `keys`: their number. `text`: for the operator.
+
+    `rows`: the number of live rows with one of the keys, by date; None if they were not counted.
+    """
 
     feed: str
     live_generation: int
@@ -30,7 +33,7 @@ class ErasurePreview:
 
 
 def preview_erasure(services: Services, erasure_request: ErasureRequest, count_limit_bytes: int) -> ErasurePreview:
-    """Count the rows in BigQuery, unless the query would read more than `count_limit_bytes`.
+    """Describe the erasure. The rows are counted unless that query would read more than `count_limit_bytes`.
 
     Raises ConfigurationError as `resolve_erasure` does, JobFailed.
     """
@@ -51,6 +54,7 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
         f"- {found}",
         "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
         "generations are deleted: **no rollback reaches behind this erasure**.",
+        *_changes_line(services),
         f"- BigQuery's time travel has the rows until about {travel:%Y-%m-%d %H:%M} UTC.",
         "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
         "lacks a key, later ones may. Delete the keys at the producer, and in landing.",

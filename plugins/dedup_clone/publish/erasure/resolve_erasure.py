@@ -1,7 +1,7 @@
 """First task of an erasure after the approval: acquires the lease and writes the dedup job's request.
 
 The new generation is the live one without the rows of the named keys. It is loaded, checked and swapped in like any
-other, so readers see one change.
+other generation, so readers see one change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import erasure_uris
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.publish.planning.declared_changes import require_possible_changes
+from dedup_clone.publish.planning.declared_changes import require_possible_feed_file
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.recovery import recover
@@ -38,7 +38,7 @@ class ErasureRequest:
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
     """Recover, acquire the lease, write the request. Returns the run's spec.
 
-    Raises ConfigurationError for a feed or a file of keys that does not fit, LeaseHeld, LostRace.
+    Raises what `require_erasable` and `read_keys` raise, LeaseHeld, LostRace.
     """
     dag_id, run_id = erasure_request.dag_id, erasure_request.run_id
     require_own_feed(services)
@@ -80,7 +80,10 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
 
 
 def require_erasable(services: Services) -> Manifest:
-    """The live generation. Raises ConfigurationError if there is none, or if the feed's engine cannot obey erasures."""
+    """The live generation. Raises ConfigurationError if there is none, or if the feed's engine is not `spark`.
+
+    It is also raised if no publish can make the live table as the feed file declares it.
+    """
     feed, generation = services.feed, services.current.read().generation
     if generation is None:
         raise ConfigurationError(
@@ -88,16 +91,16 @@ def require_erasable(services: Services) -> Manifest:
         )
     if feed.engine is not Engine.SPARK:
         raise ConfigurationError(
-            f"Feed [{feed.feed}] has engine [{feed.engine}], which would bring erased keys back with the next "
-            f"snapshot: set [engine: {Engine.SPARK}] in the feed file, then erase."
+            f"Feed [{feed.feed}] has engine [{feed.engine}], which does not support erasures: set "
+            f"[engine: {Engine.SPARK}] in the feed file, then erase."
         )
     live = services.manifests.read(generation)
-    require_possible_changes(services, Engine.SPARK, live)
+    require_possible_feed_file(services, Engine.SPARK, live)
     return live
 
 
 def read_keys(services: Services, keys_file: str) -> KeysToErase:
-    """The keys of the file. Raises ConfigurationError if it is absent or has another form than it may have."""
+    """The keys of the file. Raises ConfigurationError if it is absent or malformed."""
     name = services.layout.keys_to_erase(keys_file)
     stored = services.store.read(name) if keys_file else None
     if stored is None:

@@ -17,7 +17,7 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
-    """The manifest of the generation that target holds; None if no manifest is proven to be it.
+    """The manifest of the generation that target holds; None if no stored manifest is proven to be that one.
 
     `labelled_digest`: the digest of that manifest, from target's label; None if target has no such label. A candidate's
     manifest is proven to be the live one if the label has its digest, or the digest that the swap of the candidate's

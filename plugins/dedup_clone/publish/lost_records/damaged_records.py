@@ -12,19 +12,21 @@ from dedup_clone.state.store import in_parallel
 
 
 def deletions_of_damaged_records(services: Services) -> list[RecordChange]:
-    """A deletion, not yet done, of each damaged record among STAGING, arrivals, refusals and ledger records."""
+    """A planned deletion of each damaged record among STAGING, arrivals, refusals and ledger records."""
     layout = services.layout
     records: list[tuple[type, str, str]] = [
         (Staging, layout.staging, "the next publish loads the whole table"),
-        *_below(services, Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"),
-        *_below(services, Refusal, layout.refused, "the delivery is validated again"),
-        *_below(services, LedgerRecord, layout.ledger, "the table dedup_clone_ledger has a copy"),
+        *_records_below(
+            services, Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"
+        ),
+        *_records_below(services, Refusal, layout.refused, "the delivery is validated again"),
+        *_records_below(services, LedgerRecord, layout.ledger, "the table dedup_clone_ledger has a copy"),
     ]
     found = in_parallel(lambda record: _deletion(services, *record), records)
     return [change for change in found if change is not None]
 
 
-def _below(services: Services, kind: type, prefix: str, consequence: str) -> list[tuple[type, str, str]]:
+def _records_below(services: Services, kind: type, prefix: str, consequence: str) -> list[tuple[type, str, str]]:
     return [(kind, info.name, consequence) for info in services.store.objects(prefix)]
 
 

@@ -1,4 +1,4 @@
-"""Makes a deleted target again, from staging as of the time that the live generation's swap had."""
+"""Restores a deleted target by repeating the live generation's swap, which clones staging as of a past time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 
 
 def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
-    """What the swap of the generation put live; None if staging does not have these rows any more."""
+    """The swap that made the generation live; None if staging cannot be cloned as of that swap's time any more."""
     manifest = sound_manifest(services, generation)
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
@@ -33,7 +33,7 @@ def repeat_swap(services: Services, swap: SwapSpec) -> None:
     parameters = {
         "target": ("STRING", services.feed.target),
         **{name: (kind, str(plain[name])) for name, kind in SWAP_PARAMETERS.items()},
-        "parent": ("STRING", ""),  # the statement refuses if there is a target with a label
+        "parent": ("STRING", ""),  # so that the statement fails if a target with a label exists
     }
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
     services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))

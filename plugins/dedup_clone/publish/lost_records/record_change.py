@@ -16,7 +16,8 @@ T = TypeVar("T")
 class RecordChange:
     """One object to write, or to delete if `text` is None; `reason` tells the operator why.
 
-    `object_generation` is the one that was read (0: the object is absent). The change is refused if it differs by then.
+    `object_generation` is the one that was read (0: the object is absent). The change fails if the object has another
+    one by then.
     """
 
     name: str

@@ -128,11 +128,11 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
         return RecoveryPlan(next_step, tuple(changes))
     found = "is gone or damaged" if current is None else f"names generation [{current.generation}]"
     reason = f"it {found}, and target holds generation [{generation}]"
-    live = _current(services, current, at_least=generation)
+    live = _without_lease(services, current, at_least=generation)
     live = replace(live, generation=generation, manifest_digest=target.labels.get(MANIFEST_LABEL, manifest.digest))
     unknown = _LOST_WITH_CURRENT if current is None else ()
     changes.append(_current_change(services, live, reason))
-    return RecoveryPlan(next_step, tuple(changes), unknown=unknown, jobs=_jobs(current))
+    return RecoveryPlan(next_step, tuple(changes), unknown=unknown, jobs=_jobs_of_lease(current))
 
 
 def _without_table(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
@@ -181,22 +181,22 @@ def _new_start(
     *,
     removes_label: bool,
 ) -> RecoveryPlan:
-    """The plan by which the feed has no generation any more; its next one gets a number that was never used."""
-    empty = replace(_current(services, current), generation=None, manifest_digest=None)
+    """The plan by which the feed has no generation any more. Its next generation gets a number that was never used."""
+    empty = replace(_without_lease(services, current), generation=None, manifest_digest=None)
     changes = () if empty == current else (_current_change(services, empty, reason),)
-    return RecoveryPlan(next_step, changes, removes_label, unknown, _jobs(current))
+    return RecoveryPlan(next_step, changes, removes_label, unknown, _jobs_of_lease(current))
 
 
-def _current(services: Services, current: Current | None, at_least: int = 0) -> Current:
-    """CURRENT without a lease. Its last number is at least every number that a record names."""
-    known = current or Current(FORMAT_VERSION, services.feed.feed, None, None, 0, None)
-    last = max(known.last_generation, services.current.highest_generation(), at_least)
-    return replace(known, last_generation=last, intent=None)
+def _without_lease(services: Services, current: Current | None, at_least: int = 0) -> Current:
+    """CURRENT without a lease. Its `last_generation` is at least every generation that a record names."""
+    current = current or Current(FORMAT_VERSION, services.feed.feed, None, None, 0, None)
+    last_generation = max(current.last_generation, services.current.highest_generation(), at_least)
+    return replace(current, last_generation=last_generation, intent=None)
 
 
 def _current_change(services: Services, current: Current, reason: str) -> RecordChange:
     return change_to(services.store, services.layout.current, to_json(current), reason)
 
 
-def _jobs(current: Current | None) -> tuple[str, ...]:
+def _jobs_of_lease(current: Current | None) -> tuple[str, ...]:
     return current.intent.jobs if current is not None and current.intent is not None else ()

@@ -1,1 +1,1 @@
-"""What a publish includes: deliveries, dates and the parent generation."""
+"""Decides what a publish includes (deliveries, dates, the parent generation), and prepares staging for it."""

@@ -9,7 +9,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.erasure.erasure_records import last_erasure
-from dedup_clone.publish.planning.declared_changes import require_possible_changes
+from dedup_clone.publish.planning.declared_changes import require_possible_feed_file
 from dedup_clone.publish.planning.replayed_dates import require_replayable
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
 from dedup_clone.publish.services import Services
@@ -18,7 +18,10 @@ from dedup_clone.publish.step_specs import PublishRequest
 
 @dataclass(frozen=True)
 class Decision:
-    """What a publish includes. `parent`: the live generation, if any. `skip_reason`: why nothing is, or None."""
+    """What a publish includes.
+
+    `parent`: the live generation, if any. `skip_reason`: why there is nothing to publish; None if there is.
+    """
 
     parent: Manifest | None
     backlog: Backlog
@@ -32,15 +35,15 @@ class Decision:
 def decide(services: Services, publish_request: PublishRequest) -> Decision:
     """Decide what the requested publish includes.
 
-    Raises ConfigurationError when engine, columns or dates do not fit. Raises by the state of the delivery:
-    DeliveryRefused when it was refused earlier, ContractViolation when it is not registered, LostRace when it was
-    registered just now.
+    Raises ConfigurationError when engine, columns or dates do not fit; DeliveryRefused when the delivery was refused
+    earlier; ContractViolation when it is not registered; LostRace when it was registered after the backlog was listed,
+    so that a retry finds it.
     """
     generation = services.current.read().generation
     _require_fitting_engine(services, publish_request, generation)
     parent = None if generation is None else services.manifests.read(generation)
     backlog = _backlog(services, publish_request, parent)
-    require_possible_changes(services, engine_of(services, publish_request), parent)
+    require_possible_feed_file(services, engine_of(services, publish_request), parent)
     skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)
@@ -53,26 +56,27 @@ def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
     return publish_request.engine or services.feed.engine
 
 
-def _require_fitting_engine(services: Services, publish_request: PublishRequest, live: int | None) -> None:
-    """Check an engine that a replay names; the feed's own was checked when its file was read.
+def _require_fitting_engine(services: Services, publish_request: PublishRequest, live_generation: int | None) -> None:
+    """Raise ConfigurationError if the engine that a replay names does not suit the feed.
 
-    No engine in SQL leaves erased keys out.
+    Raise it also if keys were erased and the engine (named or the feed's own) is not `spark`.
     """
-    feed, engine = services.feed, publish_request.engine
-    problem = engine and feed.unsupported_reason(engine)
+    feed, named_engine = services.feed, publish_request.engine
+    problem = named_engine and feed.unsupported_reason(named_engine)
     if problem:
-        raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{engine}]: {problem}.")
-    if engine_of(services, publish_request) is not Engine.SPARK and last_erasure(services, live):
+        raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{named_engine}]: {problem}.")
+    engine = engine_of(services, publish_request)
+    if engine is not Engine.SPARK and last_erasure(services, live_generation):
         raise ConfigurationError(
-            f"Keys of feed [{feed.feed}] were erased, and engine [{engine_of(services, publish_request)}] would bring "
-            f"them back: publish with engine [{Engine.SPARK}], in the feed file or in the form."
+            f"Keys of feed [{feed.feed}] were erased, and engine [{engine}] is not supported after an erasure: publish "
+            f"with engine [{Engine.SPARK}], in the feed file or in the form."
         )
 
 
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
     if not publish_request.replay:
         return find_backlog(services, parent)
-    services.arrivals.read(publish_request.delivery)  # raises if it is not registered, and names those that are
+    services.arrivals.read(publish_request.delivery)  # raises if it is not registered; the error names those that are
     return find_backlog_with_replay(services, parent, publish_request.delivery)
 
 
@@ -92,5 +96,6 @@ def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, paren
         )
     if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
         return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
-    services.arrivals.read(delivery)  # raises if it is not registered, and names those that are
+    services.arrivals.read(delivery)  # raises if it is not registered; the error names those that are
+    # It is registered, but was not when the backlog was listed.
     raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")

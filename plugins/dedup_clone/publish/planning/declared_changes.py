@@ -1,4 +1,4 @@
-"""Compares a feed file with its published table, before anything is deduplicated: which changes no publish makes."""
+"""Finds what a feed file declares for its published table that no publish can make, before anything is deduplicated."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
-def require_possible_changes(services: Services, engine: Engine, parent: Manifest | None) -> None:
-    """Raise ConfigurationError if a publish cannot give the live table the form that the feed file declares."""
+def require_possible_feed_file(services: Services, engine: Engine, parent: Manifest | None) -> None:
+    """Raise ConfigurationError if no publish can make the live table as the feed file declares it."""
     feed = services.feed
     problems = refusals(services, engine, parent, services.warehouse.table(feed.staging))
     if problems:
@@ -43,7 +43,7 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
     refused = refused_table_changes(parent.table, declared)
     yield from refused
     if not refused:
-        yield from _unreadable_by(engine, parent, declared.columns)
+        yield from _changes_beyond(engine, parent, declared.columns)
         if staging is not None:
             yield from (
                 f"staging was changed before, and its {problem}: put that change back into the feed file"
@@ -51,15 +51,16 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
             )
     if staging is not None and is_shorter(declared.retention_days, staging):
         lost = lost_dates(services, parent)
-        kept = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
+        staging_days = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
         yield (
-            f"retention_days is [{declared.retention_days}], staging keeps [{kept}] days, and readers would lose "
-            f"[{len(lost)}] dates with [{sum(lost.values())}] rows: approve that with "
+            f"retention_days is [{declared.retention_days}], staging keeps [{staging_days}] days, and readers would "
+            f"lose [{len(lost)}] dates with [{sum(lost.values())}] rows: approve that with "
             f"`make plan FEED={services.feed.feed} APPLY=1`"
         )
 
 
-def _unreadable_by(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
+def _changes_beyond(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
+    """One text if there are column changes that this engine cannot make."""
     before = parent.table.columns
     nested = [path for path in added_columns(before, declared) if "." in path]
     new = [*nested, *widened_columns(before, declared)]
@@ -78,5 +79,5 @@ def is_shorter(retention_days: int, staging: TableMetadata) -> bool:
 def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
     """The rows of each live date that the feed file's retention does not keep, though the live generation's does."""
     oldest, _ = services.retention_window()
-    former = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
-    return {str(entry.date): entry.rows for entry in parent.dates if former <= entry.date < oldest}
+    live_oldest = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
+    return {str(entry.date): entry.rows for entry in parent.dates if live_oldest <= entry.date < oldest}

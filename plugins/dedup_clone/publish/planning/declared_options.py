@@ -1,4 +1,4 @@
-"""What a feed file declares of target beside columns and layout, as entries of `warehouse/table_options.py`."""
+"""Lists what a feed file declares for target besides columns and layout, as entries of `warehouse/table_options.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def swap_options(table: TableSettings) -> dict[str, str]:
 
 
 def staging_options(table: TableSettings) -> dict[str, str]:
-    """The entries that staging gets, from which each clone takes them."""
+    """The entries that are set on staging. Each clone takes them from there."""
     entries = {description_entry(path): text for path, text in table.descriptions().items()}
     if table.primary_key:
         entries[PRIMARY_KEY] = ", ".join(table.keys)

@@ -24,8 +24,8 @@ def parent_reference(
 ) -> ParentGeneration | None:
     """Return the reference for a dedup request; None without a parent.
 
-    `oldest`: the first date of the retention; an export leaves out earlier dates. Raises ContractViolation if target
-    must be read but does not hold exactly the parent's rows, and JobFailed if an export fails.
+    `oldest`: the first date within the retention; an export leaves out earlier dates. Raises ContractViolation if
+    target must be read but does not hold exactly the parent's rows, and JobFailed if an export fails.
     """
     if parent is None:
         return None

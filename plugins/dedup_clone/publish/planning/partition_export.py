@@ -1,8 +1,8 @@
 """Exports partitions of a table to Parquet files in state, with extract jobs, which are free.
 
-The jobs change nothing but the attempt's export folder, so they need not be recorded in CURRENT. Cloud Storage allows
-one change of an object per second; to record 730 job ids singly would take a quarter of an hour. A retried step
-computes the same ids and reuses the jobs that succeeded.
+The jobs change nothing but the attempt's export folder, so they are not recorded in CURRENT: Cloud Storage allows one
+change of an object per second, and two years of dates have 730 jobs. A retried step computes the same job ids and
+reuses the jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def export_partitions(
 ) -> list[ExportedFile]:
     """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
 
-    Returns the files ordered by name. Raises JobFailed, and ContractViolation when a file cannot be read or its values
-    have lost digits.
+    Returns the files ordered by name. Raises JobFailed, and ContractViolation when a file cannot be read or BigQuery
+    wrote FLOAT64 values with 32 bits.
     """
     folder = export_folder(services, attempt)
 
     def export(day: date) -> None:
         job = find_step_job(services, attempt, f"export_{day:%Y%m%d}")
-        if job.known is None:
+        if job.metadata is None:
             extract = {
                 "sourceTable": {**table, "tableId": f"{table['tableId']}${day:%Y%m%d}"},
                 "destinationUris": [services.store.uri(f"{folder}{partition_column}={day}/part-*.parquet")],
@@ -68,10 +68,10 @@ def export_partitions(
             f"Exported file [{services.store.uri(broken[0].name)}] cannot be read: {broken[0].problem}; "
             f"clear the run from its first task."
         )
-    inexact = sorted({path for footer in footers for path in _inexact_columns(footer)})
-    if inexact:
+    narrowed = sorted({path for footer in footers for path in _narrowed_columns(footer)})
+    if narrowed:
         raise ContractViolation(
-            f"BigQuery exported columns [{', '.join(inexact)}] of [{table['tableId']}] as FLOAT, of 32 bits, so their "
+            f"BigQuery exported columns [{', '.join(narrowed)}] of [{table['tableId']}] as FLOAT, of 32 bits, so their "
             f"FLOAT64 values have lost digits. Nothing was changed. Publish this table with an engine in SQL."
         )
     return [
@@ -88,8 +88,8 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
     return [f"{day}: {rows[day]} rows, expected {count}" for day, count in expected.items() if rows[day] != count]
 
 
-def _inexact_columns(footer: ParquetFooter) -> list[str]:
-    """The columns that the file stores as FLOAT, of 32 bits. BigQuery's type of such a column is FLOAT64."""
+def _narrowed_columns(footer: ParquetFooter) -> list[str]:
+    """The columns that the file stores with 32 bits (FLOAT). BigQuery's type of such a column is FLOAT64."""
     return [path for path, physical, *_ in map(str.split, footer.schema) if physical == "FLOAT"]
 
 

@@ -1,9 +1,9 @@
-"""Gives staging the form that the feed file declares, before a publish or a bootstrap loads it."""
+"""Gives staging the columns, clustering and options that the feed file declares, before it is loaded."""
 
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
+from dedup_clone.contract.schema_change import added_columns, relaxed_columns, with_wider_types
 from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options
@@ -25,9 +25,11 @@ def prepare_staging(services: Services) -> None:
         services.warehouse.create_staging(services.names, table.to_contract(), table.options.to_contract())
     else:
         columns = table.to_contract().columns
+        declared_columns = {column.name: column for column in columns}
+        wider = [with_wider_types(c, declared_columns.get(c.name, c)) for c in staging.columns]
         services.warehouse.widen_columns(
             services.names,
-            widened=[c for c in columns if c.name in widened_columns(staging.columns, columns)],
+            widened=[column for column in wider if column not in staging.columns],
             relaxed=[c for c in columns if c.name in relaxed_columns(staging.columns, columns)],
         )
         if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
@@ -68,36 +70,36 @@ def approve_retention(services: Services) -> None:
 def make_staging_anew(services: Services, attempt: str, manifest: Manifest) -> None:
     """Give staging, which a rebuild is about to load, the columns and clustering that the feed file declares now."""
     staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
-    if staging is not None and not _has_form(staging, services.feed.table.to_contract()):
+    if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
         services.staging.write(Staging(StagingState.LOADING, attempt, intent.generation, manifest.digest))
         services.warehouse.changes.drop(services.feed.staging)
     prepare_staging(services)
 
 
 def set_clustering_of_target(services: Services, table: TableContract) -> None:
-    """Give target this clustering, because BigQuery replaces no table by one of another. Its rows stay as they are."""
+    """Give target this clustering, because BigQuery replaces a table only by one with the same. Rows do not change."""
     target = services.warehouse.table(services.feed.target)
     if target is not None and target.cluster_by != table.cluster_by:
         services.warehouse.changes.set_clustering(services.feed.target, table.cluster_by)
 
 
 def restore_tables(services: Services, intent: Intent) -> None:
-    """Give staging and target, after a rebuild that ended before its swap, the live generation's form again.
+    """After a rebuild that ended before its swap, give staging and target the live generation's layout again.
 
-    Staging is empty then; the next publish loads all rows, because STAGING does not say that they are loaded.
+    If staging had another layout, it is empty afterwards. STAGING says `loading`, so the next publish loads all rows.
     """
     staging, state = services.warehouse.table(services.feed.staging), services.staging.read()
     if intent.parent is None or state is None or state.attempt != intent.attempt:
         return
     table = services.manifests.read(intent.parent).table
     set_clustering_of_target(services, table)
-    if staging is None or not _has_form(staging, table):
+    if staging is None or not _has_layout(staging, table):
         services.staging.write(Staging(StagingState.LOADING, intent.attempt, intent.generation, state.manifest_digest))
         services.warehouse.changes.drop(services.feed.staging)
         services.warehouse.create_staging(services.names, table, services.feed.table.options.to_contract())
 
 
-def _has_form(staging: TableMetadata, table: TableContract) -> bool:
+def _has_layout(staging: TableMetadata, table: TableContract) -> bool:
     return (staging.columns, staging.cluster_by) == (table.columns, table.cluster_by)
 
 

@@ -1,4 +1,4 @@
-"""The backlog: registered deliveries that a given generation does not include yet."""
+"""Finds the backlog: the registered deliveries that a given generation does not include yet."""
 
 from __future__ import annotations
 

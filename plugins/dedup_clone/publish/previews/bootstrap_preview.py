@@ -1,4 +1,4 @@
-"""What a bootstrap would do, for the operator who approves it. Changes nothing and acquires no lease."""
+"""Describes what a bootstrap would do, for the operator who approves it. Changes nothing and acquires no lease."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ DATES_NAMED = 5
 
 @dataclass(frozen=True)
 class BootstrapPreview:
-    """`text` is Markdown for the operator; the rest is for programs.
+    """What a bootstrap would do. `text` is Markdown for the operator; the other fields are for programs.
 
-    `surplus_rows`: rows whose key another row has too. It is None if the rows were not counted, because that query
-    would have read `count_bytes`, more than the allowed number of bytes. `refused`: why the bootstrap would be refused.
+    `surplus_rows`: rows whose key another row has too; None if they were not counted, because that query would have
+    read `count_bytes`, more than allowed. `refused`: why the bootstrap would be refused; empty if it would not.
     """
 
     feed: str
@@ -103,7 +103,7 @@ class _Duplicates:
         # The query changes nothing and needs no lease. A retried task finds the job by this name.
         name = hashlib.sha256(f"{run_id} {existing.version}".encode()).hexdigest()[:12]
         job = find_step_job(services, f"preview-{name}", "duplicates")
-        if job.known is None:
+        if job.metadata is None:
             services.warehouse.jobs.start(job.job_id, configuration)
         services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
         found = list(services.warehouse.jobs.rows(job.job_id))

@@ -1,7 +1,7 @@
-"""A dry run: what a publish that starts now would read, load, delete and cost. Changes nothing, acquires no lease.
+"""Describes what a publish that starts now would read, load, delete and cost. Changes nothing, acquires no lease.
 
-It uses state, frozen inventories, listings and a few Parquet footers. It reads no landed row, so it does not know which
-rows would change.
+This dry run uses state, frozen inventories, listings and a few Parquet footers. It reads no landed row, so it does not
+know which rows would change.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ FOOTERS_READ = 100
 
 @dataclass(frozen=True)
 class LandingInput:
-    """What would be read from landing. `size` in bytes. `dates` is None for a feed without date folders.
+    """What would be read from landing. `files`, `rows`: their numbers. `size`: in bytes.
 
-    `too_old`: dates before the retention. `problems`: changes of landing since the deliveries were registered.
+    `dates`: None for a feed without date folders. `too_old`: dates before the retention. `problems`: changes of landing
+    since the deliveries were registered.
     """
 
     files: int
@@ -66,9 +67,10 @@ class LiveInput:
 
 @dataclass(frozen=True)
 class DryRun:
-    """`changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease.
+    """What a publish that starts now would do.
 
-    `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
+    `changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease;
+    empty if none does. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
     """
 
     feed: str
@@ -122,6 +124,7 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
 
 
 def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, str]:
+    """Whether readers may see other rows, and how, as text."""
     parent, applied = decision.parent, decision.backlog.apply
     if decision.skip_reason:
         return False, f"nothing would be published: {decision.skip_reason}"
@@ -228,18 +231,18 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
 
 
 def _expected_changes(services: Services, live: Manifest) -> float:
-    """How many rows engine `cdc` would stream: the median of the last publishes, at most what it is allowed to."""
+    """How many rows engine `cdc` would stream: the median of the last publishes, at most `cdc.max_changed_share`."""
     records = published_records(services.store, services.feed.feed)
-    known = [r for r in records if r.is_publish and r.parent is not None]
-    counts = [r.new_rows + r.changed_rows for r in known if r.changed_rows is not None]
+    publishes = [r for r in records if r.is_publish and r.parent is not None]
+    counts = [r.new_rows + r.changed_rows for r in publishes if r.changed_rows is not None]
     max_rows = services.feed.cdc.max_changed_share * live.rows
     return min(median(counts[-PUBLISHES_COMPARED:]), max_rows) if counts else max_rows
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
-    """The engine's median seconds per byte in its last publishes, times `size`; not less than the fastest took."""
+    """The engine's median seconds per byte in its last publishes, times `size`; at least what the fastest one took."""
     records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
-    known = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
-    if not known:
+    timings = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
+    if not timings:
         return None
-    return max(min(seconds for seconds, _ in known), median(seconds / read for seconds, read in known) * size)
+    return max(min(seconds for seconds, _ in timings), median(seconds / read for seconds, read in timings) * size)

@@ -1,4 +1,4 @@
-"""A dry run as a Markdown table, for the log and the task's result. Estimates are marked with `about`."""
+"""Writes a dry run as a Markdown table, for the log and the task's result. Estimates are marked with `about`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feed file changes on its published table: what the next publish does, what it costs, and what would stop it.
+"""Compares a feed file with its published table: what the next publish does, what it costs, and what would stop it.
 
 Reads state and the metadata of tables; changes nothing and acquires no lease.
 """
@@ -162,7 +162,7 @@ def _retention(
         "is refused until the shorter retention is approved" if waits else "drops the dates; the retention is approved",
         f"{len(lost)} dates with {sum(lost.values())} rows vanish"
         + (f", {min(lost)} to {max(lost)}" if lost else "")
-        + "; time travel reads them for seven days",
+        + "; time travel reads them, for seven days at most",
     )
 
 
@@ -180,7 +180,7 @@ def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
 
 
 def _notes(services: Services, settings: CheckSettings) -> Iterator[str]:
-    """Limits of the feed file that the newest publish, if it came again, would not pass."""
+    """The share checks that a snapshot like the newest published one would fail, by the feed file's limits."""
     records = [r for r in published_records(services.store, services.feed.feed) if r.is_publish]
     for name, share in records[-1].shares.items() if records else ():
         limit = getattr(settings, f"max_{name}")

@@ -1,4 +1,4 @@
-"""Plans of feeds as text for a terminal, or as Markdown for a comment on a pull request."""
+"""Writes plans of feeds as text for a terminal, or as Markdown for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dedup_clone.publish.previews.feed_plan import FeedPlan
 
-NOTHING, PROBLEMS, CHANGES = 0, 1, 2
+NOTHING, PROBLEMS, CHANGES = 0, 1, 2  # exit statuses of `make plan`
 
 
 def exit_status(plans: Iterable[FeedPlan]) -> int:

@@ -1,4 +1,4 @@
-"""What a rollback would change, for the operator who approves it. Changes nothing and acquires no lease."""
+"""Describes what a rollback would change, for the operator who approves it. Changes nothing and acquires no lease."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATES_NAMED = 10
 
 @dataclass(frozen=True)
 class RollbackPreview:
-    """`text` is Markdown for the operator; the numbers are for programs."""
+    """What a rollback would change. `text` is Markdown for the operator; the numbers are for programs."""
 
     feed: str
     live_generation: int

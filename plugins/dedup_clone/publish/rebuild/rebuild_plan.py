@@ -1,4 +1,4 @@
-"""What a rebuild would do and what prevents it. Reads records and metadata, changes nothing, acquires no lease."""
+"""Describes what a rebuild would do, and finds what prevents it. Changes nothing and acquires no lease."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class RebuildRequest:
 
 @dataclass(frozen=True)
 class RebuildPlan:
-    """`copy_bytes`: what the query that copies the rows reads; 0 if only keys change. `text`: for the operator."""
+    """What a rebuild would do. `text`: for the operator.
+
+    `copy_bytes`: the bytes that the query which copies the rows would read; 0 if no column changes.
+    """
 
     feed: str
     live_generation: int
@@ -62,7 +65,7 @@ class RebuildPlan:
 
 
 def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
-    """Raises ConfigurationError with everything that prevents the rebuild, and when BigQuery refuses the copy."""
+    """Describe the rebuild. Raises what `require_rebuildable` and `copy_bytes` raise."""
     live = require_rebuildable(services, request)
     size, feed = copy_bytes(services, live, request), services.feed
     before, after = live.table, feed.table.to_contract()
@@ -85,7 +88,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         "- The Spark job reads and writes all rows, and proves that the keys are unique. Export and load are free.",
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
         "dropped or renamed column fail from then on.",
-        "- No rollback leads behind the rebuild; the past table can be read by time travel for seven days.",
+        "- No rollback leads behind the rebuild. The past table can be read by time travel, for seven days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
         f"- Reason: {request.reason or 'none given'}.",
@@ -131,8 +134,13 @@ def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> i
     from google.api_core.exceptions import BadRequest
 
     configuration = copy_configuration(services, live, request)
+    if configuration is None:
+        return 0
+    query = configuration["query"]
+    # A dry run of the whole statement fails while the table is there that a rebuild which died has made.
+    select = query["query"].partition("\n) AS\n")[2]
     try:
-        return services.warehouse.jobs.dry_run_bytes(configuration) if configuration else 0
+        return services.warehouse.jobs.dry_run_bytes({**configuration, "query": {**query, "query": select}})
     except BadRequest as error:
         raise ConfigurationError(
             f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
@@ -170,6 +178,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
 
 
 def _empty_columns(live: Manifest, services: Services, request: RebuildRequest) -> list[str]:
+    """The new columns that no former column fills."""
     renamed = set(request.renamed.values())
     return [
         name

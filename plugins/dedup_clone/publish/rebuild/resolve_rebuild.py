@@ -1,8 +1,8 @@
-"""The steps of a rebuild before its dedup job: the lease, the copy of the rows, their export and the request.
+"""The steps that only a rebuild has: lease, copy and export of the rows, staging, clustering, deletion of the copies.
 
-From then on the rows are handled like those of an existing table that is taken over: the job validates them, proves
-that the keys are unique, and writes them anew. Target stays as it is until the swap. A run that ends before it gives
-staging the live generation's columns again.
+The exported rows are handled like those of an existing table that is taken over: the dedup job validates them, proves
+that the keys are unique, and writes them anew. Target's rows stay as they are until the swap. A run that ends before
+the swap gives staging the live generation's columns again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
     require_unchanged,
     save_bootstrap_record,
 )
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.parent_generation import require_unmixed_target
@@ -35,8 +36,9 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
     """Recover and acquire the lease. Returns the run's spec.
 
     Raises ConfigurationError when the rebuild is not possible or another generation than `live_shown`, for which it was
-    approved, is live; ContractViolation when target is mixed; LeaseHeld, LostRace.
+    approved, is live; ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace.
     """
+    require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     live = require_rebuildable(services, request)
     if live.generation != live_shown:
@@ -65,12 +67,12 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
 def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpec) -> None:
     """Copy the rows into the declared columns, export them, and write the dedup job's request. Safe to repeat.
 
-    Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that has no place in its new type.
+    Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that does not fit its new type.
     """
     live, names = services.manifests.read(spec.parent or 0), services.names
     configuration = copy_configuration(services, live, request)
     if configuration is not None:
-        if find_step_job(services, spec.attempt, COPY_STEP).known is None:
+        if find_step_job(services, spec.attempt, COPY_STEP).metadata is None:
             services.current.require_intent(spec.attempt)
             services.warehouse.changes.drop(names.incoming_table)
         try:
@@ -89,7 +91,7 @@ def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpe
 
 
 def prepare_rebuilt_staging(services: Services, spec: PublishSpec) -> None:
-    """After the dedup job has proven the rows, give staging the declared columns. Safe to repeat.
+    """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat.
 
     Raises BootstrapRefused, and ends the attempt, if the job refused the rows.
     """
@@ -111,6 +113,6 @@ def prepare_swap(services: Services, spec: PublishSpec) -> None:
 
 
 def delete_copies(services: Services, spec: PublishSpec) -> int:
-    """Delete the copied rows and the exported files, which nothing reads after the commit; returns their number."""
+    """Delete the copied rows and the exported files, which nothing reads after the commit; return how many files."""
     services.warehouse.changes.drop(services.names.incoming_table)
     return drop_export(services, spec.attempt)

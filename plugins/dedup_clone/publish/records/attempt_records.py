@@ -1,4 +1,4 @@
-"""What an attempt leaves in state: check results, what it was allowed to swap, and the deliveries that it refused."""
+"""Writes and reads what an attempt leaves in state: check results, what it may swap, and refused deliveries."""
 
 from __future__ import annotations
 

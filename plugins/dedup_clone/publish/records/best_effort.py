@@ -1,4 +1,4 @@
-"""What is written after a commit must not fail the publish."""
+"""Keeps a failure from ending the run: what is written after a commit must not fail the publish."""
 
 from __future__ import annotations
 

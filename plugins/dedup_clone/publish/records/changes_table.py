@@ -1,13 +1,14 @@
 """Loads the rows by which a generation differs from its parent into the table `FEED_changes`, after the commit.
 
-What a commit is to load is recorded in state before CURRENT is written. The commit task tries the load, then each later
-one and the watchdog. A load job's id follows from attempt and number, and a number is tried only if all lower ones
-failed, so the rows of a generation are loaded once, whoever dies.
+Before CURRENT is written, what is to be loaded is recorded in state. The commit task then tries the load; what it could
+not load, later commit tasks and the watchdog try again. A load job's id consists of attempt and number, and a number is
+tried only if the jobs of all lower numbers failed. So the rows of a generation are loaded once, even if a writer dies.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,8 @@ from dedup_clone.contract.changes import (
 )
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.schema_change import refused_changes
+from dedup_clone.contract.schema_change import refused_changes, widened_columns
+from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.services import Services
@@ -43,16 +45,14 @@ _COLUMNS = {
 
 
 def count_changes(services: Services, candidate: Candidate) -> int | None:
-    """How many rows `FEED_changes` is to have of the candidate's generation; None if none were looked for."""
+    """How many rows `FEED_changes` is to have of the candidate's generation; None if it is to have none of it."""
     if candidate.changes_uri is None or not services.feed.changes:
         return None
     return sum(file.rows for file in services.manifests.file_list(candidate.changes_uri).files)
 
 
 def record_changes(services: Services, candidate: Candidate, manifest: Manifest) -> None:
-    """Record what is to be loaded of a generation that is about to be committed. Safe to repeat."""
-    if not count_changes(services, candidate):
-        return
+    """Before the commit of a generation with changes, record what is to be loaded. Safe to repeat."""
     request = services.manifests.request(manifest.attempt)
     assert candidate.changes_uri
     assert request
@@ -98,15 +98,20 @@ def load_changes(services: Services) -> None:
 
 
 def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
-    """Whether the table has the changes. Raises TimeoutError while the job still runs, LostRace."""
+    """Whether the table has the changes. Raises TimeoutError while the job still runs, LostRace.
+
+    The table gets the form of the changes' generation, in which their files are. The feed file may declare another one
+    by now: one that FEED_rebuild has made since, or that no publish can make.
+    """
     job_id = changes_job_id(services, stored.changes)
     known = services.warehouse.job(job_id)
     if known is not None and known.error:
         stored = folder.try_next_job(stored)
         job_id, known = changes_job_id(services, stored.changes), None
     if known is None:
-        prepare_changes_table(services)
-        services.warehouse.jobs.start(job_id, _configuration(services, stored.changes))
+        table = services.manifests.read(stored.changes.generation).table
+        prepare_changes_table(services, table)
+        services.warehouse.jobs.start(job_id, _configuration(services, stored.changes, table))
     (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=LOAD_TIMEOUT_S)
     if job.error:
         services.log(
@@ -118,7 +123,7 @@ def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendin
 
 
 def _has_policies(services: Services) -> bool:
-    """Whether target has policies. A feed that declares some cannot have changes; others may have made these."""
+    """Whether target has policies. They were made by hand: a feed that declares policies cannot have `changes`."""
     found = services.warehouse.policies(services.feed.target)
     return bool(found.row_access or found.column_tags)
 
@@ -127,27 +132,30 @@ def changes_job_id(services: Services, changes: PendingChanges) -> str:
     return attempt_job_id(services.feed.feed, changes.attempt, STEP, changes.job_number)
 
 
-def _configuration(services: Services, changes: PendingChanges) -> dict[str, Any]:
+def _configuration(services: Services, changes: PendingChanges, feed_table: TableContract) -> dict[str, Any]:
     options: dict[str, Any] = {
         **URI_LIST,
         "writeDisposition": "WRITE_APPEND",
         "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"],
     }
-    table = changes_table(services.feed.table.to_contract(), services.feed.changes_days)
+    table = changes_table(feed_table, services.feed.changes_days)
     uris = [services.store.uri(changes.uris)]
     return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
 
 
-def prepare_changes_table(services: Services) -> None:
-    """Create the table unless it exists, and give it the expiration and KMS key of the feed file.
+def prepare_changes_table(services: Services, feed_table: TableContract) -> None:
+    """Create the table of the changes of `feed_table`, unless it exists, with expiration and KMS key of the feed file.
 
-    A table whose columns have other types than the feed's is dropped first: its rows cannot be those of one table.
+    One that lacks columns gets them by the load. One whose columns have other types, or which has columns that
+    `feed_table` lacks, is dropped first: its rows cannot be those of one table.
     """
     names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
-    declared, name = changes_table(services.feed.table.to_contract(), days), names.changes_table
+    declared, name = changes_table(feed_table, days), names.changes_table
     found = services.warehouse.table(name)
-    if found is not None and refused_changes(found.columns, declared.columns):
-        services.log(f"makes [{name}] anew: columns of the feed have another type by now", level=logging.WARNING)
+    if found is not None and _has_other_types(found.columns, declared.columns):
+        services.log(
+            f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
+        )
         services.warehouse.changes.drop(name)
         found = None
     if found is None:
@@ -160,3 +168,8 @@ def prepare_changes_table(services: Services) -> None:
         services.warehouse.changes.set_partition_expiration(name, days)
     if key and found.options.get(KMS_KEY) != key:
         services.warehouse.changes.set_kms_key(name, key)
+
+
+def _has_other_types(found: Sequence[Column], declared: Sequence[Column]) -> bool:
+    """Whether a load, which can only add columns, cannot append to the table that was found."""
+    return bool(refused_changes(found, declared) or widened_columns(found, declared))

@@ -16,8 +16,8 @@ def project_cost(
 ) -> IndexProjection | None:
     """The projection; None if the feed declares no full size, or nothing is published yet.
 
-    Rows keep their size and their columns. The cost of Spark grows with the rows: it is that of the last publish whose
-    Spark run was priced, as many times as the table would be larger.
+    It is assumed that rows keep their size and columns, and that the cost of Spark grows with the rows: the last cost
+    that is recorded is multiplied by the growth of the table.
     """
     full_size_gb = services.feed.full_size_gb
     staging = services.warehouse.table(services.feed.staging) if full_size_gb and live else None

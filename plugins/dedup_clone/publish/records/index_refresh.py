@@ -46,17 +46,17 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the index is derived from. `before`: the stored index; None when there is none. `attempts`: newest last."""
+    """What the index is derived from. `stored`: the former index; None when there is none. `attempts`: newest last."""
 
-    before: Index | None
+    stored: Index | None
     live: Manifest | None
     attempts: list[LedgerRecord]
 
     @property
-    def ended(self) -> list[LedgerRecord]:
+    def new_attempts(self) -> list[LedgerRecord]:
         """The attempts that the stored index lacks."""
-        known = {r.attempt for r in (*self.before.records, *self.before.failures)} if self.before else set()
-        return [r for r in self.attempts if r.attempt not in known]
+        indexed = {r.attempt for r in (*self.stored.records, *self.stored.failures)} if self.stored else set()
+        return [r for r in self.attempts if r.attempt not in indexed]
 
 
 def try_refresh_index(services: Services) -> None:
@@ -125,7 +125,7 @@ def _attempts(inputs: Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRec
 def _arrivals(services: Services, inputs: Inputs) -> tuple[IndexArrival, ...]:
     backlog = find_backlog(services, inputs.live)
     refused = set(services.arrivals.refused())
-    before = {a.delivery: a for a in inputs.before.arrivals} if inputs.before else {}
+    before = {a.delivery: a for a in inputs.stored.arrivals} if inputs.stored else {}
     published = set(inputs.live.deliveries) if inputs.live else set()
     excluded = set(inputs.live.excluded) if inputs.live else set()
 
@@ -159,8 +159,8 @@ def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery
 
 
 def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:
-    checks = list(inputs.before.checks) if inputs.before else []
-    for record in inputs.ended[-ATTEMPTS_WITH_CHECKS:]:
+    checks = list(inputs.stored.checks) if inputs.stored else []
+    for record in inputs.new_attempts[-ATTEMPTS_WITH_CHECKS:]:
         results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
         if results:
             checks.append(IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results)))
@@ -178,7 +178,7 @@ def _check_results(services: Services, attempt: str, phase: str) -> Iterable[Ind
 
 
 def _generations(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:
-    before = {g.generation: g for g in inputs.before.generations} if inputs.before else {}
+    before = {g.generation: g for g in inputs.stored.generations} if inputs.stored else {}
     generations = []
     for record in records[-GENERATIONS_LISTED:]:
         generation = before.get(record.generation) or _generation(services, record)
@@ -212,8 +212,8 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
 
 def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
     """How far time travel reaches. Read from BigQuery after a publish; otherwise taken from the stored index."""
-    before = inputs.before.time_travel if inputs.before else None
-    if all(record.outcome is not Outcome.PUBLISHED for record in inputs.ended):
+    before = inputs.stored.time_travel if inputs.stored else None
+    if all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
         return before
     staging = services.warehouse.table(services.feed.staging)
     if staging is None:
@@ -222,8 +222,8 @@ def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
 
 
 def _projection(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
-    if inputs.before and all(record.outcome is not Outcome.PUBLISHED for record in inputs.ended):
-        return inputs.before.projection
+    if inputs.stored and all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
+        return inputs.stored.projection
     return project_cost(services, inputs.live, records)
 
 

@@ -1,4 +1,4 @@
-"""The ledger table for analysts: one row for each attempt. The ledger records in state are its source."""
+"""Defines the ledger table for analysts: one row for each attempt, made from the attempt's ledger record in state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEDGER_COLUMNS = {
     "feed": "name of the feed, and of its table",
     "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and readers saw no change",
     "reason": "why it failed or was refused; of a run by hand, the reason that was given",
-    "snapshot_id": "id of the newest snapshot in the generation, or that a failed attempt was to apply",
+    "snapshot_id": "id of the newest snapshot in the generation, or in a failed attempt",
     "generation": "number of the generation; numbers are never reused",
     "parent": "the generation that it builds on; NULL if there was none",
     "restores": "the generation that a rollback made live again; NULL for every other attempt",
@@ -52,7 +52,7 @@ LEDGER_COLUMNS = {
     "deliveries": "the deliveries that were applied whole, each as snapshot id and marker generation",
     "plans": "how dates were written",
     "phases": "seconds of each phase; of a publish with a lag, they add up to it",
-    "shares": "new, missing and changed rows as fractions of the rows on dates that the parent had",
+    "shares": "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
     "verdicts": "results of the checks before and after the swap, with their evidence",
 }
 

@@ -1,7 +1,7 @@
-"""What a publish costs, and what one MERGE or one QUALIFY would cost instead.
+"""Computes what a publish costs, and what one MERGE or one QUALIFY would cost instead.
 
 BigQuery bills a query for whole megabytes, and for at least 10 MB of each table that it references (BigQuery's page
-"Pricing", on-demand queries). Both sides are computed with these minimum charges.
+"Pricing", on-demand queries). All costs here include these minimum charges.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def cost_of(
 ) -> Cost:
     """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `streamed`: what
-    engine `cdc` streamed into a table of `table_bytes` logical bytes.
+    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `merged`: what a MERGE
+    would work on instead. `streamed`: what engine `cdc` streamed into a table of `table_bytes` logical bytes.
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]

@@ -14,8 +14,6 @@ from dedup_clone.warehouse.metadata import JobMetadata
 
 # The time in which a BigQuery job of the publish was PENDING, whatever the phase; no other phase includes it.
 QUEUED = "queued"
-# In their order. docs/hour.md describes each.
-PHASES = ("until_lease", "task_start", "spark_start", "dedup", "load_start", "load", "checks", "swap", QUEUED)
 
 
 def publish_phases(
@@ -30,21 +28,21 @@ def publish_phases(
 ) -> dict[str, float]:
     """Seconds by phase, from `arrived_at` to `swapped_at`. A publish without an arrival begins with its lease.
 
-    A phase whose end is not recorded is left out: its time counts for the next phase. `streamed`: of engine `cdc`,
-    whose phase `load` lasts until BigQuery has applied what was streamed.
+    A phase whose end is not recorded is left out: its time counts for the next phase. `streamed`: what engine `cdc`
+    streamed; then the phase `load` lasts until BigQuery has applied it.
     """
     layout, ended = services.layout, list(jobs)
     dedup_name, candidate_name = layout.dedup_started(intent.attempt), layout.candidate(intent.attempt)
     written_at = {info.name: info.created_at for info in services.store.stat([dedup_name, candidate_name])}
     candidate_at, dedup_started_at = written_at.get(candidate_name), written_at.get(dedup_name)
     job_s = sum(candidate.metrics.seconds.values())
-    # An SQL engine measures no seconds of its own: its task's start counts as the job's start.
+    # The candidate of a rollback has no seconds, because no job made it.
     job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
     loads = [*_times_of(ended, STEP), *_times_of(ended, REPLACE_STEP)]
     swaps = _times_of(ended, "swap")
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
-    ends = {
+    ends = {  # in their order; docs/hour.md describes each phase
         "until_lease": intent.taken_at if arrived_at else None,
         "task_start": dedup_started_at,
         "spark_start": job_started_at,
@@ -54,29 +52,29 @@ def publish_phases(
         "checks": min((begin for begin, _ in swaps), default=None),
         "swap": swapped_at,
     }
-    return divide(arrived_at or intent.taken_at, ends, pending_times(services, ended), until=swapped_at)
+    return divide_into_phases(arrived_at or intent.taken_at, ends, pending_times(services, ended), until=swapped_at)
 
 
 def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
-    """From when to when each job was PENDING, and each statement of a script: DML waits in its table's queue."""
+    """Begin and end of the time in which each job, or each statement of a script, was PENDING, as queued DML is."""
     every = list(jobs)
     every += [child for job in every if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
     return [(job.created_at, job.started_at) for job in every if job.created_at and job.started_at]
 
 
-def divide(
+def divide_into_phases(
     begin: datetime,
     ends: dict[str, datetime | None],
     pending: Iterable[tuple[datetime, datetime]] = (),
     *,
     until: datetime,
 ) -> dict[str, float]:
-    """The seconds between consecutive ends, without those of the `pending` times, which are the phase QUEUED.
+    """The seconds of each phase, from the end before it to its own in `ends`. `pending` times are the phase QUEUED.
 
-    All add up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins gets
-    0 s.
+    All phases add up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins
+    gets 0 s.
     """
-    waits = _merged(pending)
+    waits = _without_overlaps(pending)
     seconds, since, queued = {}, begin, 0.0
     for phase, end in ends.items():
         if end is not None:
@@ -87,7 +85,7 @@ def divide(
     return {**seconds, QUEUED: queued}
 
 
-def _merged(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+def _without_overlaps(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
     """The same times as intervals that do not overlap, ascending."""
     united: list[tuple[datetime, datetime]] = []
     for first, last in sorted(times):
@@ -99,7 +97,7 @@ def _merged(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, 
 
 
 def _times_of(jobs: list[JobMetadata], step: str) -> list[tuple[datetime, datetime]]:
-    """Start and end of the step's jobs. The jobs of step `load` of single dates are named `load_20260131`."""
+    """Start and end of the step's jobs. A job that loads a single date has a step such as `load_20260131`."""
     return [
         (job.started_at, job.ended_at)
         for job in jobs

@@ -94,14 +94,14 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
 
 
 def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
-    """Whether the load's writer is dead: `holder` was the writer and was started again, or WRITER_TIMEOUT_S is over."""
+    """Whether the load's writer is dead: it was this `holder`, which was started again, or WRITER_TIMEOUT_S is over."""
     return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
 
 
 def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
-    """Record the next load. The writer's load is None when no row is missing, or when BigQuery's limits forbid one."""
+    """Record the next load and return the writer, without a load if none is due or BigQuery's limits forbid it."""
     writer, rows, names = stored.writer, StatusRows(services.store).read(), backlog.names()[:ROWS_PER_LOAD]
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
@@ -162,7 +162,7 @@ def _reconcile_load(services: Services, backlog: ReportingBacklog, stored: Store
 
 
 def _describe(services: Services, table: str, description: str, columns: dict[str, str]) -> None:
-    """Describe a new table, or one of an earlier release. Its rows do not depend on it."""
+    """Describe a new table, or one of an earlier release. A failure does not affect the table's rows."""
     with best_effort(services, f"table [{table}] is not described until its next load"):
         services.warehouse.describe_table(table, description, columns)
 

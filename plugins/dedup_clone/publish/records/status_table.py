@@ -1,4 +1,4 @@
-"""The status table for readers: one row for each feed, which names its live generation."""
+"""Defines the status table for readers: one row for each feed, which names the feed's live generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a retirement would do, for the operator who approves it. Changes nothing and acquires no lease."""
+"""Describes what a retirement would do, for the operator who approves it. Changes nothing and acquires no lease."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.state.retired import TargetFate
 
 @dataclass(frozen=True)
 class RetirementPreview:
-    """`text` is Markdown for the operator."""
+    """What a retirement would do. `text` is Markdown for the operator."""
 
     feed: str
     generation: int | None
@@ -22,7 +22,7 @@ class RetirementPreview:
 
 
 def preview_retirement(services: Services, request: RetirementRequest) -> RetirementPreview:
-    """What this run would do. Raises ConfigurationError when the feed is retired already."""
+    """Describe the retirement. Raises ConfigurationError when the feed is retired already, FeedHeldElsewhere."""
     current = require_own_feed(services)
     live = None if current.generation is None else services.manifests.read(current.generation)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"

@@ -78,13 +78,13 @@ def _begin(services: Services, request: RetirementRequest) -> Retirement:
 
 
 def _live(services: Services, generation: int) -> Manifest | None:
-    """The manifest of the last generation; None if this task deleted it, and all before it, already."""
+    """The manifest of the last generation; None if an earlier try deleted it, which it did after the export."""
     return services.store.read_record(Manifest, services.layout.manifest(generation))
 
 
 def _export(services: Services, attempt: str, live: Manifest) -> None:
     if services.warehouse.table(services.feed.target) is None:
-        return  # exported and dropped, by an earlier try
+        return  # an earlier try exported and dropped it
     oldest, _ = services.retention_window()
     rows = {entry.date: entry.rows for entry in live.dates if entry.date >= oldest}
     table = table_reference(services, services.names.target_table)
@@ -98,15 +98,15 @@ def _export(services: Services, attempt: str, live: Manifest) -> None:
 
 
 def _delete_state(services: Services, record: Retirement) -> None:
-    """Delete everything but what proves what happened, and CURRENT, which holds the lease, last."""
+    """Delete the feed's state, but not what tells later what happened. CURRENT, which holds the lease, goes last."""
     layout, store = services.layout, services.store
-    kept = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
+    retained = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
     export = export_folder(services, record.attempt)
     for folder in (*store.folders(layout.data), *store.folders(f"{layout.feed}/")):
-        if not folder.startswith((*kept, export)) and folder != layout.data:
+        if not folder.startswith((*retained, export)) and folder != layout.data:
             store.delete_folder(folder)
     for info in list(store.objects(f"{layout.feed}/")):
-        if not info.name.startswith((*kept, export)):
+        if not info.name.startswith((*retained, export)):
             store.delete(info.name, expected_object_generation=info.object_generation)
     StatusRows(store).delete(layout.feed)
     store.delete_folder(layout.freshness)

@@ -53,25 +53,25 @@ class RestorableGeneration:
 def restorable_generations(services: Services) -> list[RestorableGeneration]:
     """The generations that a rollback can restore, newest first, without the live one.
 
-    If columns were added to target since, the generation's files are loaded, which keeps the columns, with NULL in all
-    rows. A clone of staging as of then would lack them.
+    If columns were added after a generation, it is restored from its files: the load keeps these columns, with NULL in
+    all rows. A clone of staging as of that time would lack them.
     """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
-    erased = last_erasure(services, live)
+    erasure = last_erasure(services, live)
     target, restorable = services.warehouse.table(services.feed.target), []
     table = None if live is None else services.manifests.read(live).table
-    if table and target:  # which may have more columns than a generation that was restored
+    if table and target:  # target may have more columns than the manifest, if the live generation was restored
         table = replace(table, columns=target.columns)
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
-        if record.generation != live and record.swapped_at and record.generation >= erased:
+        if record.generation != live and record.swapped_at and record.generation >= erasure:
             manifest = services.manifests.read(record.generation)
-            lacking = added_columns(manifest.table.columns, target.columns) if target else []
+            added = added_columns(manifest.table.columns, target.columns) if target else []
             if target and widened_columns(manifest.table.columns, target.columns):
-                continue  # neither its files nor staging as of then have the type of today
+                continue  # its files, and staging as of then, have the narrower type
             if table and refused_table_changes(manifest.table, table):
                 continue  # the table was rebuilt since
-            restored_at = None if lacking else _clonable_as_of(services, manifest, oldest)
-            if restored_at or (not _is_nested(lacking) and services.manifests.files_exist(manifest)):
+            restored_at = None if added else _clonable_as_of(services, manifest, oldest)
+            if restored_at or (not _is_nested(added) and services.manifests.files_exist(manifest)):
                 restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
     return restorable
 
@@ -146,7 +146,7 @@ def _oldest_in_time_travel(services: Services) -> datetime | None:
 
 
 def _is_nested(columns: list[str]) -> bool:
-    """Whether one of the columns is inside a STRUCT. A STRUCT of a loaded file must have all its fields."""
+    """Whether one of the columns is inside a STRUCT. BigQuery loads no file that lacks fields of a STRUCT."""
     return any("." in path for path in columns)
 
 

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.world import Run, World
+from tests.contract.dataproc.fake.world import TIMED_OUT, Run, World
 
 _HTTP = {
     "UNAVAILABLE": (503, "backendError"),
@@ -25,7 +25,9 @@ _HTTP = {
 _ENDED = {
     "failed": "invalidQuery",
     "cancelled": "stopped",
+    "timed_out": "stopped",  # the page on error messages: "timeout" or "stopped"; nothing relies on it
 }
+CREATED_MS = 1_763_640_000_000
 _CALLED = re.compile(r"CALL `([^`]+)`\(@request\)")
 
 
@@ -75,6 +77,7 @@ class FakeProcedures:
 
     def reset(self, **world: Any) -> World:
         self.world, self.faults, self.requests = World(**world), Faults(), []
+        self.configurations: dict[str, dict[str, Any]] = {}
         return self.world
 
     def stop(self) -> None:
@@ -88,7 +91,8 @@ class FakeProcedures:
         (parameter,) = configuration["query"]["queryParameters"]
         run = self.world.begin(body["jobReference"]["jobId"], parameter["parameterValue"]["value"])
         self.requests.append(("InsertJob", configuration))
-        return self._job(run, configuration)
+        self.configurations[run.name] = configuration
+        return self._job(run)
 
     def get(self, name: str) -> dict[str, Any]:
         run = self.world.run(name)
@@ -98,13 +102,15 @@ class FakeProcedures:
     def cancel(self, name: str) -> dict[str, Any]:
         return {"kind": "bigquery#jobCancelResponse", "job": self._job(self.world.cancel(name))}
 
-    def _job(self, run: Run, configuration: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _job(self, run: Run) -> dict[str, Any]:
+        configuration = self.configurations[run.name]
+        lasted = int(configuration["jobTimeoutMs"]) if run.outcome == TIMED_OUT else 60_000
         status: dict[str, Any] = {"state": "RUNNING" if run.outcome is None else "DONE"}
         if run.outcome in _ENDED:
             status["errorResult"] = {"reason": _ENDED[run.outcome], "message": run.message}
         return {
             "jobReference": {"projectId": "my-project", "jobId": run.name, "location": "EU"},
-            "configuration": configuration or {"query": {"query": "CALL", "useLegacySql": False}},
+            "configuration": configuration,
             "status": status,
-            "statistics": {},
+            "statistics": {"creationTime": str(CREATED_MS), "endTime": str(CREATED_MS + lasted)},
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from google.cloud.dataproc_v1 import Batch, Cluster
 
@@ -16,6 +16,9 @@ CLUSTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")
 RFC_1035 = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+# From the page on Spark properties, which has one list for all runtimes: most of Spark's own, except those of YARN and
+# of the external shuffle service. (Google's Jupyter plugin sets spark.shuffle.manager, so not all of shuffles.) Users
+# reported that spark.submit.pyFiles is refused.
 ALLOWED_BY_SERVERLESS = ("spark.", "dataproc.")
 REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.")
 LIFETIME_S = (600, 14 * 24 * 3600)
@@ -66,13 +69,17 @@ def check_labels(labels: Mapping[str, str]) -> None:
         check_name(RFC_1035 if is_own else LABEL_VALUE, value)
 
 
-def check_serverless_properties(properties: Mapping[str, str]) -> None:
+def check_property_names(names: Iterable[str]) -> None:
     refused = [
         f"spark:{name}"
-        for name in properties
+        for name in names
         if not name.startswith(ALLOWED_BY_SERVERLESS) or name.startswith(REFUSED_BY_SERVERLESS)
     ]
     require(not refused, f"Attempted to set unsupported properties: [ {', '.join(refused)} ]")
+
+
+def check_serverless_properties(properties: Mapping[str, str]) -> None:
+    check_property_names(properties)
     counts = {kind: int(properties[f"spark.dynamicAllocation.{kind}"]) for kind in EXECUTORS}
     for kind, (low, high) in EXECUTORS.items():
         require(low <= counts[kind] <= high, f"spark.dynamicAllocation.{kind} is {counts[kind]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent import futures
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -15,12 +16,13 @@ from google.protobuf import empty_pb2
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.world import FakeCluster, Run, World
+from tests.contract.dataproc.fake.world import TIMED_OUT, FakeCluster, Run, World
 
 BATCH_STATES = (
     ("PENDING", "RUNNING"),
     ("CANCELLING",),
-    {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"},
+    # Of batches that reached their ttl the reference says "terminated"; users saw CANCELLED (kubeflow/pipelines 10190).
+    {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED", "timed_out": "CANCELLED"},
 )
 JOB_STATES = (
     ("PENDING", "SETUP_DONE", "RUNNING"),
@@ -32,6 +34,7 @@ Handler = Callable[[Any], Any]
 
 
 DCU_HOURS = 5  # of each finished batch
+CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 class FakeDataproc:
@@ -47,6 +50,7 @@ class FakeDataproc:
 
     def reset(self, **world: Any) -> World:
         self.world, self.faults, self.requests = World(**world), Faults(), []
+        self.batches: dict[str, b.Batch] = {}
         return self.world
 
     def stop(self) -> None:
@@ -58,13 +62,19 @@ class FakeDataproc:
         rules.check_name(rules.BATCH_ID, request.batch_id)
         rules.check_batch(request.batch)
         self.world.begin(request.batch_id, request.batch.pyspark_batch.args[1])
+        self.batches[request.batch_id] = request.batch
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
 
     def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
         run = self._poll(request.name.rsplit("/", 1)[1])
+        environment = self.batches[run.name].environment_config
+        lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else timedelta(minutes=1)
         return b.Batch(
             name=request.name,
             state=run.state(*BATCH_STATES),
+            create_time=CREATED,
+            state_time=CREATED + lasted,
+            environment_config=environment,
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
             runtime_info={

@@ -1,8 +1,8 @@
 """The load task of engine `cdc`: streams the rows that the Spark job found new or changed into staging, or into target.
 
 The table must hold the parent generation's rows. Each row replaces that of its key, so rows that are sent twice do no
-harm, and a task that was killed begins again. A row's sequence number is made of generation, snapshot id and delivery:
-what a former attempt sent late loses against it. BigQuery applies the rows within the table's `max_staleness`.
+harm, and a task that was killed begins again. A row's sequence number begins with the generation, so BigQuery ignores
+a row of an earlier attempt that arrives late.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
 _PROGRESS_S = 10.0
-# BigQuery's buffer takes some minutes to be converted, besides what `max_staleness` allows.
+# The publish stops after so many times `max_staleness`. BigQuery may apply rows some minutes later than this.
 APPLY_TIMEOUT_FACTOR = 3
 
 
@@ -41,17 +41,20 @@ class Changes:
     """The files with the rows to stream, and the name of the table that takes them: staging or target."""
 
     files: FileList
-    table: str
+    table_name: str
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return sum(file.rows for file in self.files.files)
 
 
 def changes_to_stream(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
 ) -> Changes | None:
-    """What to stream; None if a load job is to fill staging, for a reason that is logged."""
+    """What to stream; None if a load job is to fill staging.
+
+    The reason is logged, unless another engine or a rollback made the generation.
+    """
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
     if candidate.changes_uri is None or spec.parent is None:
@@ -59,15 +62,15 @@ def changes_to_stream(
         return None
     feed, parent = services.feed, services.manifests.read(spec.parent)
     changes = Changes(services.manifests.file_list(candidate.changes_uri), feed.staging)
-    begun = _table_of_earlier_try(services, spec)
-    if begun is not None:
-        return replace(changes, table=begun)
+    earlier_table_name = _table_of_earlier_try(services, spec)
+    if earlier_table_name is not None:
+        return replace(changes, table_name=earlier_table_name)
     reason = _too_many(services, manifest, changes)
     if reason is None and feed.cdc.publish == "direct":
         why_not = reason_for_staging(services, spec, candidate, manifest, parent)
         if why_not is None:
-            return replace(changes, table=feed.target)
-        services.log(f"publishes by staging and not directly: {why_not}", generation=spec.generation)
+            return replace(changes, table_name=feed.target)
+        services.log(f"does not stream into target, but fills staging: {why_not}", generation=spec.generation)
     reason = reason or _reason_to_load(services, spec, manifest, parent)
     if reason is None:
         return changes
@@ -76,19 +79,20 @@ def changes_to_stream(
 
 
 def _table_of_earlier_try(services: Services, spec: PublishSpec) -> str | None:
-    """The table into which an earlier try of this attempt's task began to stream."""
+    """The name of the table into which an earlier try of this attempt's task began to stream; None without one."""
     staging = services.staging.read()
     if staging is None or not staging.is_streamed or staging.attempt != spec.attempt:
         return None
-    return services.feed.target if staging.state is StagingState.BEHIND else services.feed.staging
+    return services.feed.target if staging.state is StagingState.BEHIND_TARGET else services.feed.staging
 
 
 def _too_many(services: Services, manifest: Manifest, changes: Changes) -> str | None:
     max_share = services.feed.cdc.max_changed_share
-    if changes.rows <= max_share * manifest.rows:
+    if changes.row_count <= max_share * manifest.rows:
         return None
     return (
-        f"[{changes.rows}] of [{manifest.rows}] rows changed, more than the share [{max_share}] (cdc.max_changed_share)"
+        f"[{changes.row_count}] of [{manifest.rows}] rows changed, more than the share [{max_share}] "
+        f"(cdc.max_changed_share)"
     )
 
 
@@ -97,17 +101,19 @@ def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, p
         return f"staging does not hold generation [{parent.generation}]"
     if parent.table.columns != manifest.table.columns:
         return "columns were added or changed"
-    return _change_since_check(services, parent)
+    return _change_since_parent_checks(services, parent)
 
 
-def _change_since_check(services: Services, parent: Manifest) -> str | None:
+def _change_since_parent_checks(services: Services, parent: Manifest) -> str | None:
     """How staging differs from what the parent's checks found, as text; None if it does not.
 
-    Anybody may have changed it, for example a task of a run that was recovered as dead.
+    Anybody may have changed staging, for example a task of a run that was recovered as dead.
     """
     swap = find_swap(services, parent.attempt)
+    if swap is None:
+        return f"the swap record of generation [{parent.generation}] is missing"
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    if swap is None or rows_match("staging_rows", parent, staging).level is not Level.PASS:
+    if rows_match("staging_rows", parent, staging).level is not Level.PASS:
         return f"staging has other rows than generation [{parent.generation}]"
     if any(partition.last_modified_at > swap.checked_at for partition in staging.partitions):
         return f"staging was changed after the checks of generation [{parent.generation}]"
@@ -117,38 +123,38 @@ def _change_since_check(services: Services, parent: Manifest) -> str | None:
 def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: Changes) -> None:
     """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed and LostRace.
 
-    Does nothing if an earlier try of the task did it, unless BigQuery did not apply the rows in time.
+    Does nothing if an earlier try of the task streamed all of them, unless BigQuery did not apply them in time.
     """
     streamed = services.streamed_changes.read(spec.attempt)
     if streamed is not None and not streamed.is_overdue:
         return
     services.current.require_intent(spec.attempt)
     began_at = services.now()
-    state = StagingState.BEHIND if changes.table == services.feed.target else StagingState.LOADING
+    state = StagingState.BEHIND_TARGET if changes.table_name == services.feed.target else StagingState.LOADING
     services.staging.write(Staging(state, spec.attempt, spec.generation, manifest.digest, is_streamed=True))
-    # Of both tables, because a later swap must not take from target what staging lacks.
-    for table in dict.fromkeys((services.feed.staging, changes.table)):
-        services.warehouse.cdc.prepare(table, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
-    appender = services.warehouse.cdc.open_stream(changes.table, manifest.table.columns)
-    expected, next_report = changes.rows, time.monotonic() + _PROGRESS_S
+    # Staging gets key and `max_staleness` even if target takes the rows: a later swap would take them away from target.
+    for table_name in dict.fromkeys((services.feed.staging, changes.table_name)):
+        services.warehouse.cdc.prepare(table_name, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
+    appender = services.warehouse.cdc.open_stream(changes.table_name, manifest.table.columns)
+    next_report_at = time.monotonic() + _PROGRESS_S
     try:
         for row, sequence in _rows(services, manifest, changes.files):
             appender.append(row, sequence)
-            if time.monotonic() >= next_report:
+            if time.monotonic() >= next_report_at:
                 services.current.require_intent(spec.attempt)
-                services.log(f"streamed {appender.rows} of {expected} rows", generation=spec.generation)
-                next_report = time.monotonic() + _PROGRESS_S
+                services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=spec.generation)
+                next_report_at = time.monotonic() + _PROGRESS_S
         appender.finish()
     finally:
         appender.close()
-    seen = services.warehouse.cdc.watermark(services.names, changes.table)
+    watermark = services.warehouse.cdc.watermark(services.names, changes.table_name)
     record = StreamedChanges(
         rows=appender.rows,
         size=appender.size,
         requests=appender.requests,
         began_at=began_at,
-        acknowledged_at=seen.observed_at,
-        bytes_billed=seen.bytes_billed,
+        acknowledged_at=watermark.observed_at,  # by BigQuery's clock, like the watermarks that are compared with it
+        bytes_billed=watermark.bytes_billed,
     )
     services.streamed_changes.write(spec.attempt, record)
     services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=spec.generation)
@@ -171,37 +177,39 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
                     yield row, sequences[row[id_column]]
 
 
-def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest, table: str) -> bool:
-    """Return whether BigQuery has applied all rows that were streamed. If so, record that staging holds the generation.
+def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest, table_name: str) -> bool:
+    """Return whether BigQuery has applied all rows that were streamed into this table.
 
-    `table`: the one that took the rows. Target gets the generation's labels only by the swap.
+    If it has, and the table is staging, record that staging holds the generation.
 
     Raises CheckFailed when BigQuery takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
     """
     changes = services.streamed_changes.read(spec.attempt)
     assert changes
     if changes.applied_at is None:
-        seen = services.warehouse.cdc.watermark(services.names, table)
-        is_applied = changes.rows == 0 or _has_passed(seen, changes.acknowledged_at)
-        minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
+        watermark = services.warehouse.cdc.watermark(services.names, table_name)
+        is_applied = changes.rows == 0 or _has_passed(watermark, changes.acknowledged_at)
+        max_minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
+        overdue_at = changes.acknowledged_at + timedelta(minutes=max_minutes)
         changes = replace(
             changes,
-            applied_at=seen.observed_at if is_applied else None,
-            is_overdue=not is_applied and seen.observed_at >= changes.acknowledged_at + timedelta(minutes=minutes),
-            bytes_billed=changes.bytes_billed + seen.bytes_billed,
+            applied_at=watermark.observed_at if is_applied else None,
+            is_overdue=not is_applied and watermark.observed_at >= overdue_at,
+            bytes_billed=changes.bytes_billed + watermark.bytes_billed,
         )
         services.streamed_changes.write(spec.attempt, changes)
         if changes.is_overdue:
+            note_on_readers = "" if table_name == services.feed.staging else ", but readers may see some of its rows"
             raise CheckFailed(
-                f"BigQuery has not applied the changes streamed into [{table}] within [{minutes}] "
-                f"minutes: applied until [{seen.applied_until or 'never'}], expected [{changes.acknowledged_at}]. "
-                f"No generation went live. See the background jobs of change data capture in BigQuery's job list; then "
-                f"clear the run from load_staging, which streams the rows again, or replay the snapshot with engine "
-                f"[spark]."
+                f"BigQuery has not applied the changes streamed into [{table_name}] within [{max_minutes}] "
+                f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{changes.acknowledged_at}]. "
+                f"The generation is not committed{note_on_readers}. See the background jobs of change data capture in "
+                f"BigQuery's job list; then clear the run from load_staging, which streams the rows again, or replay "
+                f"the snapshot with engine [spark]."
             )
     if changes.applied_at is None:
         return False
-    if table == services.feed.staging:
+    if table_name == services.feed.staging:
         finish_load(services, spec, manifest)
     return True
 

@@ -1,0 +1,57 @@
+"""Checks BigQuery's connection to Spark, which runner `bigquery_procedure` needs, and the roles that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
+from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, project_policy
+from deploy.grants import Bucket, Principal, Resource
+
+# Both have `bigquery.connections.delegate`, without which nobody can create a procedure with the connection.
+DELEGATING_ROLES = frozenset({"roles/bigquery.connectionAdmin", "roles/bigquery.admin"})
+
+
+def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
+    """Nothing for other runners. A profile that lacks the connection's name is refused when it is read."""
+    path = live.profile.spark.procedure_connection
+    if live.profile.runner is not Runner.BIGQUERY_PROCEDURE or path is None:
+        return
+    project, location, name = path.split(".")
+    url = f"https://bigqueryconnection.googleapis.com/v1/projects/{project}/locations/{location}/connections/{name}"
+    command = f"bq mk --connection --connection_type=SPARK --project_id={project} --location={location} {name}"
+    try:
+        spark = live.google.get(url).get("spark")
+        policies = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS), project_policy(live)]
+    except ApiError as error:
+        yield Finding(Level.FAIL, "connection", f"[{path}] cannot be read, {error}", command)
+        return
+    if spark is None:
+        text = f"[{path}] is a connection to something else, expected one to Apache Spark: make one under another name."
+        yield Finding(Level.FAIL, "connection", text, f"{command}_spark")
+        return
+    airflow = f"serviceAccount:{live.airflow_environment.airflow}"
+    delegating = [b for p in policies for b in p.get("bindings", []) if b["role"] in DELEGATING_ROLES]
+    if not any(airflow in binding["members"] for binding in delegating):
+        text = f"[{airflow}] lacks [roles/bigquery.connectionAdmin] on [{path}]: it cannot create the procedure."
+        command = f"(in the console: BigQuery, Connections, {name}, Share; bq cannot grant roles on connections)"
+        yield Finding(Level.FAIL, "connection", text, command)
+        return
+    missing = list(_missing_bucket_roles(live, spark.get("serviceAccountId", "")))
+    yield from missing or [ok("connection", f"[{path}] exists, and both accounts have what they need.")]
+
+
+def _missing_bucket_roles(live: LiveEnvironment, account: str) -> Iterator[Finding]:
+    """A procedure runs as the connection's own account, which needs what batches have as the Spark account."""
+    for grant in live.grants:
+        if grant.who is not Principal.SPARK or grant.place not in (Resource.LANDING, Resource.STATE):
+            continue
+        bucket = bucket_name(live, Bucket(grant.place.value))
+        bindings = bucket_policy(live, str(bucket)).get("bindings", [])
+        if not any(b["role"] == grant.role and f"serviceAccount:{account}" in b["members"] for b in bindings):
+            text = f"its account [{account}] lacks [{grant.role}] on {grant.place}. Why it needs the role: {grant.why}."
+            command = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} "
+            command += f"--member=serviceAccount:{account} --role={grant.role}"
+            yield Finding(Level.FAIL, "connection", text, command)

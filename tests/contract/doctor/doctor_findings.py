@@ -1,0 +1,74 @@
+"""What the doctor finds in an environment that gives recorded answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor import row_policies
+from deploy.doctor.all_checks import run_checks
+from deploy.doctor.finding import Finding, Level, LiveEnvironment
+from deploy.doctor.google_api import GoogleApi
+from deploy.environment_settings import read_environment, read_profile
+from deploy.grants import read_grants
+from tests.contract.doctor import answers as google
+from tests.contract.doctor.answers import RecordedGoogle
+
+FEEDS = row_policies.FEEDS
+WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
+
+
+@contextmanager
+def feed_with(policies: str) -> Iterator[None]:
+    """The only feed has these policies."""
+    text = (FEEDS / "product_attributes.yaml").read_text()
+    declared = text.replace("  retention_days:", f"  policies: {policies}\n  retention_days:", 1)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        (Path(folder) / "product_attributes.yaml").write_text(declared)
+        patch.setattr(row_policies, "FEEDS", Path(folder))
+        yield
+
+
+def findings(
+    answers: dict[str, Any] | RecordedGoogle,
+    runner: Runner = Runner.SERVERLESS,
+    *,
+    location: str = "europe-west1",
+    webhooks: tuple[str, ...] = ("on_call",),
+    **settings: Any,
+) -> list[Finding]:
+    """Of the environment that gives these answers. `settings`: of the profile's section `spark`."""
+    profile = read_profile()
+    cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
+    place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
+    spark = profile.spark.model_copy(update=place)
+    alerts = profile.alerts.model_copy(update={"webhooks": webhooks})
+    live = LiveEnvironment(
+        GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
+        read_environment(),
+        profile.model_copy(update={"spark": spark, "runner": runner, "location": location, "alerts": alerts}),
+        read_grants(),
+    )
+    return run_checks(live)
+
+
+def faults(answers: dict[str, Any]) -> dict[str, Finding]:
+    return {f.subject: f for f in findings(answers) if f.level in (Level.FAIL, Level.WARN)}
+
+
+def set_at(answers: dict[str, Any], url: str, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    place = answers[url]
+    for name in parents:
+        place = place.setdefault(name, {})
+    place[last] = value
+
+
+def granted(role: str, member: str, **condition: str) -> dict[str, Any]:
+    return {"role": role, "members": [member], **({"condition": condition} if condition else {})}

@@ -1,0 +1,107 @@
+"""The recorded answers and the doctor's questions are those of Google's published API schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import googleapiclient
+import pytest
+
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor.all_checks import run_checks
+from deploy.doctor.finding import LiveEnvironment
+from deploy.doctor.google_api import GoogleApi
+from deploy.environment_settings import read_environment, read_profile
+from deploy.grants import read_grants
+from tests.contract.doctor import answers as google
+from tests.contract.doctor.answers import RecordedGoogle, healthy
+from tests.contract.doctor.doctor_findings import WITH_TAG, feed_with, findings, granted
+
+READ_BY_POST = (":getIamPolicy", ":getAncestry")
+DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
+
+
+def test_it_asks_for_nothing_but_to_read() -> None:
+    recorded = RecordedGoogle(healthy())
+    run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), read_grants()))
+    assert recorded.asked
+    assert {method for method, url in recorded.asked if not url.endswith(READ_BY_POST)} == {"GET"}
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_recorded_answers_have_the_fields_of_the_published_schemas(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    schemas = json.loads((DOCUMENTS / f"{name}.json").read_text())["schemas"]
+    assert list(departures(healthy()[url], schemas[schema], schemas, url)) == []
+
+
+def departures(value: Any, schema: dict[str, Any], schemas: dict[str, Any], where: str) -> Iterator[str]:
+    """What the schema does not know, and what it knows as something else."""
+    schema = schemas[schema["$ref"]] if "$ref" in schema else schema
+    kind = schema.get("type", "")
+    types = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    if kind == "object" and "properties" not in schema:
+        return
+    if kind in types and not isinstance(value, types[kind]):
+        yield f"{where}: {value!r} is no {kind}"
+    elif kind == "object":
+        for name, inner in value.items():
+            if name in schema["properties"]:
+                yield from departures(inner, schema["properties"][name], schemas, f"{where}.{name}")
+            else:
+                yield f"{where}.{name} is not known"
+    elif kind == "array":
+        for inner in value:
+            yield from departures(inner, schema["items"], schemas, f"{where}[]")
+    elif kind == "string" and value not in schema.get("enum", [value]):
+        yield f"{where}: {value!r} is none of {schema['enum']}"
+
+
+@cache
+def every_question() -> RecordedGoogle:
+    """What is asked of an environment with a cluster in which somebody has each role."""
+    answers = healthy()
+    answers[google.PROJECT_POLICY]["bindings"] += [granted(role, "user:anna@example.com") for role in google.ROLES]
+    recorded = RecordedGoogle(answers)
+    with feed_with(WITH_TAG):
+        findings(recorded, Runner.CLUSTER)
+        findings(recorded, Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
+    return recorded
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_questions_are_methods_of_the_published_apis(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    document = json.loads((DOCUMENTS / f"{name}.json").read_text())
+    recorded = every_question()
+    verb = "POST" if url.endswith(READ_BY_POST) else "GET"
+    (method,) = [
+        method
+        for method in methods(document)
+        if method["httpMethod"] == verb and re.fullmatch(address_of(document, method), url)
+    ]
+    assert method["response"]["$ref"] == schema
+    assert set(recorded.parameters[url]) <= set(method["parameters"]) | set(document["parameters"])
+    if "request" in method:
+        request = document["schemas"][method["request"]["$ref"]]
+        assert list(departures(recorded.bodies[url], request, document["schemas"], url)) == []
+    else:
+        assert not recorded.bodies[url]
+
+
+def methods(resource: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from resource.get("methods", {}).values()
+    for inner in resource.get("resources", {}).values():
+        yield from methods(inner)
+
+
+def address_of(document: dict[str, Any], method: dict[str, Any]) -> str:
+    path = method.get("flatPath", method["path"])
+    parts = re.split(r"\{[^}]+\}", path)
+    root = re.sub(r"^https://www\.", f"https://{document['name']}.", document["rootUrl"])
+    return re.escape(root + document["servicePath"]) + "[^/:]+".join(re.escape(part) for part in parts)

@@ -1,0 +1,18 @@
+"""The state of a feed as the watchdog reads it, without what only Airflow knows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dedup_clone.freshness.feed_state import FeedState, read_feed_state
+from dedup_clone.publish.services import Services
+
+
+def read_state(services: Services) -> FeedState:
+    return read_feed_state(
+        services,
+        watch_dag=None,
+        publish_dag=None,
+        find_failed_run=lambda waiting: None,
+        check_interval=timedelta(minutes=5),
+    )

@@ -1,0 +1,152 @@
+"""What an operator triggers is killed before one of its writes: run again, it ends as if nothing had happened.
+
+Retirement, backfill and recovery are killed before each of their writes, a rebuild before each third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.prune import prune
+from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
+from dedup_clone.publish.recovery import recover
+from dedup_clone.state.retired import TargetFate
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
+from testkit.killed_writes import is_killed
+from tests.contract.publish import test_rebuild, test_retirement
+from tests.contract.publish.conftest import new_feed
+from tests.contract.publish.test_backfill import Archive
+from tests.contract.publish.test_lost_records import damage, lose
+
+pytestmark = pytest.mark.exhaustive
+
+RENAMED = {"attr_value": "value"}
+ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
+
+
+@pytest.fixture
+def killed(clients: tuple[Storage, BigQuery]) -> Callable[..., Iterator[tuple[FeedOnStandIn, int]]]:
+    """`killed(prepare, work)`: a feed for each write of `work`, which was killed before it, and the write's number.
+
+    `every`: only so many writes are tried.
+    """
+
+    def worlds(
+        prepare: Callable[[FeedOnStandIn], object], work: Callable[[FeedOnStandIn], object], every: int = 1
+    ) -> Iterator[tuple[FeedOnStandIn, int]]:
+        for number in count(1, every):
+            world = FeedOnStandIn(new_feed("killed_"), *clients)
+            prepare(world)
+            if not is_killed(number, lambda world=world: work(world)):
+                break
+            yield world, number
+        assert number > 3
+
+    return worlds
+
+
+Worlds = Callable[..., Iterator[tuple[FeedOnStandIn, int]]]
+
+
+def folders_with_data(world: FeedOnStandIn) -> set[str]:
+    return {name.split("/")[2] for name in world.services.store.folders(world.services.layout.data)}
+
+
+def needed_folders(world: FeedOnStandIn) -> set[str]:
+    """The folders of the live generation and its parent."""
+    services = world.services
+    live = services.manifests.read(services.current.read().generation or 0)
+    return {live.attempt, services.manifests.read(live.parent).attempt} if live.parent else {live.attempt}
+
+
+def test_a_rebuild(killed: Worlds) -> None:
+    def prepare(world: FeedOnStandIn) -> None:
+        world.publish(world.land(7, ROWS))
+        world.feed = test_rebuild.as_text(world.feed)
+
+    for world, number in killed(prepare, lambda world: test_rebuild.rebuild(world, renamed=RENAMED), 3):
+        if number % 2:  # the run of a delivery comes first
+            recover(world.services, dag_id="other", run_id="other")
+        if world.services.current.read().generation == 1:
+            try:
+                test_rebuild.rebuild(world, renamed=RENAMED)
+            except AirflowFailException:  # nothing was left to be done: its swap had happened
+                recover(world.services, dag_id="other", run_id="other")
+        services = world.services
+        assert services.current.read().intent is None
+        spec = services.manifests.read(services.current.read().generation or 0)
+        assert spec.generation > 1, number
+        delete_copies(services, spec)  # type: ignore[arg-type]  # needs the attempt alone
+        assert test_rebuild.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
+        prune(services)
+        assert folders_with_data(world) <= needed_folders(world), number
+        assert services.warehouse.table(services.names.incoming_table) is None
+
+
+@pytest.mark.parametrize("fate", TargetFate)
+def test_a_retirement(killed: Worlds, fate: TargetFate) -> None:
+    def prepare(world: FeedOnStandIn) -> None:
+        world.publish(world.land(7, ROWS))
+        world.land(8, [row(8, 1)])
+
+    for world, number in killed(prepare, lambda world: test_retirement.retire(world, fate)):
+        record = test_retirement.retire(world, fate)
+        has_data = ["data"] if fate is TargetFate.EXPORT else []
+        assert test_retirement.kept(world) == sorted(["RETIRED", "ledger", *has_data]), number
+        assert (record.generation, record.rows) == (1, 3)
+        if fate is TargetFate.KEEP:
+            assert world.rows() == expected(*ROWS)
+        else:
+            assert world.services.warehouse.table(world.feed.target) is None
+        if fate is TargetFate.EXPORT:
+            assert test_retirement.exported_rows(world, record) == expected(*ROWS), number
+
+
+def test_a_backfill(killed: Worlds) -> None:
+    archives: dict[str, Archive] = {}
+
+    def prepare(world: FeedOnStandIn) -> None:
+        archive = archives[world.feed.feed] = Archive(world)
+        archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
+        archive.put(5, [row(5, 2, 52), row(5, 3, 53)])
+
+    def work(world: FeedOnStandIn) -> None:
+        archive = archives[world.feed.feed]
+        while not archive.land_next():
+            for name in archive.notice():
+                world.publish(name)
+
+    for world, _ in killed(prepare, work):
+        for name in archives[world.feed.feed].notice():
+            world.publish(name)
+        recover(world.services, dag_id="other", run_id="other")
+        generation = world.services.current.read().generation
+        live = None if generation is None else world.services.manifests.read(generation)
+        for delivery in find_backlog(world.services, live).apply[-1:]:
+            world.publish(delivery.name)
+        work(world)
+        assert world.rows() == expected(row(3, 1, 31), row(5, 2, 52), row(5, 3, 53))
+
+
+def test_a_recovery_of_lost_records(killed: Worlds) -> None:
+    def prepare(world: FeedOnStandIn) -> None:
+        world.publish(world.land(7, ROWS))
+        lose(world, "CURRENT", "manifests/")
+        damage(world, "STAGING", "ledger/")
+
+    def work(world: FeedOnStandIn) -> None:
+        carry_out(world.services, plan_recovery(world.services))
+
+    for world, _ in killed(prepare, work):
+        work(world)
+        assert not plan_recovery(world.services).changes_anything
+        world.publish(world.land(8, [row(8, 1, 21)]))
+        assert world.rows() == expected(row(8, 1, 21), *ROWS[1:])
