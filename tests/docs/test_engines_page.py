@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row
-from benchmarks.full_size_model import report as full_size_report
+from benchmarks.full_size_report import report as full_size_report
 from benchmarks.results import load
 from dedup_clone.contract.billing import GIB, USD_PER_STREAMED_GIB
 from dedup_clone.contract.engine import Engine, SqlForm

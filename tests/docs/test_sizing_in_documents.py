@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row, report
+from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row
+from benchmarks.full_size_report import report
 from benchmarks.results import load
 from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration.runners.sizing import (

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from testkit.proxied_stack import ProxiedStack, running_stack
-from testkit.stack_client import StackClient, wait_for
+from testkit.stack_client import StackClient
+from testkit.waiting import wait_for
 from tests.stack.extra_feeds import BOUNDED, HELD_BACK, SLOWED, add_feeds
 
 

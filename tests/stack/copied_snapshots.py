@@ -17,21 +17,33 @@ DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
 
 
+OLDEST = DAYS[-1] - timedelta(days=700)
+
+
+def states_after(*snapshots: list[Row]) -> list[OracleState]:
+    """The oracle's tables, an empty one first, then one after each publish of one of these snapshots."""
+    states = [OracleState(TABLE)]
+    for rows in snapshots:
+        states.append(states[-1].apply([OracleDelivery(rows[0]["update_id"], rows)], OLDEST))
+    return states
+
+
 def table_after(*snapshots: list[Row]) -> list[tuple[object, ...]]:
     """The oracle's table after one publish of each of these snapshots."""
-    state = OracleState(TABLE)
-    for rows in snapshots:
-        state = state.apply([OracleDelivery(rows[0]["update_id"], rows)], DAYS[-1] - timedelta(days=700))
-    return as_tuples(list(state.rows.values()))
+    return as_tuples(list(states_after(*snapshots)[-1].rows.values()))
 
 
 @dataclass(frozen=True)
 class Copied:
-    """How the two runs ended, the rows of target, and the expected rows."""
+    """How the two runs ended, the rows of target, and the expected tables after each."""
 
     ends: tuple[str, ...]
     found: list[tuple[object, ...]]
-    expected: list[tuple[object, ...]]
+    states: list[OracleState]
+
+    @property
+    def expected(self) -> list[tuple[object, ...]]:
+        return as_tuples(list(self.states[-1].rows.values()))
 
 
 def publish_copied(stack: StackClient, feed: str, folder: Path) -> Copied:
@@ -49,7 +61,7 @@ def publish_copied(stack: StackClient, feed: str, folder: Path) -> Copied:
         _copy(stack, source, f"gs://landing/{feed}/snapshot_id={snapshot_id}/")
         run_id = stack.mark(feed, snapshot_id)
         ends.append(stack.wait_for_run(feed, run_id))
-    return Copied(tuple(ends), stack.rows(feed), table_after(first, second))
+    return Copied(tuple(ends), stack.rows(feed), states_after(first, second)[1:])
 
 
 def _copy(stack: StackClient, folder: Path, target: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from testkit.proxied_stack import ProxiedStack
-from testkit.stack_client import StackClient, row, wait_for
+from testkit.stack_client import StackClient, row
+from testkit.waiting import wait_for
 from tests.stack.alert_file import alert_titles
 from tests.stack.extra_feeds import ALERTS, SLOWED
 

@@ -10,7 +10,8 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from testkit.proxied_stack import ProxiedStack
-from testkit.stack_client import StackClient, as_tuples, row, wait_for
+from testkit.stack_client import StackClient, as_tuples, row
+from testkit.waiting import wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.exhaustive, pytest.mark.timeout(1200)]
 

@@ -15,9 +15,19 @@ import pytest
 
 from testkit.approvals import Approvals
 from testkit.proxied_stack import ProxiedStack
-from testkit.stack_client import COLUMNS, Row, StackClient, as_tuples, row, wait_for
-from tests.stack.copied_snapshots import DAYS, Copied, assert_bq_reads_the_same, publish_copied, table_after
-from tests.stack.extra_feeds import BOUNDED
+from testkit.stack_client import COLUMNS, Row, StackClient, as_tuples, row
+from testkit.stored_changes import expected_changes, stored_changes
+from testkit.waiting import wait_for
+from tests.stack.copied_snapshots import (
+    DAYS,
+    OLDEST,
+    TABLE,
+    Copied,
+    assert_bq_reads_the_same,
+    publish_copied,
+    table_after,
+)
+from tests.stack.extra_feeds import BOUNDED, WITH_CHANGES
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -68,7 +78,7 @@ def copied(
     in_parallel: ThreadPoolExecutor, stack: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Future[Copied]:
     """Begun before the first test."""
-    return in_parallel.submit(publish_copied, stack, "product_attributes", tmp_path_factory.mktemp("copied"))
+    return in_parallel.submit(publish_copied, stack, WITH_CHANGES, tmp_path_factory.mktemp("copied"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,7 +100,7 @@ def test_airflow_shows_no_import_error(stack: StackClient) -> None:
 
 def test_many_actions_at_once_are_answered_while_tasks_run(stack: StackClient) -> None:
     """Airflow notes each action in its database before it does it: with one writer at a time they block each other."""
-    dags = [f"{feed}_{dag}" for feed in ("worked_example", "product_attributes") for dag in ("watch", "publish")]
+    dags = [f"{feed}_{dag}" for feed in ("worked_example", WITH_CHANGES) for dag in ("watch", "publish")]
 
     def unpause(number: int) -> int:
         return stack.ask("PATCH", f"api/v2/dags/{dags[number % len(dags)]}", body={"is_paused": False}).status
@@ -118,7 +128,7 @@ def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_
         assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
         assert approvals.answer(run_id, option, user="vera") == 403
         assert approvals.answer(run_id, option) == 200
-        assert approvals.end_of(run_id, option) == end, stack.task_states(BOUNDED, run_id)
+        assert approvals.wait_for_end(run_id, option) == end, stack.task_states(BOUNDED, run_id)
         assert stack.rows(BOUNDED) == as_tuples(rows)
     assert proxied_stack.ledger(BOUNDED)[-1].reason == REASON
 
@@ -127,12 +137,23 @@ def test_snapshots_copied_by_hand_are_published_right(copied: Future[Copied], st
     done = copied.result()
     assert done.ends == ("success", "success")
     assert done.found == done.expected
-    assert_bq_reads_the_same(stack, "product_attributes", len(done.expected))
+    assert_bq_reads_the_same(stack, WITH_CHANGES, len(done.expected))
+
+
+def test_the_table_of_changes_has_what_the_second_of_them_changed(
+    copied: Future[Copied], stack: StackClient, proxied_stack: ProxiedStack
+) -> None:
+    first, second = copied.result().states
+    generation = proxied_stack.current(WITH_CHANGES).generation or 0
+    expected = expected_changes(first, second, generation=generation, snapshot_id=5002, retention_day=OLDEST)
+    assert {change[2][1] for change in expected} == {"new", "changed", "missing"}
+    assert stored_changes(stack.bigquery, f"warehouse.{WITH_CHANGES}_changes", TABLE) == expected
+    assert [r.change_rows for r in proxied_stack.ledger(WITH_CHANGES)] == [None, len(expected)]
 
 
 def test_columns_of_target_are_those_declared(copied: Future[Copied], stack: StackClient) -> None:
     copied.result()
-    target = stack.bigquery.get_table("warehouse.product_attributes")
+    target = stack.bigquery.get_table(f"warehouse.{WITH_CHANGES}")
     assert tuple(field.name for field in target.schema) == COLUMNS
     assert target.clustering_fields == ["product_id", "store_id", "attribute_id"]
 
@@ -178,7 +199,7 @@ def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did
 
 def test_no_query_of_a_publish_reads_table_data(stack: StackClient) -> None:
     jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if "dedup_clone_feed" in (j.labels or {})]
-    assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap"}
+    assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap", "changes"}
     assert [j.job_id for j in jobs if j.job_type == "query" and j.total_bytes_processed] == []
 
 
@@ -188,4 +209,4 @@ def test_readers_learn_from_the_status_table_which_snapshot_they_see(stack: Stac
         return {row["feed"]: row["snapshot_id"] for row in rows}
 
     wait_for(lambda: live().get("worked_example") == 23, "the status table names snapshot 23")
-    assert live().get("product_attributes", 5002) == 5002
+    assert live().get(WITH_CHANGES, 5002) == 5002

@@ -95,12 +95,12 @@ def test_of_two_rollbacks_at_once_one_is_made_the_other_refused_and_a_rejected_o
     assert rollbacks.approvals.answer(runs[0], "Approve", user="vera") == 403
     answers = dict(zip(runs, ("Approve", "Approve", "Reject"), strict=True))
     assert [rollbacks.approvals.answer(run, option) for run, option in answers.items()] == [200, 200, 200]
-    ends = {run: rollbacks.approvals.end_of(run, answers[run]) for run in runs[:2]}
+    ends = {run: rollbacks.approvals.wait_for_end(run, answers[run]) for run in runs[:2]}
     assert sorted(ends.values()) == ["failed", "success"]
     (refused,) = (run for run, end in ends.items() if end == "failed")
     log = rollbacks.log_of(refused, "resolve_rollback")
     assert "is live by now" in log or "is being worked on by run" in log
-    rollbacks.approvals.end_of(runs[2], "Reject")
+    rollbacks.approvals.wait_for_end(runs[2], "Reject")
     assert rollbacks.stack.task_states(HELD_BACK, runs[2], dag="rollback")["resolve_rollback"] == "skipped"
     assert rollbacks.stack.rows(HELD_BACK) == rollbacks.good_rows
     assert rollbacks.live() == rollbacks.regretted + 1
@@ -113,7 +113,7 @@ def test_generations_that_were_pruned_or_never_there_are_refused_with_those_that
     pruned, unknown = rollbacks.regretted, 1_000_000
     prune(rollbacks.proxied_stack, pruned)
     runs = {generation: rollbacks.ask_for(generation) for generation in (pruned, unknown)}
-    assert {rollbacks.approvals.end_of(run) for run in runs.values()} == {"failed"}
+    assert {rollbacks.approvals.wait_for_end(run) for run in runs.values()} == {"failed"}
     for generation in (pruned, unknown):
         log = rollbacks.log_of(runs[generation], "show_difference")
         assert f"Generation [{generation}] of [{HELD_BACK}] cannot be made live again" in log
