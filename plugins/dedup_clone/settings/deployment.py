@@ -27,7 +27,9 @@ class Deployment(StrictModel):
     """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners.
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
-    of a running job. `extends`: the profile that has whatever this one does not name, sections included.
+    of a running job. `organization_views`: whether a publish is also refused while a materialized view of another
+    project of the organization reads target. `extends`: the profile that has whatever this one does not name,
+    sections included.
     """
 
     extends: str | None = None
@@ -42,6 +44,7 @@ class Deployment(StrictModel):
     spark: SparkSettings = SparkSettings()
     notice_interval_s: Annotated[int, Field(ge=1, le=60)]
     job_poll_interval_s: Annotated[int, Field(ge=1, le=60)]
+    organization_views: bool = False
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

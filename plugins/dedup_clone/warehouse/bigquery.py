@@ -16,7 +16,12 @@ from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.descriptions import describe_table
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
-from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
+from dedup_clone.warehouse.materialized_views import (
+    MaterializedView,
+    read_materialized_views,
+    read_views_of_other_projects,
+    reads_table,
+)
 from dedup_clone.warehouse.metadata import (
     JobMetadata,
     Observation,
@@ -38,15 +43,28 @@ DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 
 
 class Warehouse:
-    """The dataset of one deployment."""
+    """The dataset of one deployment.
 
-    def __init__(self, client: Client, *, project: str, dataset: str, location: str, sql_folder: Path) -> None:
+    `organization_views`: whether materialized views are also looked for in the other projects of the organization.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        project: str,
+        dataset: str,
+        location: str,
+        sql_folder: Path,
+        organization_views: bool = False,
+    ) -> None:
         self._client = client
         self._project = project
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
-        self._cached_view_queries: dict[str, str] | None = None  # SQL of materialized views, by name
+        self._organization_views = organization_views
+        self._cached_views: list[MaterializedView] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.changes = TableChanges(client, project=project, dataset=dataset)
         self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
@@ -57,7 +75,12 @@ class Warehouse:
     def with_dataset(self, dataset: str) -> Warehouse:
         """The same warehouse with another dataset."""
         return Warehouse(
-            self._client, project=self._project, dataset=dataset, location=self._location, sql_folder=self._sql_folder
+            self._client,
+            project=self._project,
+            dataset=dataset,
+            location=self._location,
+            sql_folder=self._sql_folder,
+            organization_views=self._organization_views,
         )
 
     @property
@@ -146,15 +169,19 @@ class Warehouse:
         return missing_access(self._client, self._reference(table_name))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
-        """The project's materialized views that read the table. They break when the table is replaced."""
-        queries = self._cached_view_queries
-        if queries is None:
-            queries = read_materialized_views(self._client, self._project, self._location)
-        return [view for view, sql in queries.items() if reads_table(sql, self._project, self._dataset, table_name)]
+        """The materialized views that read the table. They break when the table is replaced."""
+        views = self._read_views() if self._cached_views is None else self._cached_views
+        return [view.name for view in views if reads_table(view, self._project, self._dataset, table_name)]
 
     def cache_materialized_views(self) -> None:
-        """Read the project's materialized views once, for a check of many feeds: all later calls use what was read."""
-        self._cached_view_queries = read_materialized_views(self._client, self._project, self._location)
+        """Read all materialized views once, for a check of many feeds: all later calls use what was read."""
+        self._cached_views = self._read_views()
+
+    def _read_views(self) -> list[MaterializedView]:
+        views = read_materialized_views(self._client, self._project, self._location)
+        if self._organization_views:
+            views += read_views_of_other_projects(self._client, self._project, self._location)
+        return views
 
     def job(self, job_id: str) -> JobMetadata | None:
         """The job's metadata; None when there is no job with that id."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
@@ -17,22 +17,31 @@ if TYPE_CHECKING:
 _FIRST_ANSWER_S = 60.0
 
 
-def reads_table(sql: str, project: str, dataset: str, table: str) -> bool:
-    """Whether a query that runs in `project` names the table, with or without the project."""
-    name = rf"(?:{re.escape(project)}\.)?{re.escape(dataset)}\.{re.escape(table)}"
-    plain = re.sub(r"\s*\.\s*", ".", sql.replace("`", ""))
+class MaterializedView(NamedTuple):
+    """A materialized view of `project`. `name` is what users are shown; `query` is its SQL."""
+
+    project: str
+    name: str
+    query: str
+
+
+def reads_table(view: MaterializedView, project: str, dataset: str, table: str) -> bool:
+    """Whether the view's query names the table of `project`. A name without a project is of the view's own project."""
+    optional = "?" if view.project == project else ""
+    name = rf"(?:{re.escape(project)}\.){optional}{re.escape(dataset)}\.{re.escape(table)}"
+    plain = re.sub(r"\s*\.\s*", ".", view.query.replace("`", ""))
     return re.search(rf"(?<![\w.:-]){name}(?![\w-])", plain) is not None
 
 
-def read_materialized_views(client: Client, project: str, location: str) -> dict[str, str]:
-    """The queries of the project's materialized views in this location, by `dataset.view`.
+def read_materialized_views(client: Client, project: str, location: str) -> list[MaterializedView]:
+    """The project's materialized views in this location, named `dataset.view`.
 
     Views in datasets that this account may not read are left out.
     """
     from google.api_core.exceptions import Forbidden, NotFound
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-    queries = {}
+    views = []
     for item in client.list_datasets(project, retry=DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_S)):
         # A DatasetListItem has no attribute for the location.
         if item._properties.get("location", location).lower() != location.lower():
@@ -41,5 +50,30 @@ def read_materialized_views(client: Client, project: str, location: str) -> dict
             for listed in client.list_tables(item.reference):
                 if listed.table_type == "MATERIALIZED_VIEW":
                     query = client.get_table(listed.reference).mview_query
-                    queries[f"{listed.dataset_id}.{listed.table_id}"] = query or ""
-    return queries
+                    views.append(MaterializedView(project, f"{listed.dataset_id}.{listed.table_id}", query or ""))
+    return views
+
+
+def read_views_of_other_projects(client: Client, project: str, location: str) -> list[MaterializedView]:
+    """The materialized views of the organization's other projects in this location, named `project.dataset.view`.
+
+    A view may be missing for some minutes after it was made. Raises Forbidden when this account may not list or read
+    the tables of the organization.
+    """
+    from google.api_core.exceptions import NotFound
+    from google.cloud.bigquery import QueryJobConfig, ScalarQueryParameter
+
+    job = client.query(
+        "SELECT DISTINCT project_id, table_schema, table_name\n"
+        f"FROM `{project}`.`region-{location.lower()}`.INFORMATION_SCHEMA.TABLE_STORAGE_BY_ORGANIZATION\n"
+        "WHERE table_type = 'MATERIALIZED VIEW' AND deleted IS NOT TRUE AND project_id != @project",
+        job_config=QueryJobConfig(query_parameters=[ScalarQueryParameter("project", "STRING", project)]),
+        location=location,
+        project=project,
+    )
+    views = []
+    for row in job.result():
+        name = f"{row.project_id}.{row.table_schema}.{row.table_name}"
+        with contextlib.suppress(NotFound):  # dropped meanwhile
+            views.append(MaterializedView(row.project_id, name, client.get_table(name).mview_query or ""))
+    return views

@@ -25,6 +25,7 @@ from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
+from dedup_clone.warehouse.materialized_views import MaterializedView
 from testkit.feed_on_stand_in import REPOSITORY
 from testkit.job_templates import SQL
 
@@ -68,9 +69,9 @@ class Deployed:
         )
         return Clients(ObjectStore(self.storage, "state"), ObjectStore(self.storage, "landing"), warehouse)
 
-    def read_views(self, client: Any, project: str, location: str) -> dict[str, str]:
+    def read_views(self, client: Any, project: str, location: str) -> list[MaterializedView]:
         self.views_read += 1
-        return {}
+        return []
 
     def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
         return DagActivity(dag_id, dag_id in self.paused, True, None, None)
