@@ -12,6 +12,7 @@ from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
 from dedup_clone.publish.load import REPLACE_STEP, STEP, read_candidate
 from dedup_clone.publish.planning.declared_options import swap_options
+from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
@@ -107,14 +108,6 @@ def early_results(services: Services, parent: int | None) -> list[CheckResult]:
         results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
         results += check_target_options(services, target, parent)
     return results
-
-
-def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
-    """Return one result for the table's policies. Without declared policies return none and do not call BigQuery."""
-    declared = services.feed.table.policies
-    if not declared.row_access and not declared.column_tags:
-        return []
-    return [table_checks.policies_present(check, services.warehouse.policies(table), declared)]
 
 
 def _check_tables(

@@ -16,8 +16,8 @@ from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
-from dedup_clone.publish.check import check_policies
 from dedup_clone.publish.erasure.erasure_records import record_erasure
+from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import (
     find_check_results,
     find_swap,

@@ -22,6 +22,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.planning.staging_table import prepare_staging
+from dedup_clone.publish.policy_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
@@ -150,8 +151,10 @@ def load_dates(
 def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
     """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
 
-    If changes were streamed into staging that BigQuery may apply later, staging is made anew.
+    If changes were streamed into staging that BigQuery may apply later, staging is made anew. Raises CheckFailed if
+    staging, which the first publish makes, lacks a declared policy.
     """
+    require_policies_of_staging(services)
     intent = services.current.require_intent(spec.attempt)
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.staging.read()
