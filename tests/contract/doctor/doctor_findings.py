@@ -41,6 +41,7 @@ def findings(
     *,
     location: str = "europe-west1",
     webhooks: tuple[str, ...] = ("on_call",),
+    organization_views: bool = False,
     **settings: Any,
 ) -> list[Finding]:
     """Of the environment that gives these answers. `settings`: of the profile's section `spark`."""
@@ -52,7 +53,15 @@ def findings(
     live = LiveEnvironment(
         GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
         read_environment(),
-        profile.model_copy(update={"spark": spark, "runner": runner, "location": location, "alerts": alerts}),
+        profile.model_copy(
+            update={
+                "spark": spark,
+                "runner": runner,
+                "location": location,
+                "alerts": alerts,
+                "organization_views": organization_views,
+            }
+        ),
         read_grants(),
     )
     return run_checks(live)

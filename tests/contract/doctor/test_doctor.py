@@ -222,3 +222,20 @@ def test_a_feed_with_row_policies_needs_the_custom_role() -> None:
     assert faults(answers) == {}
     assert f'"{row_policies.ROLE_ID}"' in ACCESS_TF.read_text()
     assert f'["{READ_PAST}"]' in ACCESS_TF.read_text()
+
+
+def test_views_of_the_organization_need_a_role_on_it() -> None:
+    """TABLE_STORAGE_BY_ORGANIZATION view, "Required permissions": tables.get and tables.list for the organization."""
+
+    def found(answers: dict[str, Any]) -> Finding:
+        (finding,) = [f for f in findings(answers, organization_views=True) if f.subject == "materialized views"]
+        return finding
+
+    answers = healthy()
+    assert found(answers).level is Level.FAIL
+    assert found(answers).command.startswith("gcloud organizations add-iam-policy-binding 4 ")
+    viewer = granted("roles/bigquery.metadataViewer", f"serviceAccount:{google.AIRFLOW}")
+    answers[google.ORGANIZATION_POLICY] = {"bindings": [viewer]}
+    assert found(answers).level is Level.OK
+    answers[google.ANCESTRY] = {"ancestor": []}
+    assert "in no organization" in found(answers).text

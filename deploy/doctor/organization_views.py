@@ -1,0 +1,32 @@
+"""Checks that Airflow's account may find materialized views in the other projects of the organization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.iam_policies import container_policy, containers_of_project
+
+METADATA_VIEWER = "roles/bigquery.metadataViewer"
+
+
+def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
+    """The role on the organization, if the profile has `organization_views: true`. Raises ApiError."""
+    if not live.profile.organization_views:
+        return
+    account, subject = live.airflow_environment.airflow, "materialized views"
+    organization = next((c for c in containers_of_project(live) if c.startswith("organizations/")), None)
+    if organization is None:
+        text = f"project [{live.profile.project}] is in no organization, so no other project has views of its tables."
+        yield Finding(Level.FAIL, subject, text, "(set `organization_views: false` in the profile)")
+        return
+    bindings = container_policy(live, organization).get("bindings", [])
+    members = [m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b["members"]]
+    if f"serviceAccount:{account}" in members:
+        yield ok(subject, f"[{account}] may look for them in [{organization}].")
+        return
+    text = f"[{account}] lacks [{METADATA_VIEWER}] on [{organization}]: publishes fail, because they cannot "
+    text += "look for materialized views in its other projects."
+    command = f"gcloud organizations add-iam-policy-binding {organization.partition('/')[2]} "
+    command += f"--member=serviceAccount:{account} --role={METADATA_VIEWER} --condition=None"
+    yield Finding(Level.FAIL, subject, text, command)
