@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import TODAY, load_rows, make_table
+from tests.contract.bigquery.emulator_client import STAND_IN_USER, TODAY, load_rows, make_table
 
 
 @pytest.fixture
@@ -68,6 +68,19 @@ def test_a_table_that_is_replaced_by_a_clone_is_read_again(client: bigquery.Clie
 def test_what_may_answer_otherwise_is_never_cached(client: bigquery.Client, dataset: str, table: str, sql: str) -> None:
     for _ in range(2):
         assert not ask(client, sql.format(table=table, dataset=dataset))[0]
+
+
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_a_table_with_a_row_policy_is_never_answered_from_the_cache(
+    client: bigquery.Client, table: str, has_policy: bool
+) -> None:
+    """ "Using cached query results", exceptions to query caching."""
+    if has_policy:
+        client.query_and_wait(
+            f"CREATE ROW ACCESS POLICY everything ON {table} GRANT TO ('{STAND_IN_USER}') FILTER USING (TRUE)"
+        )
+    found = [ask(client, f"SELECT SUM(id) FROM {table}")[0] for _ in range(2)]
+    assert found == [False, not has_policy]
 
 
 def test_the_cache_can_be_left_out(client: bigquery.Client, table: str) -> None:
