@@ -1,1 +1,1 @@
-"""The long tests: kill processes at every step of a publish, land many markers at once, and query during swaps."""
+"""The long tests (the soak): kills at every step of a publish, many markers at once, and queries during swaps."""

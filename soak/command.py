@@ -1,7 +1,7 @@
-"""Runs the long tests: the kill matrix, markers, outages, disturbed reporting tables, two environments, lives of feeds,
-feeds that publish at once, and readers during swaps, replays, rollbacks and changes of columns.
+"""Runs the long tests, or those that the command line names, and writes their report.
 
-It also measures an environment with many feeds. The exit status is 0 only if all chosen tests passed.
+Command `kill` runs the kill matrix: at each of its points one process is killed at one moment of a publish. Command
+`many-feeds` measures an environment with many feeds. The exit status is 0 only if all chosen tests passed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from soak import (
     many_feeds,
     marker_burst,
     region_down,
-    side_tables,
+    reporting_tables,
     two_environments,
 )
 from soak.delivery_producer import DeliveryProducer
@@ -38,14 +38,14 @@ FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # where stacks, servers and the report
 INTERRUPTED = 130  # the exit status that shells use after Ctrl-C
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, chosen: list[KillPoint]) -> None:
     """Run the chosen points of the kill matrix one after the other, and publish without a kill before and after them.
 
-    A point is one process that is killed at one moment of a publish. It runs a second time if the moment did not come.
+    A point whose moment did not come runs a second time.
     """
     matrix = KillMatrix(stack, deliveries)
     feeds = sorted({point.feed for point in chosen})
@@ -63,41 +63,42 @@ def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: R
 
 def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer) -> list[Section]:
     """Land many markers at once, first while Airflow runs and then while it is stopped."""
-    return [marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=is_down) for is_down in (False, True)]
+    return [marker_burst.run(stack, deliveries, EXAMPLE, is_airflow_down=is_down) for is_down in (False, True)]
 
 
-# The last one leaves runs that failed, which the others would report.
+# two-environments is last: it leaves deliveries without a run in Airflow, which the checks of other parts would report.
 SHARED_STACK_PARTS = {
     "markers": run_marker_bursts,
     "region-down": region_down.run,
-    "side-tables": side_tables.run,
+    "side-tables": reporting_tables.run,
     "two-environments": two_environments.run,
 }
 
 
-def add(report: Report, section: Section) -> None:
+def add_section(report: Report, section: Section) -> None:
+    """Add the result of a test to the report, and print it."""
     report.add_section(section)
     log("\n".join(report.last_section_lines()))
 
 
-def _readers(folder: Path, options: argparse.Namespace) -> Section:
+def _run_readers(folder: Path, options: argparse.Namespace) -> Section:
     return swap_scenario.run(
         folder, swaps=options.swaps, per_second=options.per_second, must_keep_rate=options.keep_pace
     )
 
 
-def _replays(folder: Path, options: argparse.Namespace) -> Section:
+def _run_replays(folder: Path, options: argparse.Namespace) -> Section:
     return replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=options.seed)
 
 
-def _schema_changes(folder: Path, options: argparse.Namespace) -> Section:
+def _run_schema_changes(folder: Path, options: argparse.Namespace) -> Section:
     return schema_scenario.run(folder, publishes=options.publishes, per_second=options.per_second)
 
 
-READER_PARTS = {"readers": _readers, "replays": _replays, "schema-changes": _schema_changes}
+READER_PARTS = {"readers": _run_readers, "replays": _run_replays, "schema-changes": _run_schema_changes}
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     all_tests = commands.add_parser("all", help="run all long tests, without many-feeds")
@@ -138,45 +139,45 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def run_on_shared_stack(stack: ProxiedStack, options: argparse.Namespace, report: Report) -> None:
-    """Run the kill matrix and what needs no stack of its own."""
+    """Run those of the chosen tests that can share one stack: the kill matrix and SHARED_STACK_PARTS."""
     deliveries = DeliveryProducer(stack.landing)
     if options.command in ("all", "kill"):
         run_kill_matrix(stack, deliveries, report, kill_points.select_points(options.points))
     for part in SHARED_STACK_PARTS:
         if options.command in ("all", part):
             for section in SHARED_STACK_PARTS[part](stack, deliveries):
-                add(report, section)
+                add_section(report, section)
 
 
-def run_chosen(options: argparse.Namespace, folder: Path, report: Report) -> None:
-    """Run the tests that the command line names. All their files are below `folder`."""
+def run_chosen_tests(options: argparse.Namespace, folder: Path, report: Report) -> None:
+    """Run the tests that the command line names, with all their files below `folder`."""
     for part in READER_PARTS:
         if options.command in ("all", part):
             shutil.rmtree(folder / part, ignore_errors=True)
-            add(report, READER_PARTS[part](folder / part, options))
+            add_section(report, READER_PARTS[part](folder / part, options))
     if options.command in ("all", "kill", *SHARED_STACK_PARTS):
         with running_stack(folder / "stack") as stack:
             run_on_shared_stack(stack, options, report)
     if options.command in ("all", "lifecycle"):
-        add(report, lifecycle.run(folder / "stack"))
+        add_section(report, lifecycle.run(folder / "stack"))
     if options.command in ("all", "at-once"):
         feeds = getattr(options, "feeds", feeds_at_once.FEEDS_AT_ONCE)
-        add(report, feeds_at_once.run(folder / "stack", feeds=feeds))
+        add_section(report, feeds_at_once.run(folder / "stack", feeds=feeds))
     if options.command == "many-feeds":
-        add(report, many_feeds.run(folder / "stack", feeds=options.feeds, publishes=options.publishes))
+        add_section(report, many_feeds.run(folder / "stack", feeds=options.feeds, publishes=options.publishes))
 
 
 def main(arguments: list[str]) -> int:
-    options = parse(arguments)
+    options = parse_arguments(arguments)
     if getattr(options, "list", False):
         log("\n".join(point.name for point in kill_points.select_points(options.points)))
         return 0
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signal_number, _interrupt)
+        signal.signal(signal_number, _raise_interrupt)
     folder = Path(os.environ.get(FOLDER_VARIABLE) or CHECKOUT / ".local" / "soak").resolve()
     report = Report(folder)
     try:
-        run_chosen(options, folder, report)
+        run_chosen_tests(options, folder, report)
     except (HarnessError, StackError, ValueError) as error:
         report.abort(str(error))
         print(f"soak: {error}", file=sys.stderr)
@@ -184,5 +185,5 @@ def main(arguments: list[str]) -> int:
         report.abort("interrupted")
         print("soak: interrupted; all parts of its stack are stopped.", file=sys.stderr)
         return INTERRUPTED
-    log(f"Report: {report.markdown}")
+    log(f"Report: {report.markdown_path}")
     return 0 if report.is_good else 1

@@ -1,6 +1,6 @@
-"""Lands small snapshots with ascending ids, and remembers all of them.
+"""Lands small snapshots with ascending ids for the long tests, and remembers all deliveries.
 
-Files and markers are uploaded in two steps, so that the markers of many snapshots can arrive at once.
+The files of all snapshots are uploaded before any marker, so that the markers of many snapshots can arrive at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ MARKER = "_SUCCESS"
 
 @dataclass
 class DeliveryProducer:
-    """Lands deliveries of any feed in `bucket`. `landed`: the deliveries of each feed in the order of their landing."""
+    """Lands deliveries of any feed in the GCS bucket `bucket`.
+
+    `next_id`: the id of the next snapshot. `landed`: the deliveries of each feed in the order of their landing.
+    """
 
     bucket: Any
     next_id: int = 1

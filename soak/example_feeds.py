@@ -1,4 +1,4 @@
-"""Writes feeds of the worked example's columns into a copy of the DAGs folder."""
+"""Writes copies of the worked example's feed file, with other settings, into a copy of the DAGs folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from testkit.proxied_stack import EXAMPLE
 
 
 def write_example_feed(dags: Path, feed: str, **settings: Any) -> None:
-    """Write the worked example's feed file with another name. A mapping in `settings` changes keys of its section."""
+    """Write the worked example's feed file for a feed named `feed`.
+
+    `settings`: other values of the file's top-level keys. A mapping replaces single values of the section of that name.
+    """
     values = yaml.safe_load((dags / "feeds" / f"{EXAMPLE}.yaml").read_text())
     values |= {"feed": feed, "landing": {"prefix": feed}}
     for name, value in settings.items():

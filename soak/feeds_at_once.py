@@ -1,4 +1,4 @@
-"""Publishes many feeds at the same moment, with BigQuery's limits: no publish may fail, no row be missing."""
+"""Publishes many feeds at the same time under BigQuery's limits. No publish may fail, and no row may be missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(folder: Path, *, feeds: int = FEEDS_AT_ONCE) -> Section:
         deliveries = DeliveryProducer(stack.landing)
         landed = {name: deliveries.land(name) for name in names}
         began = time.monotonic()
-        states = partial(_states, stack, {name: publish_run_id(one) for name, one in landed.items()})
+        states = partial(_run_states, stack, {name: publish_run_id(delivery) for name, delivery in landed.items()})
         wait_for(lambda: set(states()) <= {"success", "failed"}, "all publishes have ended", TIMEOUT_S)
         seconds = time.monotonic() - began
         problems = [f"{states().count('failed')} publishes failed"] if "failed" in states() else []
@@ -35,5 +35,6 @@ def run(folder: Path, *, feeds: int = FEEDS_AT_ONCE) -> Section:
     return Section("Feeds that publish at once", (fact,), tuple(problems))
 
 
-def _states(stack: ProxiedStack, runs: dict[str, str]) -> list[str | None]:
+def _run_states(stack: ProxiedStack, runs: dict[str, str]) -> list[str | None]:
+    """The state of each run. `runs`: the run id of each feed."""
     return [stack.run_state(feed, run_id) for feed, run_id in runs.items()]

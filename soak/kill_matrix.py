@@ -17,36 +17,36 @@ from devstack.producer.landing import Landed
 from soak import consistency, victim_processes
 from soak.delivery_producer import DeliveryProducer
 from soak.kill_points import KillPoint
-from soak.kill_run import ENDED, KillRun, MomentMissed
+from soak.kill_run import FINAL_RUN_STATES, KillRun, MomentMissed
 from testkit.errors import HarnessError
 from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
-# The number of publishes on a new stack before the first kill: from the third on, a publish has old data to prune.
+# On a new stack, without kills: only from the third publish on there is old data to prune.
 PUBLISHES_BEFORE_FIRST_KILL = 2
-# Errors that make only one point fail; the next one can still run.
+# An error of these classes fails one point. The points after it still run.
 FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)
-ENDED_TASKS = ("success", "skipped", "failed", "upstream_failed", "removed")
+FINAL_TASK_STATES = ("success", "skipped", "failed", "upstream_failed", "removed")
 
 
 @dataclass(frozen=True)
 class PointResult:
     """What happened at one point of the matrix.
 
-    `how`: the moment, in words. `hit`: the held request and the killed process. `recovered_by`: what the recovery
-    consisted of. `recovered_s`: the seconds from the kill until the publish had succeeded and every part of the stack
-    was healthy; None if that did not happen. `seconds`: the duration of the point.
+    `moment`: a description of the moment. `kill`: a text that names the held request and the killed process.
+    `recovered_by`: what was restarted, tried again or discarded. `recovered_s`: the seconds from the kill until the
+    publish had succeeded and every part of the stack was healthy; None if that did not happen. `problems`: sentences.
     """
 
     point: str
     step: str
     victim: str
-    how: str
-    hit: str
+    moment: str
+    kill: str
     recovered_by: str
     recovered_s: float | None
-    seconds: float
+    duration_s: float
     problems: tuple[str, ...]
 
     @property
@@ -74,38 +74,38 @@ class KillMatrix:
         for _ in range(1 if self.deliveries.landed else PUBLISHES_BEFORE_FIRST_KILL):
             landed = {feed: self.deliveries.land(feed) for feed in feeds}
             for feed, delivery in landed.items():
-                if found := self._wait_and_check(feed, delivery, time.monotonic())[1]:
-                    raise HarnessError(f"The publish {when} went wrong for [{feed}]: {'; '.join(found)}")
+                if problems := self._wait_and_check(feed, delivery, time.monotonic())[1]:
+                    raise HarnessError(f"The publish {when} went wrong for [{feed}]: {'; '.join(problems)}")
 
     def run(self, point: KillPoint) -> PointResult:
         """Kill the point's process at its moment, wait for the recovery, and check the feed."""
         began = time.monotonic()
-        hit, recovered_by, recovered_s = "", "", None
+        kill_text, recovered_by, recovered_s = "", "", None
         try:
-            kill = KillRun(self.stack, point, lambda: self.deliveries.land(point.feed))
-            hit = kill.kill_at_moment()
-            recovered_s, found = self._wait_and_check(point.feed, kill.delivery, kill.killed_at)
-            recovered_by = kill.recovery()
+            kill_run = KillRun(self.stack, point, lambda: self.deliveries.land(point.feed))
+            kill_text = kill_run.kill_at_moment()
+            recovered_s, problems = self._wait_and_check(point.feed, kill_run.delivery, kill_run.killed_at)
+            recovered_by = kill_run.describe_recovery()
         except FAILURES as error:
-            found = [f"{type(error).__name__}: {error}", *self._wait_for_all_runs(point.feed)]
+            problems = [f"{type(error).__name__}: {error}", *self._wait_for_all_runs(point.feed)]
         self._kill_orphaned_workers()
-        seconds = time.monotonic() - began
         return PointResult(
             point=point.name,
             step=point.moment.step,
             victim=str(point.victim),
-            how=point.moment.how,
-            hit=hit,
+            moment=point.moment.description,
+            kill=kill_text,
             recovered_by=recovered_by,
             recovered_s=recovered_s,
-            seconds=seconds,
-            problems=tuple(found),
+            duration_s=time.monotonic() - began,
+            problems=tuple(problems),
         )
 
     def _wait_and_check(self, feed: str, delivery: Landed, since: float) -> tuple[float | None, list[str]]:
-        """Wait until the delivery's publish has ended and the stack is healthy, and check the feed.
+        """Wait until the delivery's publish has succeeded and the stack is healthy, and check the feed.
 
-        Returns the seconds from `since` until then (None if the publish failed), and the problems found.
+        Returns the seconds from `since` until the stack was healthy, and the problems of the feed. The seconds are None
+        if the publish failed.
         """
         run_id = publish_run_id(delivery)
         wait_for(lambda: self._has_ended(feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
@@ -117,25 +117,25 @@ class KillMatrix:
         return time.monotonic() - since, self._find_problems(feed)
 
     def _wait_for_all_runs(self, feed: str) -> list[str]:
-        """Wait until no publish of the feed runs any more, so that the next point can start. Returns the problems."""
+        """Wait until no publish of the feed runs, so that the next point can start. Returns problems."""
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)
                 wait_for(partial(self._has_ended, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
         except FAILURES as error:
-            return [f"its publishes did not end: {type(error).__name__}: {error}"]
+            return [f"the feed's publishes did not end: {type(error).__name__}: {error}"]
         return []
 
     def _find_problems(self, feed: str) -> list[str]:
         return consistency.find_problems(self.stack, feed, self.deliveries.landed[feed])
 
     def _has_ended(self, feed: str, run_id: str) -> bool:
-        if self.stack.run_state(feed, run_id) not in ENDED:
+        if self.stack.run_state(feed, run_id) not in FINAL_RUN_STATES:
             return False
-        return all(task.state in ENDED_TASKS for task in self.stack.tasks(feed, run_id))
+        return all(task.state in FINAL_TASK_STATES for task in self.stack.tasks(feed, run_id))
 
     def _kill_orphaned_workers(self) -> None:
-        """Kill the workers of LocalExecutor that a killed scheduler left. They would wait for tasks for ever."""
+        """Kill the workers of LocalExecutor that a killed scheduler left, which would wait for tasks for ever."""
         scheduler = self.stack.part_states()["scheduler"].pid
 
         def is_orphan(process: psutil.Process) -> bool:

@@ -1,8 +1,8 @@
 """Defines the moments of a publish at which a process can be killed.
 
-A moment is defined by one request to storage or BigQuery: when it is sent, a proxy holds it, or the response to it,
-until the process has been killed. A moment's name consists of a step of the publish, a dot, and what is about to happen
-or has just happened. ALL has the moments in the order in which a publish reaches them.
+A moment is defined by one request to storage or BigQuery. A proxy holds the request, or the response to it, until the
+process has been killed. A moment's name consists of a step of the publish, a dot, and what is about to happen or has
+just happened. ALL has the moments in the order in which a publish reaches them.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from dataclasses import dataclass
 from testkit.holding_proxy import HoldPhase
 from testkit.proxied_request import ProxiedRequest, Service
 
-Matches = Callable[[str, ProxiedRequest], bool]
+RequestMatcher = Callable[[str, ProxiedRequest], bool]
 
 
 @dataclass(frozen=True)
 class KillMoment:
     """One moment of a publish.
 
-    `how`: describes the moment in the report. `service`, `matches`: the moment's request is the first one to this
-    service for which `matches(feed, request)` is true. `when`: whether the request or its response is held.
+    `description`: a text for the report. `service`, `matches`: the held request is the first one to this service for
+    which `matches(feed, request)` is true. `when`: whether the request or its response is held.
 
-    The other fields say what else must be the case when the process is killed. `queued_step`: the BigQuery job of this
-    step is still in the queue. `after_job_end`: the BigQuery job that the held request inserted has ended.
-    `deferred_task`: Airflow has deferred this task. `without_delivery`: no delivery waits; it lands after the request
-    is held.
+    The other fields are further conditions of the kill. `queued_step`: the BigQuery job of this step is still in the
+    queue. `after_job_end`: the BigQuery job that the held request inserted has ended. `deferred_task`: Airflow has
+    deferred this task. `without_delivery`: no delivery waits when the request is held; one lands after that.
     """
 
     name: str
-    how: str
+    description: str
     service: Service
     when: HoldPhase
-    matches: Matches
+    matches: RequestMatcher
     queued_step: str = ""
     after_job_end: bool = False
     deferred_task: str = ""
@@ -45,10 +44,10 @@ class KillMoment:
         return self.name.split(".")[0]
 
 
-def _writes(pattern: str, *contents: str) -> Matches:
-    """Matches an upload of an object of the feed's state.
+def _writes(pattern: str, *contents: str) -> RequestMatcher:
+    """Returns a matcher of uploads to the feed's folder in the state bucket.
 
-    The object's name, without the feed's folder, matches `pattern`, and its content has all texts of `contents`.
+    An upload matches if the object's name below that folder matches `pattern`, and its content has all of `contents`.
     """
     compiled = re.compile(pattern)
 
@@ -63,8 +62,11 @@ def _writes(pattern: str, *contents: str) -> Matches:
     return matches
 
 
-def _deletes(pattern: str) -> Matches:
-    """Matches the deletion of an object of the feed's state whose name begins with a match of `pattern`."""
+def _deletes(pattern: str) -> RequestMatcher:
+    """Returns a matcher of deletions in the feed's folder of the state bucket.
+
+    A deletion matches if the object's name below that folder begins with a match of `pattern`.
+    """
     compiled = re.compile(pattern)
 
     def matches(feed: str, request: ProxiedRequest) -> bool:
@@ -83,8 +85,8 @@ def _lists_landing(feed: str, request: ProxiedRequest) -> bool:
     return request.path.endswith("/b/landing/o") and request.query.get("prefix") == f"{feed}/"
 
 
-def _inserts(step: str) -> Matches:
-    """Matches the insertion of a BigQuery job of this step."""
+def _inserts(step: str) -> RequestMatcher:
+    """Returns a matcher of insertions of a BigQuery job of this step."""
 
     def matches(feed: str, request: ProxiedRequest) -> bool:
         return request.inserts_job and bool(re.search(rf'"dedup_clone-{feed}-\d+-\w+-{step}-\d+"', request.text))
@@ -92,8 +94,8 @@ def _inserts(step: str) -> Matches:
     return matches
 
 
-def _polls(step: str) -> Matches:
-    """Matches the question whether a BigQuery job of this step has ended."""
+def _polls(step: str) -> RequestMatcher:
+    """Returns a matcher of polls for the state of a BigQuery job of this step."""
 
     def matches(feed: str, request: ProxiedRequest) -> bool:
         path = rf"/jobs/dedup_clone-{feed}-\d+-\w+-{step}-\d+$"

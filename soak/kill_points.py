@@ -29,7 +29,7 @@ class Victim(StrEnum):
     DATABASE = "database"  # PostgreSQL with Airflow's metadata
 
 
-# Each of these sends the held request itself or is an ancestor of the process that does. With it the request is lost.
+# Killing one of these loses the held request: it sends the request itself, or it is an ancestor of the sender.
 _SENDERS = frozenset({
     Victim.TASK, Victim.SPARK_DRIVER, Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON, Victim.TRIGGER_RUNNER,
 })  # fmt: skip
@@ -68,7 +68,7 @@ _MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class KillPoint:
-    """The process `victim` is killed at `moment` of a publish of `feed`."""
+    """One point of the kill matrix: process `victim` is killed at `moment` of a publish of `feed`."""
 
     victim: Victim
     moment: KillMoment
@@ -80,12 +80,12 @@ class KillPoint:
 
     @property
     def loses_request(self) -> bool:
-        """Whether the held request (or the response to it) is lost when the victim is killed."""
+        """Whether the held request, or the response to it, is lost because its sender or its server is killed."""
         return self.victim in _SENDERS or self.victim == str(_server_of(self.moment))
 
 
 def _feed_for(victim: Victim) -> str:
-    """The feed whose publish has this process: Spark's own processes exist only in a plan that needs Spark."""
+    """The feed whose publish starts this process. Only a feed whose plan needs Spark starts Spark's own processes."""
     return BY_SPARK if victim in SPARK_PROCESSES else EXAMPLE
 
 
@@ -95,12 +95,12 @@ def _server_of(moment: KillMoment) -> Victim:
 
 def all_points() -> list[KillPoint]:
     """All points, in the order in which a publish reaches their moments."""
-    wanted = {(name, victim) for victim, names in _MOMENTS_OF.items() for name in names}
+    pairs = {(name, victim) for victim, names in _MOMENTS_OF.items() for name in names}
     return [
         KillPoint(victim, moment, _feed_for(victim))
         for moment in kill_moments.ALL
         for victim in Victim
-        if (moment.name, victim) in wanted
+        if (moment.name, victim) in pairs
     ]
 
 

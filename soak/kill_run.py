@@ -1,4 +1,4 @@
-"""Runs one kill: a proxy holds a request of a publish, and meanwhile a process of the stack is killed."""
+"""Runs one point of the kill matrix: while a proxy holds a request of a publish, a process of the stack is killed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import POLL_INTERVAL_S, wait_for
 
 MOMENT_TIMEOUT_S = 900.0
-ENDED = ("success", "failed")
+FINAL_RUN_STATES = ("success", "failed")
 
 
 class MomentMissed(HarnessError):
-    """The request that was to be held never came. Nothing was killed, so the point proves nothing."""
+    """The request that was to be held was never sent. Nothing was killed, so the point proves nothing."""
 
 
 class KillRun:
-    """Lands a delivery with `land`, stops its publish at the point's moment, and kills the point's process.
+    """Calls `land` to land a delivery, stops its publish at the point's moment, and kills the point's process.
 
     `killed_at`: the time of the kill, in seconds of `time.monotonic()`; 0 before it.
     """
@@ -48,7 +48,7 @@ class KillRun:
         return self._delivery
 
     def kill_at_moment(self) -> str:
-        """Kill the process. Returns a description of it and of the held request, for the report.
+        """Kill the process at the moment. Returns a text for the report: the held request and the killed process.
 
         Raises MomentMissed if the moment does not come.
         """
@@ -64,24 +64,24 @@ class KillRun:
                 self._wait_until_deferred(moment.deferred_task)
             hold = proxy.hold(lambda request: moment.matches(feed, request), moment.when)
             if moment.without_delivery:
-                self._wait_for(hold)
+                self._wait_until_held(hold)
             if self._delivery is None:
                 self._delivery = self._land()
-            self._wait_for(hold)
-            hit = self._kill(hold, proxy.url)
+            self._wait_until_held(hold)
+            kill_text = self._kill(hold, proxy.url)
             if self.point.loses_request:
                 hold.drop()
-            return hit
+            return kill_text
         finally:
             if hold is not None:
                 proxy.forget(hold)
             if moment.queued_step:
                 self.stack.clear_faults()
 
-    def _wait_for(self, hold: Hold) -> None:
+    def _wait_until_held(self, hold: Hold) -> None:
         deadline = time.monotonic() + MOMENT_TIMEOUT_S
         while not hold.wait(POLL_INTERVAL_S):
-            has_ended = self._delivery is not None and self._run_state() in ENDED
+            has_ended = self._delivery is not None and self._run_state() in FINAL_RUN_STATES
             if has_ended and not hold.has_request():
                 raise MomentMissed(
                     f"the publish ended ({self._run_state()}) without the moment [{self.point.moment.name}]"
@@ -105,33 +105,33 @@ class KillRun:
         request = hold.request
         if request is None:
             raise MomentMissed("no request is held")
-        client = victim_processes.sender_of(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
+        client = victim_processes.find_sender(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
         if self.point.moment.after_job_end:
             job_id = find_job_id(request.text)
             wait_for(lambda: _is_done(self.stack.job(job_id)), f"job [{job_id}] is done", MOMENT_TIMEOUT_S)
-        victim = self._victim(client)
-        hit = (
+        victim = self._find_victim(client)
+        kill_text = (
             f"held {request} of process {victim_processes.describe(client)}; killed {victim_processes.describe(victim)}"
         )
         self.killed_at = time.monotonic()
         victim_processes.kill(victim)
-        return hit
+        return kill_text
 
-    def _victim(self, client: psutil.Process) -> psutil.Process:
-        find: dict[Victim, Callable[[], psutil.Process]] = {
-            Victim.TASK: lambda: victim_processes.task_process(self.stack, client),
-            Victim.EXECUTOR_WORKER: lambda: victim_processes.executor_worker(self.stack, client),
-            Victim.SPARK_JVM: lambda: victim_processes.java_ancestor(client),
+    def _find_victim(self, client: psutil.Process) -> psutil.Process:
+        finders: dict[Victim, Callable[[], psutil.Process]] = {
+            Victim.TASK: lambda: victim_processes.find_task_process(self.stack, client),
+            Victim.EXECUTOR_WORKER: lambda: victim_processes.find_executor_worker(self.stack, client),
+            Victim.SPARK_JVM: lambda: victim_processes.find_jvm(client),
             Victim.SPARK_DAEMON: client.parent,
         }
-        if self.point.victim in find:
-            return find[self.point.victim]()
+        if self.point.victim in finders:
+            return finders[self.point.victim]()
         if self.point.victim in (Victim.SPARK_DRIVER, Victim.SPARK_WORKER, Victim.TRIGGER_RUNNER):
             return client
-        return victim_processes.main_process(self.stack, str(self.point.victim))
+        return victim_processes.find_main_process(self.stack, str(self.point.victim))
 
-    def recovery(self) -> str:
-        """A text for the report: what was restarted, which tasks were tried again, how many attempts were discarded."""
+    def describe_recovery(self) -> str:
+        """A text for the report: restarted parts, tasks that were tried again, and the number of discarded attempts."""
         parts = self.stack.part_states()
         tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
         records = self.stack.ledger(self.point.feed)[self._records_before :]
@@ -144,7 +144,7 @@ class KillRun:
 
 
 def find_job_id(text: str) -> str:
-    """The id of the BigQuery job in the body of the request that inserts it."""
+    """The id of the BigQuery job that a request inserts. `text`: the body of the request."""
     start = text.index('"dedup_clone-') + 1
     return text[start : text.index('"', start)]
 

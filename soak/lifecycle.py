@@ -1,7 +1,7 @@
-"""Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, with the approvals of a person.
+"""Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, which also gives the approvals.
 
-One feed publishes an archive beside a live delivery and is then retired. Meanwhile keys are erased in another feed, and
-the table of a third one is rebuilt in another form.
+The worked example publishes an archive beside a live delivery, and is then retired. Meanwhile a key is erased in a
+second feed, and the table of a third feed is rebuilt in another form.
 """
 
 from __future__ import annotations
@@ -28,29 +28,33 @@ from testkit.waiting import wait_for
 
 ARCHIVE = "archive"  # a folder of the landing bucket
 ARCHIVED_SNAPSHOTS = 3
-TIMEOUT_S = 1800.0  # land_snapshots looks once a minute
-APPROVALS = {
+TIMEOUT_S = 1800.0  # task land_snapshots checks once a minute
+# The approval task of each DAG.
+APPROVAL_TASKS = {
     "erase": "approve_erasure",
     "backfill": "approve_backfill",
     "rebuild": "approve_rebuild",
     "retire": "approve_retirement",
 }
-STAYS_AFTER_RETIREMENT = ("RETIRED", "ledger/", "erasures/", "fingerprint_seed")
+NAMES_AFTER_RETIREMENT = ("RETIRED", "ledger/", "erasures/", "fingerprint_seed")
 
 
 def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) -> str:
-    """Trigger a DAG of the feed, approve what it shows, and wait for its success; returns what was shown."""
+    """Trigger FEED_DAG, approve, and wait for its success. Returns the text that was shown for approval.
+
+    Raises HarnessError if the run fails.
+    """
     run_id = client.started_run_id(client.trigger(f"{feed}_{dag}", **parameters))
-    approvals = Approvals(client, feed, dag, APPROVALS[dag])
-    shown = approvals.wait_for_question(run_id)
+    approvals = Approvals(client, feed, dag, APPROVAL_TASKS[dag])
+    approval_text = approvals.wait_for_question(run_id)
     approvals.answer(run_id, "Approve")
     if approvals.wait_for_end(run_id, "Approve", timeout_s=TIMEOUT_S) != "success":
         raise HarnessError(f"run [{run_id}] of [{feed}_{dag}] failed: {client.task_states(feed, run_id, dag=dag)}")
-    return shown
+    return approval_text
 
 
 class Lifecycle:
-    """A backfill and the retirement. `facts`, `problems`: sentences for the report."""
+    """The backfill and the retirement of one feed. `facts`, `problems`: sentences for the report."""
 
     def __init__(self, stack: ProxiedStack, client: StackClient) -> None:
         self.facts: list[str] = []
@@ -69,7 +73,7 @@ class Lifecycle:
         self._expect(state == "success", f"run [{run_id}] failed")
 
     def backfill(self) -> None:
-        """Publish an archive of snapshots older than all others, while the producer delivers another one."""
+        """Publish an archive, whose snapshots are older than all others, while the producer lands another snapshot."""
         archived = self._deliveries.land_at_once(ARCHIVE, ARCHIVED_SNAPSHOTS)
         live = [self._deliveries.land(EXAMPLE)]
         self._wait_for_publish(live[0])
@@ -82,11 +86,13 @@ class Lifecycle:
                 TIMEOUT_S,
             )
             live.append(self._deliveries.land(EXAMPLE))
-            shown = backfill.result()
-        self._expect(f"Copies [{ARCHIVED_SNAPSHOTS}] snapshots" in shown, f"the backfill showed [{shown}]")
+            approval_text = backfill.result()
+        self._expect(
+            f"Copies [{ARCHIVED_SNAPSHOTS}] snapshots" in approval_text, f"the backfill showed [{approval_text}]"
+        )
         self._wait_for_publish(live[1])
         markers = {d.snapshot_id: d.marker_generation for d in self._stack.arrivals(EXAMPLE).deliveries()}
-        landed = [replace(one, marker_generation=markers[one.snapshot_id]) for one in (*archived, *live)]
+        landed = [replace(d, marker_generation=markers[d.snapshot_id]) for d in (*archived, *live)]
         self.problems += [f"backfill: {problem}" for problem in find_problems(self._stack, EXAMPLE, landed)]
         lag_s = next(r.lag_s for r in self._stack.ledger(EXAMPLE) if r.snapshot_id == live[1].snapshot_id)
         self.facts.append(
@@ -94,12 +100,13 @@ class Lifecycle:
         )
 
     def retire(self) -> None:
-        shown = run_approved(self._client, EXAMPLE, "retire", target="drop", reason="the soak is over")
-        self._expect("drop" in shown, f"the retirement showed [{shown}]")
+        """Retire the feed and drop its tables. A later delivery may be neither registered nor published."""
+        approval_text = run_approved(self._client, EXAMPLE, "retire", target="drop", reason="the soak is over")
+        self._expect("drop" in approval_text, f"the retirement showed [{approval_text}]")
         tables = {table.table_id for table in self._stack.bigquery.list_tables(self._stack.connection.dataset)}
         self._expect(not tables & {EXAMPLE, f"{EXAMPLE}_staging"}, f"after the retirement there are tables {tables}")
         names = [info.name.removeprefix(f"{EXAMPLE}/") for info in self._stack.store.objects(f"{EXAMPLE}/")]
-        left = [name for name in names if not name.startswith(STAYS_AFTER_RETIREMENT)]
+        left = [name for name in names if not name.startswith(NAMES_AFTER_RETIREMENT)]
         self._expect("RETIRED" in names and not left, f"after the retirement state has {left}")
         listed = self._client.ask("GET", "dedup-clone/api/feeds").json()["feeds"]
         self._expect(EXAMPLE not in {feed["feed"] for feed in listed}, "the page shows the retired feed")
@@ -118,17 +125,17 @@ def _write_feeds(dags: Path) -> None:
 
 
 def run(folder: Path) -> Section:
-    """Start a stack below `folder`, and do all of it there."""
+    """Start a stack below `folder`, and run the life of all three feeds on it."""
     with running_stack(folder, prepare_dags=_write_feeds) as stack, ThreadPoolExecutor(1) as pool:
         client, snapshots = StackClient(stack.layout.local), folder.parent / "snapshots"
         lifecycle = Lifecycle(stack, client)
         erasure = ErasureRun(stack, client, snapshots / "erased")
         rebuild = RebuildRun(stack, client, snapshots / "rebuilt")
-        others = [pool.submit(work, partial(run_approved, client)) for work in (erasure.erase, rebuild.rebuild)]
+        running = [pool.submit(action, partial(run_approved, client)) for action in (erasure.erase, rebuild.rebuild)]
         lifecycle.backfill()
         lifecycle.retire()
-        for other in others:
-            other.result()
+        for future in running:
+            future.result()
         erasure.search()  # last, because it moves the stand-in's clock
     parts = (lifecycle, rebuild, erasure)
     return Section(

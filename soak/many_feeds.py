@@ -1,7 +1,7 @@
 """Measures one environment with hundreds of feeds: parsing, watchdog, page, triggers, and publishes meanwhile.
 
-All feeds are copies of the worked example, with one small generation each. Except for their first generation, which is
-published without Airflow, everything is done by the local stack as it is.
+All feeds are copies of the worked example. The first generation of each, with a few rows, is published without Airflow.
+The local stack does everything else.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from devstack.demo.delivery_progress import publish_dag_id, publish_run_id, watc
 from devstack.http_calls import call
 from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
-from soak.victim_processes import main_process
+from soak.victim_processes import find_main_process
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 from testkit.waiting import wait_for
 
-STOPPED_WHILE_SEEDING = ("scheduler", "triggerer")
+PARTS_STARTED_LATER = ("scheduler", "triggerer")
 TIMEOUT_S = 3600.0
-WINDOW_S = 120.0  # over which the triggerer's CPU is measured
+CPU_WINDOW_S = 120.0  # over which the triggerer's CPU time is measured
 PAGE_REQUESTS = 10
-PAGE_PAUSE_S = 3.2  # longer than the page's cache
+PAGE_PAUSE_S = 3.2  # between requests; the page caches its list for a shorter time
 MAX_PAGE_S = 1.0
-MAX_PARSE_S = 120.0  # the timeout of an import that Terraform sets
+MAX_PARSE_S = 120.0  # Airflow's timeout for the import of a DAG file, as Terraform sets it
 MAX_WATCHDOG_S = 300.0  # the interval of its runs
 MAX_TRIGGERER_CPU = 0.8  # of one core
-PUBLISH_DUE_S = 600.0  # six publishes an hour
+MAX_LAG_S = 600.0  # for six publishes an hour
 
 
 def write_feeds(dags: Path, names: list[str]) -> None:
@@ -46,8 +46,8 @@ def write_feeds(dags: Path, names: list[str]) -> None:
         (dags / "feeds" / f"{name}.yaml").write_text(example.replace(EXAMPLE, name))
 
 
-def _prepare(dags: Path, names: list[str]) -> None:
-    """Write the feed files, and list landing as often as the shipped profile for Google Cloud."""
+def _prepare_dags(dags: Path, names: list[str]) -> None:
+    """Write the feed files, and let triggers list landing at the interval of the shipped profile for Google Cloud."""
     write_feeds(dags, names)
     profiles = dags / "profiles"
     interval_s = read_deployment(profiles, {PROFILE_VARIABLE: "gcp"}).notice_interval_s
@@ -57,9 +57,9 @@ def _prepare(dags: Path, names: list[str]) -> None:
 
 
 def run(folder: Path, *, feeds: int, publishes: int) -> Section:
-    """Start a stack with this number of feeds below `folder`, and measure it."""
+    """Start a stack below `folder` with `feeds` feeds, and measure it. `publishes`: how many are measured."""
     names = [f"crowd_{number:03}" for number in range(feeds)]
-    with running_stack(folder, prepare_dags=partial(_prepare, names=names)) as stack:
+    with running_stack(folder, prepare_dags=partial(_prepare_dags, names=names)) as stack:
         return ManyFeeds(stack, names).measure(publishes)
 
 
@@ -73,10 +73,10 @@ class ManyFeeds:
         self._names = names
 
     def measure(self, publishes: int) -> Section:
-        for part in STOPPED_WHILE_SEEDING:
+        for part in PARTS_STARTED_LATER:
             self._stack.stop_part(part)
-        self._parse()
-        self._seed()
+        self._measure_parsing()
+        self._publish_first_generations()
         self._start_watching()
         self._measure_processes()
         self._measure_watchdog()
@@ -84,19 +84,19 @@ class ManyFeeds:
         self._publish(publishes)
         return Section(f"{len(self._names)} feeds in one environment", tuple(self.facts), tuple(self.problems))
 
-    def _add(self, fact: str) -> None:
+    def _add_fact(self, fact: str) -> None:
         log(f"  {fact}")
         self.facts.append(fact)
 
-    def _limit(self, what: str, found: float, limit: float, unit: str = "s") -> None:
+    def _check_limit(self, name: str, found: float, limit: float, unit: str = "s") -> None:
         if found > limit:
-            self.problems.append(f"{what}: {found:.2f} {unit}, expected at most {limit:g} {unit}")
+            self.problems.append(f"{name}: {found:.2f} {unit}, expected at most {limit:g} {unit}")
 
-    def _get(self, path: str) -> Any:
+    def _get_from_airflow(self, path: str) -> Any:
         return wait_for(lambda: self._stack.ask_airflow(lambda api: api.get(path)), f"[{path}] answers", TIMEOUT_S)
 
-    def _parse(self) -> None:
-        """Wait until Airflow knows all DAGs; the seconds of the last parse of each DAG file."""
+    def _measure_parsing(self) -> None:
+        """Wait until Airflow knows all DAGs, and report the duration of the last parse of each DAG file."""
         began = time.monotonic()
         last = [dag_id(name) for name in (self._names[0], self._names[-1]) for dag_id in (watch_dag_id, publish_dag_id)]
         wait_for(
@@ -104,14 +104,16 @@ class ManyFeeds:
             "Airflow knows the DAGs of all feeds",
             TIMEOUT_S,
         )
-        self._add(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the first feed")
-        dags = self._get(f"dags?limit=100&dag_id_pattern={self._names[0]}_")["dags"]
+        self._add_fact(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the first feed")
+        dags = self._get_from_airflow(f"dags?limit=100&dag_id_pattern={self._names[0]}_")["dags"]
         seconds = {dag["dag_id"].removeprefix(f"{self._names[0]}_"): dag["last_parse_duration"] for dag in dags}
-        self._add("parse, seconds of each DAG file: " + ", ".join(f"{n} {s:.1f}" for n, s in sorted(seconds.items())))
-        self._limit("slowest DAG file", max(seconds.values()), MAX_PARSE_S)
+        self._add_fact(
+            "parse, seconds of each DAG file: " + ", ".join(f"{n} {s:.1f}" for n, s in sorted(seconds.items()))
+        )
+        self._check_limit("slowest DAG file", max(seconds.values()), MAX_PARSE_S)
 
-    def _seed(self) -> None:
-        """Publish a first generation of each feed, without Airflow."""
+    def _publish_first_generations(self) -> None:
+        """Publish the first generation of each feed without Airflow."""
         example = read_feed(self._stack.layout.dags_folder / "feeds" / f"{EXAMPLE}.yaml").model_dump_json()
 
         def publish(name: str) -> None:
@@ -124,52 +126,59 @@ class ManyFeeds:
             list(pool.map(publish, self._names))
 
     def _start_watching(self) -> None:
+        """Start scheduler and triggerer, and wait until each feed has a deferred task that watches landing."""
         began = time.monotonic()
-        for part in STOPPED_WHILE_SEEDING:
+        for part in PARTS_STARTED_LATER:
             self._stack.supervisor.start(part)
         path = "dags/~/dagRuns/~/taskInstances?task_id=notice_delivery&state=deferred&limit=1"
         wait_for(
-            lambda: self._get(path)["total_entries"] >= len(self._names), "every feed's landing is watched", TIMEOUT_S
+            lambda: self._get_from_airflow(path)["total_entries"] >= len(self._names),
+            "every feed's landing is watched",
+            TIMEOUT_S,
         )
-        self._add(f"all feeds are watched {time.monotonic() - began:.0f} s after a start of scheduler and triggerer")
+        self._add_fact(
+            f"all feeds are watched {time.monotonic() - began:.0f} s after a start of scheduler and triggerer"
+        )
 
     def _measure_processes(self) -> None:
+        """Report the triggerer's CPU time and the memory of Airflow's components while no delivery arrives."""
         before, began = self._cpu_s("triggerer"), time.monotonic()
-        time.sleep(WINDOW_S)
+        time.sleep(CPU_WINDOW_S)
         cores = (self._cpu_s("triggerer") - before) / (time.monotonic() - began)
-        self._add(f"triggerer: {100 * cores:.0f} % of a core while no delivery arrives")
-        self._limit("triggerer's CPU", cores, MAX_TRIGGERER_CPU, "cores")
+        self._add_fact(f"triggerer: {100 * cores:.0f} % of a core while no delivery arrives")
+        self._check_limit("triggerer's CPU", cores, MAX_TRIGGERER_CPU, "cores")
         for part in ("triggerer", "scheduler", "dag_processor", "api_server"):
-            mib = sum(process.memory_full_info().pss for process in self._tree(part)) / 2**20
-            self._add(f"memory of the {part}: {mib:.0f} MiB (shared pages divided among the processes)")
+            mib = sum(process.memory_full_info().pss for process in self._process_tree(part)) / 2**20
+            self._add_fact(f"memory of the {part}: {mib:.0f} MiB (shared pages divided among the processes)")
 
-    def _tree(self, part: str) -> list[psutil.Process]:
-        process = main_process(self._stack, part)
+    def _process_tree(self, part: str) -> list[psutil.Process]:
+        process = find_main_process(self._stack, part)
         return [process, *process.children(recursive=True)]
 
     def _cpu_s(self, part: str) -> float:
-        times = [process.cpu_times() for process in self._tree(part)]
+        times = [process.cpu_times() for process in self._process_tree(part)]
         return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
 
     def _measure_watchdog(self) -> None:
-        """The next run of the watchdog that begins now or later."""
+        """Wait for the watchdog's next run to end, and report the duration of its task check_feeds."""
         runs = "dags/freshness_watchdog/dagRuns?order_by=-run_after&limit=1"
-        last = self._get(runs)["dag_runs"]
+        last = self._get_from_airflow(runs)["dag_runs"]
         known = last[0]["dag_run_id"] if last else ""
 
         def next_run() -> Any:
-            (run,) = self._get(runs)["dag_runs"] or [None]
+            (run,) = self._get_from_airflow(runs)["dag_runs"] or [None]
             return run if run and run["dag_run_id"] != known and run["state"] in ("success", "failed") else None
 
         run = wait_for(next_run, "the watchdog has checked all feeds", TIMEOUT_S)
         path = f"dags/freshness_watchdog/dagRuns/{run['dag_run_id']}/taskInstances/check_feeds"
-        seconds = float(self._get(path)["duration"])
-        self._add(f"one check of all feeds by the watchdog: {seconds:.1f} s")
-        self._limit("the watchdog's check", seconds, MAX_WATCHDOG_S)
+        seconds = float(self._get_from_airflow(path)["duration"])
+        self._add_fact(f"one check of all feeds by the watchdog: {seconds:.1f} s")
+        self._check_limit("the watchdog's check", seconds, MAX_WATCHDOG_S)
         if run["state"] != "success":
             self.problems.append(f"run [{run['dag_run_id']}] of the watchdog ended as [{run['state']}]")
 
     def _measure_page(self) -> None:
+        """Report the seconds in which the page's list of feeds is answered."""
         connection = self._stack.connection
         url = connection.airflow_url
         user = {"username": connection.airflow_user, "password": connection.airflow_password}
@@ -181,11 +190,11 @@ class ManyFeeds:
             answer = call("GET", f"{url}/dedup-clone/api/feeds", token=login["access_token"], timeout_s=60.0)
             seconds.append(time.monotonic() - began)
             listed = len(answer.json()["feeds"])
-        self._add(
+        self._add_fact(
             f"the page's list of {listed} feeds: {1000 * median(seconds):.0f} ms (median of {PAGE_REQUESTS}, each "
             f"reading the state bucket), {1000 * max(seconds):.0f} ms at most"
         )
-        self._limit("the page's list of feeds", median(seconds), MAX_PAGE_S)
+        self._check_limit("the page's list of feeds", median(seconds), MAX_PAGE_S)
         if listed < len(self._names):
             self.problems.append(f"the page lists {listed} feeds, expected {len(self._names)}")
 
@@ -196,16 +205,15 @@ class ManyFeeds:
         for number in range(publishes):
             feed = self._names[number * len(self._names) // publishes]
             run_id = publish_run_id(deliveries.land(feed))
-            ended = partial(self._has_ended, feed, run_id)
-            wait_for(ended, f"run [{run_id}] of [{feed}] has ended", TIMEOUT_S)
+            wait_for(partial(self._has_ended, feed, run_id), f"run [{run_id}] of [{feed}] has ended", TIMEOUT_S)
             lag_s = self._stack.ledger(feed)[-1].lag_s
             if self._stack.run_state(feed, run_id) != "success" or lag_s is None:
                 self.problems.append(f"run [{run_id}] of [{feed}] failed")
             else:
                 lags.append(lag_s)
         if lags:
-            self._add(f"{len(lags)} publishes: lag {median(lags):.0f} s, {max(lags):.0f} s at most")
-            self._limit("the longest publish, for six an hour", max(lags), PUBLISH_DUE_S)
+            self._add_fact(f"{len(lags)} publishes: lag {median(lags):.0f} s, {max(lags):.0f} s at most")
+            self._check_limit("the longest publish, for six an hour", max(lags), MAX_LAG_S)
 
     def _has_ended(self, feed: str, run_id: str) -> bool:
         return self._stack.run_state(feed, run_id) in ("success", "failed")

@@ -12,53 +12,58 @@ from soak.report import Section
 from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import wait_for
 
-MARKERS = 12
+MARKER_COUNT = 12
 TIMEOUT_S = 900.0
 AIRFLOW_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server")
 MAX_SPREAD_S = 1.0  # between the first and the last marker, so that one publish can include all deliveries
 
 
 def run(
-    stack: ProxiedStack, deliveries: DeliveryProducer, feed: str, *, airflow_is_down: bool, markers: int = MARKERS
+    stack: ProxiedStack,
+    deliveries: DeliveryProducer,
+    feed: str,
+    *,
+    is_airflow_down: bool,
+    marker_count: int = MARKER_COUNT,
 ) -> Section:
     """Land snapshots whose markers arrive within MAX_SPREAD_S, wait for their runs, and check the feed.
 
-    `airflow_is_down`: whether Airflow is stopped while the markers arrive, and started after that.
+    `is_airflow_down`: whether Airflow is stopped before the markers arrive, and started afterwards.
     """
-    published_before = len(_published(stack, feed))
-    if airflow_is_down:
+    swaps_before = len(_swapped_generations(stack, feed))
+    if is_airflow_down:
         for part in AIRFLOW_PARTS:
             stack.stop_part(part)
-    landed = deliveries.land_at_once(feed, markers)
-    if airflow_is_down:
+    landed = deliveries.land_at_once(feed, marker_count)
+    if is_airflow_down:
         for part in AIRFLOW_PARTS:
             stack.supervisor.start(part)
     began = time.monotonic()
-    wait_for(lambda: _all_ended(stack, feed, landed), f"all {markers} runs have ended", TIMEOUT_S)
+    wait_for(lambda: _have_all_ended(stack, feed, landed), f"all {marker_count} runs have ended", TIMEOUT_S)
     seconds = time.monotonic() - began
     wait_for(stack.are_healthy, "every part of the stack is healthy", TIMEOUT_S)
-    swaps = len(_published(stack, feed)) - published_before
-    arrivals = [one.arrived_at for one in landed]
+    swap_count = len(_swapped_generations(stack, feed)) - swaps_before
+    arrivals = [delivery.arrived_at for delivery in landed]
     spread_s = (max(arrivals) - min(arrivals)).total_seconds()
-    states = {stack.run_state(feed, publish_run_id(one)) for one in landed}
-    found = find_problems(stack, feed, deliveries.landed[feed])
+    states = {stack.run_state(feed, publish_run_id(delivery)) for delivery in landed}
+    problems = find_problems(stack, feed, deliveries.landed[feed])
     if states != {"success"}:
-        found.append(f"runs ended as {sorted(str(state) for state in states)}, expected [success] only")
-    if swaps != 1:
-        found.append(f"{swaps} swaps, expected 1")
+        problems.append(f"runs ended as {sorted(str(state) for state in states)}, expected [success] only")
+    if swap_count != 1:
+        problems.append(f"{swap_count} swaps, expected 1")
     if spread_s > MAX_SPREAD_S:
-        found.append(f"the markers came within {spread_s:.1f} s, expected {MAX_SPREAD_S:.0f} s: land them again")
+        problems.append(f"the markers came within {spread_s:.1f} s, expected {MAX_SPREAD_S:.0f} s: land them again")
     facts = (
-        f"{markers} markers within {spread_s:.2f} s, {markers} runs ended in {seconds:.0f} s",
-        f"{swaps} swap(s); runs whose delivery was already published were skipped, and named its generation",
+        f"{marker_count} markers within {spread_s:.2f} s, {marker_count} runs ended in {seconds:.0f} s",
+        f"{swap_count} swap(s); runs whose delivery was already published were skipped, and named its generation",
     )
-    when = "while Airflow is down, then started" if airflow_is_down else "while Airflow runs"
-    return Section(f"{markers} markers at once {when}", facts, tuple(found))
+    when = "while Airflow is down, then started" if is_airflow_down else "while Airflow runs"
+    return Section(f"{marker_count} markers at once {when}", facts, tuple(problems))
 
 
-def _published(stack: ProxiedStack, feed: str) -> list[int]:
+def _swapped_generations(stack: ProxiedStack, feed: str) -> list[int]:
     return [record.generation for record in stack.ledger(feed) if record.swapped_at is not None]
 
 
-def _all_ended(stack: ProxiedStack, feed: str, landed: list[Landed]) -> bool:
-    return all(stack.run_state(feed, publish_run_id(one)) in ("success", "failed") for one in landed)
+def _have_all_ended(stack: ProxiedStack, feed: str, landed: list[Landed]) -> bool:
+    return all(stack.run_state(feed, publish_run_id(delivery)) in ("success", "failed") for delivery in landed)

@@ -1,7 +1,8 @@
-"""Changes the form of a published table on the real stack with FEED_rebuild, in a feed that has a table of changes.
+"""Changes the columns and the clustering of a published table on the real stack, by the DAG FEED_rebuild.
 
-A column is dropped, one gets another name and type, and the table is clustered by fewer columns. After each step target
-and the table of changes must have the rows that the oracle computes from the ledger and the landed snapshots.
+One column is dropped, another gets a new name and type, and the table is clustered by fewer columns. The feed has a
+table of changes. After each step target and the table of changes must have the rows that the oracle computes from the
+ledger and the landed snapshots.
 """
 
 from __future__ import annotations
@@ -26,37 +27,40 @@ from testkit.table_contracts import oracle_table
 
 FEED = "rebuilt"
 KEYS = ["date", "product_id", "attribute_id"]
-FORMER_NAME, NAME = "attr_value", "value"
+OLD_NAME, NEW_NAME = "attr_value", "value"
 REASON = "stores have a table of their own"
 PRODUCTS = 6
 TIMEOUT_S = 900.0
 
 
 def write_feed(dags: Path) -> None:
-    """Write a feed whose column `store_id` is no key, so that it can be dropped."""
+    """Write a feed whose column `store_id` can be dropped, because it is no key."""
     table = {"keys": KEYS, "cluster_by": ["product_id", "attribute_id"]}
     write_example_feed(dags, FEED, table=table, changes=True)
 
 
 def change_feed(dags: Path) -> None:
-    """Change the feed file to the form that no publish can make of the published table."""
+    """Change columns and clustering in the feed file. Publishes are refused until the table is rebuilt in that form."""
     path = dags / "feeds" / f"{FEED}.yaml"
     settings = yaml.safe_load(path.read_text())
     columns = [column for column in settings["table"]["columns"] if column["name"] != "store_id"]
-    changed = {"name": NAME, "type": "STRING"}
-    settings["table"]["columns"] = [changed if c["name"] == FORMER_NAME else c for c in columns]
+    changed = {"name": NEW_NAME, "type": "STRING"}
+    settings["table"]["columns"] = [changed if c["name"] == OLD_NAME else c for c in columns]
     settings["table"]["cluster_by"] = ["product_id"]
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
-def in_new_form(former: Row) -> Row:
-    """A row as the rebuild must copy it."""
-    kept = {name: value for name, value in former.items() if name not in ("store_id", FORMER_NAME)}
-    return {**kept, NAME: str(former[FORMER_NAME])}
+def to_new_form(former: Row) -> Row:
+    """The row that the rebuild must make of a row of the published table."""
+    copied = {name: value for name, value in former.items() if name not in ("store_id", OLD_NAME)}
+    return {**copied, NEW_NAME: str(former[OLD_NAME])}
 
 
 class RebuildRun:
-    """The publishes and the rebuild. `facts`, `problems`: sentences for the report."""
+    """The publishes and the rebuild. `facts`, `problems`: sentences for the report.
+
+    `folder`: where the landed snapshots are written; its content is deleted.
+    """
 
     def __init__(self, stack: ProxiedStack, client: StackClient, folder: Path) -> None:
         self.facts: list[str] = []
@@ -68,16 +72,19 @@ class RebuildRun:
         shutil.rmtree(folder, ignore_errors=True)
 
     def rebuild(self, run_approved: Callable[..., str]) -> None:
-        """Publish two snapshots, change the form of the table, and publish one in the new form."""
+        """Publish two snapshots, rebuild the table, and publish a snapshot in the new form.
+
+        `run_approved`: soak.lifecycle.run_approved without its first argument.
+        """
         for snapshot_id in (1, 2):
             self._publish(snapshot_id, self._rows(snapshot_id))
         self._compare("before the rebuild")
         change_feed(self._stack.layout.dags_folder)
-        self._refused(3)
-        shown = run_approved(feed=FEED, dag="rebuild", renamed={FORMER_NAME: NAME}, reason=REASON)
-        self._expect(f"[{FORMER_NAME}] becomes [{NAME}]" in shown, f"the rebuild showed [{shown}]")
+        self._land_refused(3)
+        approval_text = run_approved(feed=FEED, dag="rebuild", renamed={OLD_NAME: NEW_NAME}, reason=REASON)
+        self._expect(f"[{OLD_NAME}] becomes [{NEW_NAME}]" in approval_text, f"the rebuild showed [{approval_text}]")
         self._compare("after the rebuild", has_changes=False)
-        self._publish(4, [in_new_form(one) for one in self._rows(4)])
+        self._publish(4, [to_new_form(old) for old in self._rows(4)])
         self._compare("after a publish in the new form")
         self.facts.append(f"rebuilt: {', '.join(c.name for c in self._feed.table.columns)}, the next snapshot on top")
 
@@ -90,7 +97,7 @@ class RebuildRun:
             self.problems.append(problem)
 
     def _rows(self, snapshot_id: int) -> list[Row]:
-        """Consecutive snapshots lack different products; the value of product 1 changes, that of others stays."""
+        """The rows of a snapshot. Consecutive ones lack different products and differ in the value of product 1."""
         return [
             row(day, product, snapshot_id if product == 1 else product, snapshot_id)
             for day in (today() - timedelta(days=1), today())
@@ -108,20 +115,23 @@ class RebuildRun:
         state = self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S)
         self._expect(state == "success", f"run [{run_id}] failed: {self._client.task_states(FEED, run_id)}")
 
-    def _refused(self, snapshot_id: int) -> None:
-        """Land a snapshot of the new form, whose publish must fail in its first task, and say what to do."""
-        run_id = self._land(snapshot_id, [in_new_form(one) for one in self._rows(snapshot_id)])
+    def _land_refused(self, snapshot_id: int) -> None:
+        """Land a snapshot in the new form. Its publish must fail in task resolve_publish, and log what to do."""
+        run_id = self._land(snapshot_id, [to_new_form(old) for old in self._rows(snapshot_id)])
         self._expect(
             self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S) == "failed", f"run [{run_id}] did not fail"
         )
         states = self._client.task_states(FEED, run_id)
         self._expect(states["dedup_snapshot"] == "upstream_failed", f"run [{run_id}] went on: {states}")
         log = self._client.failure_log(FEED, run_id, "resolve_publish")
-        for words in (f"column [{FORMER_NAME}] is no longer declared", f"{FEED}_rebuild"):
-            self._expect(words in log, f"the log of run [{run_id}] does not say [{words}]")
+        for expected_text in (f"column [{OLD_NAME}] is no longer declared", f"{FEED}_rebuild"):
+            self._expect(expected_text in log, f"the log of run [{run_id}] does not say [{expected_text}]")
 
     def _compare(self, when: str, *, has_changes: bool = True) -> None:
-        """Compare target and the table of changes with the oracle's. A rebuild makes the latter anew, empty."""
+        """Compare target with the oracle's table, and the table of changes with its changes.
+
+        `has_changes`: False after a rebuild, which empties the table of changes; it is not compared then.
+        """
         feed = self._feed
         state, changes = self._expected()
         target = self._client.bigquery.get_table(f"warehouse.{FEED}")
@@ -136,14 +146,14 @@ class RebuildRun:
             self.facts.append(f"{when}: {len(rows)} rows, {len(stored)} changes")
 
     def _expected(self) -> tuple[OracleState, list[Change]]:
-        """The table, and its changes since the first generation or the rebuild."""
+        """The oracle's table, and its changes since the first generation or the rebuild."""
         retention_day = today() - timedelta(days=700)
         state, changes = OracleState(self._oracle_table(1)), list[Change]()
         for record in self._stack.ledger(FEED):
             if record.outcome is not Outcome.PUBLISHED or record.generation is None:
                 continue
             if record.rebuilt:
-                rows = {key: in_new_form(one) for key, one in state.rows.items()}
+                rows = {key: to_new_form(old) for key, old in state.rows.items()}
                 state, changes = OracleState(self._oracle_table(record.generation), rows=rows), []
                 continue
             before, ids = state, [delivery.snapshot_id for delivery in record.deliveries]

@@ -1,4 +1,4 @@
-"""Stops storage and BigQuery together during a publish, which must go on when both are back."""
+"""Stops storage and BigQuery together during a publish. The publish must succeed after both are started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the report of the long tests, as Markdown for people and as JSON for programs, anew after every result."""
+"""Writes the report of the long tests, as Markdown and as JSON. Both files are written again after every result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from soak.kill_matrix import PointResult
 
 @dataclass
 class Report:
-    """The results so far. `points`: those of the kill matrix. `sections`: those of the other long tests.
+    """The results so far. `points`: results of the kill matrix. `sections`: results of the other long tests.
 
     `folder`: where report.md and report.json are written. `abort_reason`: empty unless the run was aborted.
     """
@@ -26,7 +26,7 @@ class Report:
     abort_reason: str = ""
 
     @property
-    def markdown(self) -> Path:
+    def markdown_path(self) -> Path:
         return self.folder / "report.md"
 
     @property
@@ -53,10 +53,10 @@ class Report:
 
     def write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "report.json").write_text(json.dumps(self.to_plain(), indent=1, default=str) + "\n")
-        self.markdown.write_text("\n".join(self.to_markdown()) + "\n")
+        (self.folder / "report.json").write_text(json.dumps(self.to_json(), indent=1, default=str) + "\n")
+        self.markdown_path.write_text("\n".join(self.to_markdown()) + "\n")
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "started_at": self.started_at,
             "machine": platform.platform(),
@@ -69,7 +69,7 @@ class Report:
     def to_markdown(self) -> list[str]:
         good = sum(p.is_good for p in self.points)
         verdict = "everything ended well" if self.is_good else "**something went wrong**"
-        lines = [f"# Long run of {self.started_at:%Y-%m-%d %H:%M} UTC: {verdict}", ""]
+        lines = [f"# Long tests of {self.started_at:%Y-%m-%d %H:%M} UTC: {verdict}", ""]
         if self.points:
             lines += [f"## Kill matrix: {good} of {len(self.points)} points", "", *_point_table(self.points), ""]
         for section in self.sections:
@@ -98,10 +98,10 @@ def _point_table(points: list[PointResult]) -> list[str]:
         "| Point | What was killed | How it recovered | Seconds | Result |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for p in points:
-        recovered = "-" if p.recovered_s is None else f"{p.recovered_s:.0f} s"
-        verdict = "good" if p.is_good else "**" + "; ".join(p.problems) + "**"
-        cells = (f"`{p.point}`", f"{p.how}: {p.hit}", p.recovered_by, recovered, verdict)
+    for point in points:
+        recovered = "-" if point.recovered_s is None else f"{point.recovered_s:.0f} s"
+        verdict = "good" if point.is_good else "**" + "; ".join(point.problems) + "**"
+        cells = (f"`{point.point}`", f"{point.moment}: {point.kill}", point.recovered_by, recovered, verdict)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return lines
 
@@ -110,4 +110,4 @@ def summary_line(result: PointResult) -> str:
     """The result as one line, for the terminal."""
     verdict = "good" if result.is_good else "FAILED: " + "; ".join(result.problems)
     recovered = "" if result.recovered_s is None else f"recovered in {result.recovered_s:5.1f} s, "
-    return f"  {result.point:<36} {recovered}{result.seconds:5.1f} s in all, {verdict}  [{result.recovered_by}]"
+    return f"  {result.point:<36} {recovered}{result.duration_s:5.1f} s in all, {verdict}  [{result.recovered_by}]"

@@ -1,4 +1,4 @@
-"""Generates small snapshots that differ from each other in every way: changed values, a new key, a missing key."""
+"""Generates small snapshots for the long tests. Consecutive ones differ in values, by new keys and by missing keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def today() -> date:
 
 
 def small_snapshot(snapshot_id: int, day: date) -> pa.Table:
-    """A snapshot with the date `day` and the date before.
+    """The rows of a snapshot, on date `day` and the date before.
 
-    Consecutive snapshots lack different ones of the PRODUCTS products, and each has one key that no other has.
+    A snapshot lacks one of the PRODUCTS products, and the next snapshot lacks another one. Each snapshot has one key
+    that no other snapshot has.
     """
     missing_product = snapshot_id % PRODUCTS
     rows = [

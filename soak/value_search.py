@@ -1,4 +1,4 @@
-"""Searches a number in everything that a stack has written: files, also compressed ones, and Airflow's database."""
+"""Searches for a number in everything that a stack has written: files, compressed or not, and Airflow's database."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from devstack.stack import postgres
 from devstack.stack.layout import Layout
 
 
-def places_of(value: int, layout: Layout, *, leave_out: Path) -> list[str]:
-    """The files of the stack and the tables of Airflow's database that contain the number, without one folder.
+def find_places(value: int, layout: Layout, *, excluded_folder: Path) -> list[str]:
+    """The files of the stack and the tables of Airflow's database that contain the number, without `excluded_folder`.
 
-    PostgreSQL's own files are left out: what a table does not have any more stays in them until they are vacuumed.
+    PostgreSQL's own files are not searched, because deleted rows stay in them until a vacuum.
     """
-    ignored = (layout.database, layout.run, leave_out)
+    ignored = (layout.database, layout.run, excluded_folder)
     files = [
         path
         for path in layout.local.rglob("*")
         if path.is_file() and not any(path.is_relative_to(folder) for folder in ignored)
     ]
     found = [str(path.relative_to(layout.local)) for path in files if contains(_read(path), value)]
-    return sorted({*found, *(f"database: {table}" for table in _tables_with(value, layout))})
+    return sorted({*found, *(f"database: {table}" for table in _find_tables(value, layout))})
 
 
 def _read(path: Path) -> bytes:
@@ -36,7 +36,7 @@ def _read(path: Path) -> bytes:
 
 
 def contains(content: bytes, value: int) -> bool:
-    """Whether the content has the number: as text, as eight bytes, compressed, or in a column of a Parquet file."""
+    """Whether the content has the number: as text, as eight bytes, compressed, or in an integer column of Parquet."""
     if str(value).encode() in content or value.to_bytes(8, "little") in content or value.to_bytes(8, "big") in content:
         return True
     if content.startswith(b"PAR1"):
@@ -49,7 +49,7 @@ def contains(content: bytes, value: int) -> bool:
 
 
 def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
-    """What can be decompressed: a process that was stopped may have left the last block incomplete."""
+    """The decompressed blocks. An incomplete last block, as a stopped process may leave one, is skipped."""
     with pa.CompressedInputStream(pa.BufferReader(content), codec) as stream:
         try:
             while block := stream.read(1 << 20):
@@ -58,13 +58,13 @@ def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
             return
 
 
-def _tables_with(value: int, layout: Layout) -> set[str]:
-    """The tables with the number in a row, as text or, in binary columns, as hexadecimal digits of that text."""
-    wanted = (str(value), str(value).encode().hex(), value.to_bytes(8, "little").hex(), value.to_bytes(8, "big").hex())
-    table, found = "", set()
+def _find_tables(value: int, layout: Layout) -> set[str]:
+    """The tables with a row that contains the number, as text or, in a binary column, as hexadecimal digits."""
+    forms = (str(value), str(value).encode().hex(), value.to_bytes(8, "little").hex(), value.to_bytes(8, "big").hex())
+    table, tables = "", set()
     for line in postgres.dump(layout).splitlines():
         if line.startswith("COPY "):
             table = line.split()[1]
-        elif any(text in line for text in wanted):
-            found.add(table)
-    return found
+        elif any(form in line for form in forms):
+            tables.add(table)
+    return tables

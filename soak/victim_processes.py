@@ -1,8 +1,8 @@
 """Finds the process to kill in a running stack, and kills it with SIGKILL.
 
-The process that sent a held request is found by its connection to the proxy, and its ancestors show what it is. The
-process that runs a task's code, for example, is a child of a worker of Airflow's LocalExecutor, which is a child of the
-scheduler.
+The process that sent a held request is found by its connection to the proxy. Other processes are found among its
+ancestors: the process that runs a task's code is a child of a worker of Airflow's LocalExecutor, and the worker is a
+child of the scheduler.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from testkit.proxied_stack import ProxiedStack
 KILL_TIMEOUT_S = 10.0
 
 
-def sender_of(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.Process:
-    """The process that has a connection from `client_port` to the holding proxy on `proxy_port`."""
+def find_sender(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.Process:
+    """The process that has a connection from `client_port` to the holding proxy on `proxy_port`.
+
+    Raises HarnessError if the stack has no such process.
+    """
     for process in of_stack(stack.layout.local):
         try:
             connections = process.net_connections(kind="tcp")
@@ -35,20 +38,20 @@ def sender_of(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.
 
 
 def with_ancestors(process: psutil.Process) -> list[psutil.Process]:
-    """The process, its parent, the parent of that, and so on."""
+    """The process and all its ancestors, the nearest first."""
     return [process, *process.parents()]
 
 
-def main_process(stack: ProxiedStack, part: str) -> psutil.Process:
-    """The process that supervisord started for a part of the stack."""
+def find_main_process(stack: ProxiedStack, part: str) -> psutil.Process:
+    """The process that supervisord started for a part of the stack. Raises HarnessError if the part does not run."""
     part_state = stack.part_states()[part]
     if part_state.pid == 0:
         raise HarnessError(f"Part [{part}] does not run: {part_state.state}.")
     return psutil.Process(part_state.pid)
 
 
-def executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
-    """The worker of LocalExecutor among the ancestors of `client`. It is the parent of `task_process`."""
+def find_executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
+    """The worker of LocalExecutor that is `client` or one of its ancestors. Raises HarnessError if there is none."""
     scheduler = stack.part_states()["scheduler"].pid
     for process, parent in pairwise(with_ancestors(client)):
         if parent.pid == scheduler:
@@ -56,21 +59,22 @@ def executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Proce
     raise HarnessError(f"Process [{describe(client)}] is no descendant of the scheduler.")
 
 
-def task_process(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
+def find_task_process(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
     """The process that runs the code of an Airflow task: `client` or one of its ancestors."""
-    worker = executor_worker(stack, client)
+    worker = find_executor_worker(stack, client)
     return next(process for process in with_ancestors(client) if process.ppid() == worker.pid)
 
 
-def java_ancestor(client: psutil.Process) -> psutil.Process:
+def find_jvm(client: psutil.Process) -> psutil.Process:
+    """`client` or its nearest ancestor that is a JVM. Raises HarnessError if there is none."""
     for process in with_ancestors(client):
         if "java" in process.name():
             return process
-    raise HarnessError(f"No JVM among the ancestors of [{describe(client)}].")
+    raise HarnessError(f"Neither process [{describe(client)}] nor an ancestor is a JVM.")
 
 
 def describe(process: psutil.Process) -> str:
-    """The process id, and the beginning of the command line without folders, for the report."""
+    """A text for the report: the process id, and the beginning of the command line without folders."""
     try:
         words = process.cmdline()
     except psutil.Error:
@@ -80,16 +84,19 @@ def describe(process: psutil.Process) -> str:
 
 
 def kill(process: psutil.Process) -> None:
-    """Send SIGKILL and wait until the process has ended. A zombie counts as ended."""
+    """Send SIGKILL and wait until the process has ended. A zombie counts as ended.
+
+    Raises HarnessError if the process still runs after KILL_TIMEOUT_S.
+    """
     process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + KILL_TIMEOUT_S
-    while _runs(process):
+    while _is_running(process):
         if time.monotonic() > deadline:
             raise HarnessError(f"[{describe(process)}] survived SIGKILL for {KILL_TIMEOUT_S:.0f} s.")
         time.sleep(0.01)
 
 
-def _runs(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -97,7 +104,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def kill_matching(stack: ProxiedStack, matches: Callable[[psutil.Process], bool]) -> int:
-    """Kill the processes of the stack for which `matches` is true. Returns how many there were."""
+    """Kill the processes of the stack for which `matches` returns true. Returns their number."""
     matching = [process for process in of_stack(stack.layout.local) if matches(process)]
     for process in matching:
         try:

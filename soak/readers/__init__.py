@@ -1,4 +1,4 @@
-"""Long tests with readers, which query a table while it is swapped.
+"""Long tests with readers, which query a table while publishes swap it.
 
-Every answer must be that of exactly one generation, and no reader may see an older generation than it saw before.
+Every answer must be that of exactly one generation. No reader may see an older generation than in its answer before.
 """

@@ -1,4 +1,4 @@
-"""Runs readers while a scenario changes their table, and checks every answer against the swaps of the scenario."""
+"""Runs readers while a scenario publishes to their table, and checks every answer against the scenario's swaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import quantiles
 
-from soak.readers.expected_answers import ObservedAnswer, find_faults
+from soak.readers.expected_answers import ObservedAnswer, find_wrong_answers
 from soak.readers.oracle_publisher import OraclePublisher
 from soak.readers.reader_process import Readers
 from soak.readers.stand_in_servers import Servers
@@ -18,9 +18,9 @@ MIN_RATE_SHARE = 0.99
 
 @dataclass(frozen=True)
 class Observation:
-    """What readers observed. `by_reader`: the answers of each reader. `seconds`: how long the readers ran.
+    """The answers of each reader (`by_reader`), and for how many seconds the readers ran.
 
-    `target_rate`: the queries per second that all readers together were to run.
+    `target_rate`: the queries per second that all readers together should run.
     """
 
     by_reader: list[list[ObservedAnswer]]
@@ -33,12 +33,12 @@ class Observation:
         return sum(map(len, self.by_reader)) / self.seconds
 
     @property
-    def keeps_rate(self) -> bool:
+    def has_kept_rate(self) -> bool:
         return self.rate >= self.target_rate * MIN_RATE_SHARE
 
 
 def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -> Observation:
-    """Run readers, with `per_second` queries a second in all, for as long as `scenario` takes.
+    """Run readers for as long as `scenario` takes, with `per_second` queries a second by all readers together.
 
     The readers' table must exist already.
     """
@@ -52,9 +52,9 @@ def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -
 
 
 def make_section(name: str, publisher: OraclePublisher, observation: Observation, problems: Iterable[str]) -> Section:
-    """A section of the report, whose problems are `problems` and the readers' wrong answers."""
+    """A section of the report. Its problems are `problems` and the readers' wrong answers."""
     swaps, by_reader = publisher.swaps, observation.by_reader
-    found = [*problems, *(fault for observed in by_reader for fault in find_faults(observed, swaps))]
+    found = [*problems, *(problem for observed in by_reader for problem in find_wrong_answers(observed, swaps))]
     queries = [query for observed in by_reader for query in observed]
     median, p99 = (quantiles((query.ended - query.began for query in queries), n=100)[at] for at in (49, 98))
     answers = {query.answer for query in queries}

@@ -1,4 +1,4 @@
-"""Publishes a feed step by step, and computes with the oracle what readers must see after each swap."""
+"""Publishes a feed step by step, and computes with the oracle which answers readers must get after each swap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETENTION_DAY = TODAY - timedelta(days=700)
 
 
 def numbered_row(snapshot_id: int, product: int, day: date) -> Row:
-    """A row whose value names its snapshot and its product."""
+    """A row whose value is different for each snapshot and each product."""
     return row(snapshot_id, product, snapshot_id * 1000 + product, day=day)
 
 
@@ -75,7 +75,7 @@ class OraclePublisher:
         return spec
 
     def check_and_swap(self, spec: PublishSpec, *replayed: OracleDelivery) -> None:
-        """Check staging and swap. Then the whole backlog and the replayed deliveries are live."""
+        """Check staging, and swap. The swap must make the whole backlog and the replayed deliveries live."""
         swap = self.feed.check(spec)
         applied = sorted([*self._backlog, *replayed], key=lambda delivery: delivery.snapshot_id)
         expected_state = self._state.apply(applied, RETENTION_DAY)
@@ -101,14 +101,14 @@ class OraclePublisher:
         self.events["replay"] += 1
 
     def roll_back(self, generation: int) -> None:
-        """Make the content of a generation live again. Deliveries of the backlog still wait after that."""
+        """Make the content of a generation live again. The backlog still waits after that."""
         began = time.monotonic()
         record = self.feed.roll_back(generation, run_id=f"rollback-{len(self.swaps)}")
         self._record_swap(record.generation, self._states[generation], began)
         self.events["rollback"] += 1
 
-    def differences(self) -> Sequence[str]:
-        """A sentence that says how target differs from the oracle's table; none if it does not differ."""
+    def describe_differences(self) -> Sequence[str]:
+        """One sentence about how target differs from the oracle's table; none if they are equal."""
         found, wanted = Counter(self.feed.rows()), Counter(expected(*self._state.rows.values()))
         if found == wanted:
             return ()

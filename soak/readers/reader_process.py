@@ -1,7 +1,7 @@
 """Runs readers in a separate process, as threads that query at a steady rate, like dashboards.
 
-With a process of their own, readers and publisher do not wait for each other's interpreter lock. Their times can be
-compared, because all processes of a machine share the clock of `time.monotonic()`.
+In a separate process readers do not wait for the publisher's interpreter lock. Times of both processes can be compared,
+because all processes of a machine share the clock of `time.monotonic()`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 from soak.readers.expected_answers import ObservedAnswer, ReaderQuery
 from testkit.errors import HarnessError
 
-# More than a quiet machine needs: of 50 queries a second each runs one every 0.32 s, and so keeps its pace while the
-# dedup job has all cores and an answer takes as long.
+# With 50 queries a second each thread runs one every 0.32 s. It keeps this rate on a busy machine too, where an answer
+# may take that long.
 THREADS = 16
-# A reader that is late catches up, except on queries that were due longer ago than this: longer than a small Spark job.
+# A late reader catches up on the queries that were due at most this long ago. A small Spark job takes less time.
 CATCH_UP_S = 60.0
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 120.0
 
 
 class Reader(threading.Thread):
-    """Runs one query every `interval_s` seconds, the first after `delay_s`, until it is stopped.
+    """Runs one query every `interval_s` seconds, the first one after `delay_s` seconds, until it is stopped.
 
     No other thread may use its `client`. `observed`: the answers so far.
     """
@@ -65,8 +65,8 @@ class Reader(threading.Thread):
 def run_readers(channel: Connection, new_client: Callable[[], Any], table: str, per_second: float) -> None:
     """The main function of the readers' process.
 
-    It sends a message once the readers have started, waits for a message, stops the readers, and sends the answers of
-    each.
+    It sends None through `channel` when the readers have started. When it receives a message, it stops the readers and
+    sends a list of each reader's answers.
     """
     interval_s = THREADS / per_second
     readers = [Reader(new_client(), table, interval_s, interval_s * number / THREADS) for number in range(THREADS)]
@@ -85,7 +85,7 @@ class Readers:
     """Starts and stops the readers' process. All readers together run `per_second` queries a second.
 
     `new_client`: returns a new BigQuery client; it must be possible to pickle this function. `seconds`: how long the
-    readers ran, once they are stopped.
+    readers ran; 0 until they are stopped.
     """
 
     def __init__(self, new_client: Callable[[], Any], table: str, per_second: float) -> None:
@@ -99,7 +99,7 @@ class Readers:
     def start(self) -> None:
         """Start the readers, and return once they run. Raises HarnessError if they do not start."""
         self._process.start()
-        self._child_end.close()  # otherwise the end of the process would not close the pipe
+        self._child_end.close()  # so that the pipe is closed when the process ends
         self._receive(START_TIMEOUT_S)
         self._began = time.monotonic()
 

@@ -1,8 +1,8 @@
-"""Replays snapshots and rolls back while readers query the table; every answer must be that of a live generation.
+"""Replays snapshots and rolls back while readers query the table. Every answer must be that of a live generation.
 
-Some snapshots are published. All of them are replayed, which must change nothing. The table is rolled back by a few
-generations, one at a time, and then to the newest again. At last it is rolled back to the first generation, and all
-later snapshots are replayed in random order: the table must end as it was after the last publish.
+Some snapshots are published, and all of them are replayed, which must change nothing. The table is rolled back by a few
+generations, one at a time, and then to the newest again. Finally it is rolled back to the first generation, and all
+later snapshots are replayed in random order. Then the table must be equal to that after the last publish.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GENERATIONS_BACK = 3
 
 
 class ReplayScenario:
-    """The steps of the scenario. `problems`: a sentence for each step after which target was not the oracle's table."""
+    """The steps of the scenario. `problems`: sentences about differences between target and the oracle's table."""
 
     def __init__(self, publisher: OraclePublisher, rng: random.Random) -> None:
         self.problems: list[str] = []
@@ -54,11 +54,11 @@ class ReplayScenario:
 
     def _run(self, action: Callable[[Any], None], argument: Any) -> None:
         action(argument)
-        self.problems += self._publisher.differences()
+        self.problems += self._publisher.describe_differences()
 
 
 def run(folder: Path, *, snapshots: int, per_second: float, seed: int) -> Section:
-    """Run the scenario on servers of its own below `folder`. The same seed gives the same orders of replays."""
+    """Run the scenario on servers of its own below `folder`. `seed`: of the random order of replays."""
     with open_servers(folder) as servers:
         publisher = OraclePublisher(servers.feed)
         scenario = ReplayScenario(publisher, random.Random(seed))

@@ -1,7 +1,7 @@
 """Changes the columns of a feed between publishes, while readers query the table.
 
-First a column is added, later INT64 becomes NUMERIC. No query may fail, and no reader may see a row that has parts of
-two generations: one of the readers' queries reads whole rows, and expects those of one generation, with all columns.
+First a column is added, later INT64 becomes NUMERIC. No query may fail. One of the readers' queries reads whole rows,
+which must have all columns and values of one generation.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from testkit.spark_dedup_process import SparkDedupProcess
 ADDED, WIDENED = "doubled", "attr_value"
 
 
-def with_added_column(snapshot_id: int, product: int, day: date) -> Row:
+def make_row_with_added_column(snapshot_id: int, product: int, day: date) -> Row:
     row = numbered_row(snapshot_id, product, day)
     return {**row, ADDED: 2 * row[WIDENED]}
 
 
-def with_fraction(snapshot_id: int, product: int, day: date) -> Row:
-    """A row that has no place in the column's former type."""
-    row = with_added_column(snapshot_id, product, day)
+def make_row_with_fraction(snapshot_id: int, product: int, day: date) -> Row:
+    """A row with a value that the widened column could not have as INT64."""
+    row = make_row_with_added_column(snapshot_id, product, day)
     return {**row, WIDENED: row[WIDENED] + Decimal("0.25")}
 
 
@@ -47,24 +47,24 @@ class SchemaScenario:
             self._publisher.publish(self._publisher.land())
 
     def run(self, publishes: int) -> None:
-        """Publish at least six times after the first publish; change the columns after each third of them."""
+        """Publish `publishes` snapshots in three parts, and change the columns between the parts."""
         third = publishes // 3
         self.publish(third)
         self._add_column()
         self.publish(third)
         self._widen_column()
         self.publish(publishes - 2 * third)
-        self.problems += self._publisher.differences()
+        self.problems += self._publisher.describe_differences()
 
     def _add_column(self) -> None:
-        """Declare a column. The first snapshot after that still lacks it."""
+        """Declare a column that the next published snapshot still lacks and later snapshots have."""
         name = self._publisher.land()
         since = self._publisher.next_id
         added = ColumnSettings.model_validate({"name": ADDED, "type": "INT64", "since": since})
         self._feed.declare_columns([*self._feed.feed.table.columns, added])
         self._publisher.columns = (*self._publisher.columns, ADDED)
         self._publisher.publish(name)
-        self._publisher.make_row = with_added_column
+        self._publisher.make_row = make_row_with_added_column
         self._publisher.events["added column"] += 1
 
     def _widen_column(self) -> None:
@@ -72,12 +72,15 @@ class SchemaScenario:
         self._feed.declare_columns(
             [c.model_copy(update={"type": "NUMERIC"}) if c.name == WIDENED else c for c in columns]
         )
-        self._publisher.make_row = with_fraction
+        self._publisher.make_row = make_row_with_fraction
         self._publisher.events["widened column"] += 1
 
 
 def run(folder: Path, *, publishes: int, per_second: float) -> Section:
-    """Run the scenario on servers of its own, and with the real dedup job, which writes the changed files."""
+    """Run the scenario on servers of its own below `folder`, with the real dedup job.
+
+    `publishes`: the number of publishes after the first one, at least six.
+    """
     with open_servers(folder) as servers, SparkDedupProcess(servers.feed.storage) as dedup:
         feed = FeedAgainstOracle((servers.feed.storage, servers.feed.bigquery), servers.feed.feed)
         feed.dedup = dedup

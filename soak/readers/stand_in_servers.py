@@ -1,4 +1,4 @@
-"""Starts fake-gcs-server and a BigQuery stand-in for the feed of the worked example, and stops them at the end."""
+"""Runs fake-gcs-server and the BigQuery stand-in for the readers' scenarios, with the feed of the worked example."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from testkit.server_clients import bigquery_client, open_clients
 
 @dataclass(frozen=True)
 class Servers:
-    """The running servers. `feed`: publishes on them. `new_client`: makes a BigQuery client, and can be pickled."""
+    """The running servers.
+
+    `feed`: publishes on these servers. `new_client`: returns a new BigQuery client; it can be pickled.
+    """
 
     feed: FeedOnStandIn
     stand_in_url: str
@@ -26,7 +29,7 @@ class Servers:
 
 @contextmanager
 def open_servers(folder: Path) -> Iterator[Servers]:
-    """Start the servers, which store everything below `folder`."""
+    """Run the servers during the `with` block. They store everything below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     feed = read_feed(CHECKOUT / "dags" / "feeds" / "worked_example.yaml")
     with open_clients(folder) as (storage, bigquery):

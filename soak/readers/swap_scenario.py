@@ -1,4 +1,4 @@
-"""Publishes, with and without injected faults, while readers query the table; every answer is checked."""
+"""Publishes, with and without injected faults, while readers query the table. Every answer is checked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from soak.report import Section
 from testkit.errors import HarnessError
 from testkit.stand_in_faults import add_fault, clear_faults
 
-# The error `invalidQuery`, because BigQuery's client does not retry after it.
-REFUSED_SWAP = {"match": {"job_id": "-swap-"}, "effect": "error", "reason": "invalidQuery"}
+# With the error `invalidQuery`, because BigQuery's client does not retry after it.
+FAILED_SWAP = {"match": {"job_id": "-swap-"}, "effect": "error", "reason": "invalidQuery"}
 SLOW_LOAD = {"match": {"job_type": "load"}, "effect": "delay", "seconds": 0.5}
 FAILED_LOAD = {"match": {"job_type": "load"}, "effect": "error"}
 UNAVAILABLE = {"match": {"method": "POST", "path": "/queries$"}, "effect": "error", "status": 503, "times": 5}
@@ -38,11 +38,11 @@ class SwapScenario:
         self.publisher.publish(self.publisher.land())
 
     def die_before_commit(self) -> None:
-        """Stop a publish between swap and commit, as if its process had died. The next run has to recover it."""
+        """Stop a publish between swap and commit, as if its process had died. The next run has to complete it."""
         spec = self.publisher.prepare(self.publisher.land())
         self._feed.load(spec)
         self.publisher.check_and_swap(spec)
-        self._count("death between swap and commit")
+        self._count_event("death between swap and commit")
 
     def roll_back(self) -> None:
         """Make the generation before the live one live again."""
@@ -53,27 +53,27 @@ class SwapScenario:
         spec = self.publisher.prepare(self.publisher.land())
         with self._fault(SLOW_LOAD):
             self._feed.load(spec)
-        self._count("death after a load")
+        self._count_event("death after a load")
 
     def fail_in_load(self) -> None:
         spec = self.publisher.prepare(self.publisher.land())
         with self._fault(FAILED_LOAD), self._must_fail():
             self._feed.load(spec)
-        self._count("failed load")
+        self._count_event("failed load")
 
     def fail_in_swap(self) -> None:
         """Let the swap's BigQuery job fail before it changes anything."""
         spec = self.publisher.prepare(self.publisher.land())
         self._feed.load(spec)
         swap = self._feed.check(spec)
-        with self._fault(REFUSED_SWAP), self._must_fail():
+        with self._fault(FAILED_SWAP), self._must_fail():
             self._feed.swap(spec, swap)
-        self._count("failed swap")
+        self._count_event("failed swap")
 
     def refuse_delivery(self) -> None:
         """Land a delivery that the dedup job refuses.
 
-        If no other delivery waits, there is nothing to publish, and the step after the job must fail.
+        If no other delivery waits, there is nothing to publish, and the load must fail.
         """
         self._feed.dedup.refused_ids.add(self.publisher.next_id)
         name = self.publisher.land()
@@ -82,14 +82,14 @@ class SwapScenario:
         if spec.snapshot_id in self._feed.dedup.refused_ids:
             with self._must_fail():
                 self._feed.load(spec)
-        self._count("refused delivery")
+        self._count_event("refused delivery")
 
     def fail_queries(self) -> None:
         """Let the stand-in answer some queries with status 503. BigQuery's client retries these by itself."""
         add_fault(self._stand_in_url, UNAVAILABLE)
-        self._count("five queries answered with 503")
+        self._count_event("five queries answered with 503")
 
-    def _count(self, event: str) -> None:
+    def _count_event(self, event: str) -> None:
         self.publisher.events[event] += 1
 
     @contextlib.contextmanager
@@ -110,7 +110,7 @@ class SwapScenario:
         raise HarnessError("A step that was made to fail succeeded: its fault had no effect.")
 
     def run(self, swaps: int) -> None:
-        """Publish until there were `swaps` swaps, and after each publish inject a fault or roll back."""
+        """Publish until there are `swaps` swaps. Between two publishes inject a fault or roll back."""
         faulty_steps = cycle(
             [
                 self.fail_in_load,
@@ -138,8 +138,8 @@ def run(folder: Path, *, swaps: int, per_second: float, must_keep_rate: bool) ->
         scenario = SwapScenario(publisher, servers.stand_in_url)
         scenario.publish()
         observation = observe(servers, per_second, lambda: scenario.run(swaps))
-        problems = list(publisher.differences())
-    if must_keep_rate and not observation.keeps_rate:
+        problems = list(publisher.describe_differences())
+    if must_keep_rate and not observation.has_kept_rate:
         problems.append(
             f"{observation.rate:.1f} queries per second, expected {per_second:.0f}: run it on a quiet machine"
         )

@@ -33,5 +33,5 @@ def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name
 def test_those_that_land_at_once_while_airflow_is_stopped_give_a_run_each_and_one_swap(
     proxied_stack: ProxiedStack, matrix: KillMatrix
 ) -> None:
-    section = marker_burst.run(proxied_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=times(3, 6))
+    section = marker_burst.run(proxied_stack, matrix.deliveries, BY_SPARK, is_airflow_down=True, marker_count=times(3, 6))
     assert section.problems == (), section

@@ -102,7 +102,7 @@ def markdown_table() -> list[str]:
     lines = ["| Moment | How it is hit | Killed there, each in a publish of its own |", "| --- | --- | --- |"]
     for moment in kill_moments.ALL:
         victims = ", ".join(str(p.victim) for p in points if p.moment is moment)
-        lines.append(f"| `{moment.name}` | {moment.how} | {victims} |")
+        lines.append(f"| `{moment.name}` | {moment.description} | {victims} |")
     return lines
 
 

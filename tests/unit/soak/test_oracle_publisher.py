@@ -48,10 +48,10 @@ def test_a_row_too_few_and_one_too_many_are_told_with_examples() -> None:
     publisher = OraclePublisher(world)
     publisher.publish(publisher.land())
     world.table = world.landed
-    assert publisher.differences() == ()
+    assert publisher.describe_differences() == ()
     day, product, value, id_ = world.landed[0]
     world.table = [(day, product, value + 1, id_), *world.landed[1:]]
-    (told,) = publisher.differences()
+    (told,) = publisher.describe_differences()
     assert told.startswith("target of generation 1: 1 rows too many, 1 too few: ")
     assert str((day, product, value, id_)) in told
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from devstack.producer.landing import Landed
-from soak.consistency import _wrong_runs
+from soak.consistency import _check_runs
 
 LANDED = Landed("orders", 1, 2, datetime(2026, 3, 1, tzinfo=UTC), 1, 1, 1, False)
 RUN = "publish__1__2"
@@ -40,7 +40,7 @@ class Runs:
     ],
 )
 def test_only_a_failed_run_may_be_repeated(states: dict[str, str], problem: str | None) -> None:
-    found = _wrong_runs(cast("Any", Runs(states)), "orders", [LANDED])
+    found = _check_runs(cast("Any", Runs(states)), "orders", [LANDED])
     if problem is None:
         assert found == []
     else:

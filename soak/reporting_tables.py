@@ -1,6 +1,7 @@
-"""Disturbs the reporting tables in every way while a feed publishes: no publish may fail, and no row may be missing.
+"""Disturbs the reporting tables while a feed publishes (part `side-tables`). No publish may fail, no row be missing.
 
-The reporting tables are dedup_clone_status and dedup_clone_ledger; see docs/adr/0014-reporting-tables.md.
+The reporting tables are dedup_clone_status and dedup_clone_ledger; see docs/adr/0014-reporting-tables.md. A load into
+them fails or is slow, or their columns change, or they are dropped.
 """
 
 from __future__ import annotations
@@ -23,20 +24,23 @@ from testkit.waiting import wait_for
 
 TIMEOUT_S = 900.0
 WATCHDOG = "freshness_watchdog"
-LOADS = {"job_id": "reporting-.*-(status|ledger)"}
-RATE_LIMIT = {"match": LOADS, "effect": "error", "reason": "rateLimitExceeded", "times": 1000}
+REPORTING_LOADS = {"job_id": "reporting-.*-(status|ledger)"}
+RATE_LIMIT = {"match": REPORTING_LOADS, "effect": "error", "reason": "rateLimitExceeded", "times": 1000}
 CONFLICT = {
-    "match": LOADS,
+    "match": REPORTING_LOADS,
     "effect": "error",
     "reason": "invalidQuery",
     "message": "Could not serialize access to table due to concurrent update",
     "times": 2,
 }
-SLOW_LOAD = {"match": LOADS, "effect": "delay", "seconds": 40.0, "times": 2}
+SLOW_LOAD = {"match": REPORTING_LOADS, "effect": "delay", "seconds": 40.0, "times": 2}
 
 
-class SideTables:
-    """The disturbances. `problems`: what was wrong after each, as sentences."""
+class DisturbedPublishes:
+    """Publishes `feed` once for each disturbance of the reporting tables.
+
+    `disturbances`: the names of those so far. `problems`: sentences for the report.
+    """
 
     def __init__(self, stack: ProxiedStack, deliveries: DeliveryProducer, feed: str) -> None:
         self.problems: list[str] = []
@@ -45,7 +49,7 @@ class SideTables:
         self._client = StackClient(stack.layout.local)
         self._deliveries = deliveries
         self._feed = feed
-        self._expected_rows = len(self._published())
+        self._expected_rows = len(self._published_attempts())
 
     def run(self) -> None:
         self._publish("nothing", lambda: None)
@@ -56,7 +60,7 @@ class SideTables:
         self._check_ledger_table()
         self._publish("dropped tables", self._drop_tables)
         self._check_ledger_table()
-        self._publish("missing columns", self._make_with_one_column)
+        self._publish("missing columns", self._recreate_with_one_column)
         self._check_ledger_table()
 
     def _publish(self, name: str, disturb: Callable[[], None]) -> None:
@@ -67,24 +71,24 @@ class SideTables:
         run_id = publish_run_id(self._deliveries.land(self._feed))
         self._expected_rows += 1
 
-        def ended() -> bool:
+        def has_ended() -> bool:
             return self._stack.run_state(self._feed, run_id) in ("success", "failed")
 
-        wait_for(ended, f"run [{run_id}] has ended", TIMEOUT_S)
+        wait_for(has_ended, f"run [{run_id}] has ended", TIMEOUT_S)
         if self._stack.run_state(self._feed, run_id) != "success":
             self.problems.append(f"{name}: run [{run_id}] failed")
         self._stack.clear_faults()
         self._run_watchdog()
-        found = find_problems(self._stack, self._feed, self._deliveries.landed[self._feed])
-        self.problems += [f"{name}: {problem}" for problem in found]
+        problems = find_problems(self._stack, self._feed, self._deliveries.landed[self._feed])
+        self.problems += [f"{name}: {problem}" for problem in problems]
 
     def _run_watchdog(self) -> None:
-        """Let the watchdog make good what the publish could not write, without waiting for its next scheduled run."""
+        """Trigger the watchdog, which writes the rows that the publish could not, and wait for its run."""
         run_id = self._client.started_run_id(self._client.trigger(WATCHDOG))
         wait_for(lambda: self._client.final_state(WATCHDOG, run_id), "the watchdog's run has ended", TIMEOUT_S)
 
-    def _published(self) -> list[str]:
-        """The attempts that were published, the oldest first."""
+    def _published_attempts(self) -> list[str]:
+        """The published attempts, the oldest first."""
         return [r.attempt for r in self._stack.ledger(self._feed) if r.outcome is Outcome.PUBLISHED]
 
     def _table(self, name: str) -> str:
@@ -101,15 +105,15 @@ class SideTables:
             query_rows(self._stack, f"DROP TABLE {self._table(name)}")
         self._expected_rows = 0
 
-    def _make_with_one_column(self) -> None:
+    def _recreate_with_one_column(self) -> None:
         self._drop_tables()
         for name in (STATUS_TABLE, LEDGER_TABLE):
             query_rows(self._stack, f"CREATE TABLE {self._table(name)} (feed STRING)")
 
     def _check_ledger_table(self) -> None:
-        """The ledger table must have one row of each publish since it was made, once the watchdog has run."""
+        """Wait until the ledger table has one row of each publish since the table was made; if not, add a problem."""
         sql = f"SELECT attempt FROM {self._table(LEDGER_TABLE)} WHERE feed = '{self._feed}' AND outcome = 'published'"
-        expected = self._published()[-self._expected_rows :]
+        expected = self._published_attempts()[-self._expected_rows :]
         deadline = time.monotonic() + STATUS_TIMEOUT_S
         while (found := sorted(row["attempt"] for row in query_rows(self._stack, sql))) != expected:
             if time.monotonic() > deadline:
@@ -119,8 +123,8 @@ class SideTables:
 
 
 def run(stack: ProxiedStack, deliveries: DeliveryProducer) -> list[Section]:
-    """Publish the worked example while its reporting tables are disturbed."""
-    side_tables = SideTables(stack, deliveries, EXAMPLE)
-    side_tables.run()
-    fact = f"{len(side_tables.disturbances)} publishes, disturbed by {', '.join(side_tables.disturbances)}"
-    return [Section("Disturbed reporting tables", (fact,), tuple(side_tables.problems))]
+    """Publish the worked example while the reporting tables are disturbed."""
+    publishes = DisturbedPublishes(stack, deliveries, EXAMPLE)
+    publishes.run()
+    fact = f"{len(publishes.disturbances)} publishes, disturbed by {', '.join(publishes.disturbances)}"
+    return [Section("Disturbed reporting tables", (fact,), tuple(publishes.problems))]
