@@ -1,4 +1,4 @@
-"""Measures the dedup job and its peers on the same files: `python -m benchmarks`, see docs/benchmarks.md.
+"""Measures the dedup job, and other ways of making the same table, on the same files (docs/benchmarks.md).
 
 The packages dedup_clone and dedup_spark are imported from the checkout, because they are not installed.
 """

@@ -1,7 +1,4 @@
-"""Compares the job on files of this machine with the job on the same files in an emulated Cloud Storage.
-
-It is the sub-command `storage`.
-"""
+"""Compares the job on local files with the job on an emulated Cloud Storage (sub-command `storage`)."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.dataset import ARRIVING_LANDING, PARENT_LANDING, table_of
+from benchmarks.dataset import ARRIVING_LANDING, PARENT_LANDING, table_contract
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, log
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, log_progress
 from benchmarks.paths import DATA, WORK
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.published_parent import prepare
+from benchmarks.published_parent import publish_parent
 from benchmarks.results import Results, cpu, figure, save, wall
 from dedup_spark import storage
 from dedup_spark.storage import cloud
@@ -34,23 +31,24 @@ _FILES, _OBJECTS = "files", "objects"
 
 
 def run(rows: int) -> Results:
+    """Measure on a snapshot of `rows` rows, and store the results."""
     shape = DatasetShape(rows)
-    prepare_all([SMALL, shape], log)
+    prepare_all([SMALL, shape], log_progress)
     local = prepared_dataset(shape)
     figures = []
     with emulated_storage() as host:
         objects = _upload(shape, local, host)
-        rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log, ((_HOST_VARIABLE, host),))
+        rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress, ((_HOST_VARIABLE, host),))
         for place, dataset in ((_FILES, local), (_OBJECTS, objects)):
             runs = rounds.run([PeerPlan(ADOPT, (dataset,), _ROUNDS, _REPEATS, warm_up=True)])
             place_figures = [figure(run, local.dataset.rows, shape.dates) for run in runs]
-            figures += [replace(one, notes={**one.notes, "place": place}) for one in place_figures]
+            figures += [replace(f, notes={**f.notes, "place": place}) for f in place_figures]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 @contextmanager
 def emulated_storage() -> Iterator[str]:
-    """Run an emulated Cloud Storage and yield its URL. All Cloud Storage clients of this process use it meanwhile."""
+    """Run an emulated Cloud Storage and yield its URL. Meanwhile all Cloud Storage clients of this process use it."""
     WORK.mkdir(parents=True, exist_ok=True)
     previous_host = os.environ.get(_HOST_VARIABLE)
     with (
@@ -70,21 +68,22 @@ def emulated_storage() -> Iterator[str]:
 
 
 def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
-    """Upload the landed files to the emulator, and publish the parent there from them."""
+    """Upload the landed files to the emulator, and publish the parent there. `host`: the emulator's URL."""
     for landing in (DATA / shape.name / folder for folder in (PARENT_LANDING, ARRIVING_LANDING)):
         for path in sorted((landing / FEED).rglob("*.parquet")):
             with storage.open_output(f"gs://{PARENT_LANDING}/{path.relative_to(landing)}") as stream:
                 stream.write(path.read_bytes())
     folder = WORK / "objects" / shape.name
     folder.mkdir(parents=True, exist_ok=True)
-    prepare(shape, table_of(shape), folder, local.dataset.rows, host)
+    publish_parent(shape, table_contract(shape), folder, local.dataset.rows, host)
     return PreparedDataset(folder / "input_files-storage.json", local.dataset)
 
 
 def report(results: Results) -> str:
+    """The table in Markdown."""
     lines = []
     for place, title in ((_FILES, "files of this machine"), (_OBJECTS, "`gs://`, fake-gcs-server on this machine")):
-        place_figures = [one for one in results.figures if one.notes["place"] == place]
+        place_figures = [f for f in results.figures if f.notes["place"] == place]
         lines.append(
             [
                 title,

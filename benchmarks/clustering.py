@@ -1,11 +1,11 @@
 """Measures what a filter on the first clustering column reads after a swap: `python -m benchmarks.clustering`.
 
-The same rows are published on the stand-in by the real Spark job in three ways: files in random order that are adopted,
-files sorted by the clustering columns that are adopted, and files in random order that plan `rewrite` sorts. The
-program prints the bytes that a filter on one value reads at once, and after BigQuery has clustered the table again.
+The real Spark job publishes the same rows on the stand-in in three ways: adopted files in random order, adopted files
+that are sorted by the clustering columns, and files in random order that plan `rewrite` sorts. The program prints the
+share of the columns' bytes that a filter on one value reads immediately after the swap, and after re-clustering.
 
-The stand-in sorts the rows of each loaded file by themselves, into blocks of about 1 MB. How BigQuery shares a load
-among its workers, and how large its blocks are, is not documented: the shares are those of a model.
+The stand-in sorts the rows of each loaded file separately, into blocks of about 1 MB. BigQuery's size of blocks and its
+distribution of a load among workers are not documented, so the printed shares are estimates.
 """
 
 from __future__ import annotations
@@ -32,31 +32,34 @@ from testkit.table_contracts import PRODUCTS
 DATES = 3
 FILES_PER_DATE = 8
 PRODUCTS_PER_DATE = 10_000
-RECLUSTERED_AFTER = timedelta(minutes=31)
+RECLUSTERED_AFTER = timedelta(minutes=31)  # the stand-in re-clusters tables earlier
 ROW_BYTES = 8 * 2  # of the two columns that the query refers to
 
 
 @dataclass(frozen=True)
-class Way:
-    """How the rows are published."""
+class PublishVariant:
+    """How the rows are published. `is_sorted`: whether each file is sorted by the clustering columns."""
 
     name: str
     is_sorted: bool
     plan: Plan
 
 
-WAYS = (
-    Way("adopted, files in random order", is_sorted=False, plan=Plan.ADOPT),
-    Way("adopted, files in order", is_sorted=True, plan=Plan.ADOPT),
-    Way("rewritten", is_sorted=False, plan=Plan.REWRITE),
+VARIANTS = (
+    PublishVariant("adopted, files in random order", is_sorted=False, plan=Plan.ADOPT),
+    PublishVariant("adopted, files in order", is_sorted=True, plan=Plan.ADOPT),
+    PublishVariant("rewritten", is_sorted=False, plan=Plan.REWRITE),
 )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`overlap`: the publish's own figure. `at_once`, `reclustered`: the share of the columns' bytes that is read."""
+    """The figures of one variant. `overlap`: `cluster_overlap` of the publish's ledger record.
 
-    way: Way
+    `at_once`, `reclustered`: the share of the columns' bytes that a filter reads, before and after re-clustering.
+    """
+
+    variant: PublishVariant
     overlap: float | None
     at_once: float
     reclustered: float
@@ -71,33 +74,35 @@ def main() -> None:
         open_clients(Path(folder)) as clients,
         SparkDedupProcess(clients[0]) as spark,
     ):
-        feeds = [FeedAgainstOracle(clients, feed_of(PRODUCTS)) for _ in WAYS]
+        feeds = [FeedAgainstOracle(clients, feed_of(PRODUCTS)) for _ in VARIANTS]
         overlaps = []
-        for way, feed in zip(WAYS, feeds, strict=True):
+        for variant, feed in zip(VARIANTS, feeds, strict=True):
             feed.dedup = spark
-            overlaps.append(feed.publish(feed.land_files(1, snapshot(rows, way)), plan=way.plan).cluster_overlap)
+            overlaps.append(
+                feed.publish(feed.land_files(1, snapshot(rows, variant)), plan=variant.plan).cluster_overlap
+            )
         at_once = [share_read(feed, rows, "at once") for feed in feeds]
         feeds[0].pass_time(RECLUSTERED_AFTER)
         reclustered = [share_read(feed, rows, "re-clustered") for feed in feeds]
     print("| Files | Overlap | A filter on one value reads | After re-clustering |\n| --- | --: | --: | --: |")
-    for measured in map(Measured, WAYS, overlaps, at_once, reclustered):
+    for measured in map(Measured, VARIANTS, overlaps, at_once, reclustered):
         overlap = "unknown" if measured.overlap is None else f"{measured.overlap:.0%}"
-        print(f"| {measured.way.name} | {overlap} | {measured.at_once:.1%} | {measured.reclustered:.1%} |")
+        print(f"| {measured.variant.name} | {overlap} | {measured.at_once:.1%} | {measured.reclustered:.1%} |")
 
 
-def snapshot(rows: int, way: Way) -> dict[str, bytes]:
-    """The files of a delivery with so many rows for each date, by their names."""
+def snapshot(rows: int, variant: PublishVariant) -> dict[str, bytes]:
+    """The files of a delivery by their names. `rows`: the number of rows on each date."""
     rng = np.random.default_rng(7)
     files = {}
     for day in (TODAY - timedelta(days=age) for age in range(DATES)):
-        order = np.arange(rows) if way.is_sorted else rng.permutation(rows)
-        for number, part in enumerate(np.array_split(order, FILES_PER_DATE)):
-            files[f"date={day}/part-{number}.parquet"] = parquet(day, part, rows)
+        order = np.arange(rows) if variant.is_sorted else rng.permutation(rows)
+        for number, keys in enumerate(np.array_split(order, FILES_PER_DATE)):
+            files[f"date={day}/part-{number}.parquet"] = parquet(day, keys, rows)
     return files
 
 
 def parquet(day: date, keys: np.ndarray, rows: int) -> bytes:
-    """A file with these keys, of which equally many have each product."""
+    """The content of a file. `keys`: a number below `rows` for each of its rows; all products have equally many."""
     per_product = max(rows // PRODUCTS_PER_DATE, 1)
     values = {
         "date": np.full(len(keys), np.datetime64(day, "D")),
@@ -113,9 +118,10 @@ def parquet(day: date, keys: np.ndarray, rows: int) -> bytes:
 
 
 def share_read(feed: FeedAgainstOracle, rows: int, moment: str) -> float:
-    """The share of the bytes of the two columns that a sum for one product reads. Every product is as frequent.
+    """The share of the bytes of the query's two columns that a sum for one product reads, as a mean of ten products.
 
-    `moment`: any text; a query with the same text as an earlier one would be answered from the cache.
+    `rows`: the number of rows on each date. `moment`: any text that makes the query's text new; otherwise the query
+    could be answered from the cache.
     """
     table = f"{feed.places.dataset}.{feed.feed.target}"
     processed = []

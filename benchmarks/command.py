@@ -1,4 +1,7 @@
-"""Measures the dedup job and its peers, and prints a table. A run with default sizes also writes it into docs."""
+"""Measures the dedup job and its peers, which make the same table in other ways, and prints the results as a table.
+
+A run with the default size also writes the table into docs/benchmarks.md or docs/costs.md.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ _COSTS_PAGE = CHECKOUT / "docs/costs.md"
 
 @dataclass(frozen=True)
 class _SubCommand:
-    """A sub-command that measures. `rows`: the number of rows in its (largest) snapshot by default.
+    """A sub-command that measures. `rows`: the default number of rows in its snapshot, or in its largest snapshot.
 
-    `report` returns the table in Markdown; its second argument is the number of rows that was measured.
+    `run`: measures. `report`: returns the table in Markdown; its second argument is the number of rows in the snapshot.
     """
 
     rows: int
@@ -69,12 +72,12 @@ def main(arguments: list[str]) -> int:
     """Run one sub-command or all. Returns the exit status: 0 only if every peer made the expected table."""
     options = _parse(arguments)
     if options.command == _MODEL:
-        _write_costs()
+        _write_cost_tables()
         return 0
     if options.command != "all":
         return int(bool(_run(options.command, options)))
     failures = [_run(name, _parse([name])) for name in _SUB_COMMANDS]
-    _write_costs()
+    _write_cost_tables()
     return int(any(failures))
 
 
@@ -92,7 +95,8 @@ def _run(name: str, options: argparse.Namespace) -> dict[str, str]:
     return results.failures
 
 
-def _write_costs() -> None:
+def _write_cost_tables() -> None:
+    """Write the model's tables into docs/costs.md. Raises SystemExit when results that they need are missing."""
     main_results, growth_results, memory_results = (
         load(name) for name in (peer_comparison.COMMAND, growth.COMMAND, memory.COMMAND)
     )
@@ -117,7 +121,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--variant", type=Variant, choices=list(Variant), default=Variant.UNIFORM, help="kind of generated data"
     )
     main_command.add_argument(
-        "--only", type=_names, default=[], help=f"peers to measure, comma separated: {', '.join(ENTRIES)}"
+        "--only", type=_parse_names, default=[], help=f"peers to measure, comma separated: {', '.join(ENTRIES)}"
     )
     main_command.add_argument("--rounds", type=int, help="processes per peer, default 1 to 3, fewer for slow peers")
     options = parser.parse_args(arguments)
@@ -126,7 +130,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _names(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
+    """The names of peers in a text with commas. Raises ArgumentTypeError for an unknown name."""
     unknown = set(text.split(",")) - ENTRIES.keys()
     if unknown:
         raise argparse.ArgumentTypeError(f"no peer [{', '.join(sorted(unknown))}], expected some of {list(ENTRIES)}")

@@ -1,9 +1,9 @@
-"""Generates a data set: landed files of its snapshots, and the digest of the table that results from them.
+"""Generates a data set: the landed files of its snapshots, and the digest of the table that results from them.
 
-Two of the snapshots are published before anything is measured, and give the parent generation: the oldest, with a few
-rows, and the parent's newest. The others, the arriving snapshots (one, unless the data set has a backlog), are those
-whose publish is measured. They have a landing folder of their own, because a correction has the id of the parent's
-newest. A data set is generated once and stays on disk for later runs.
+Two snapshots are published before anything is measured, and give the parent generation: the oldest snapshot, with few
+rows, and the parent's newest snapshot. The arriving snapshots (one, or several in a backlog) are published while the
+job is measured. Arriving snapshots have a landing folder of their own, because a correction has the same id as the
+parent's newest snapshot. A data set is generated once and stays on disk for later runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dedup_spark.column_types import arrow_schema
 from testkit.spark_job_feed import FEED
 from testkit.table_contracts import PRODUCTS
 
-# Folders of a data set into which the parent's snapshots and the arriving ones land.
+# Folders of a data set into which the parent's snapshots and the arriving snapshots land.
 PARENT_LANDING, ARRIVING_LANDING = "landing", "arriving"
 _PROCESSES = 2
 _EPOCH = date(1970, 1, 1)
@@ -46,7 +46,7 @@ class Dataset:
     """What is stored about a generated data set.
 
     `rows`: the number of rows in the newest arriving snapshot. `expected`: the digest of the table that every peer must
-    make, the parent's rows merged with the arriving ones. `counts`: those that a peer must find if it counts.
+    make from the rows of parent and arriving snapshots. `counts`: the right counts for a peer that counts rows.
     """
 
     generator_version: int
@@ -60,7 +60,7 @@ class Dataset:
         return Dataset(self.generator_version, self.name, self.rows + other.rows, expected, counts)
 
 
-def table_of(shape: DatasetShape) -> TableContract:
+def table_contract(shape: DatasetShape) -> TableContract:
     """The contract of the data set's table. If the shape has string keys, product_id is a STRING."""
     if not shape.string_keys:
         return PRODUCTS
@@ -68,8 +68,8 @@ def table_of(shape: DatasetShape) -> TableContract:
     return replace(PRODUCTS, columns=tuple(columns))
 
 
-def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
-    """Generate the files below `folder`, unless they are there already, and return the data set's record."""
+def generate(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
+    """Generate the files below `folder`, unless they exist already. Returns the data set's record."""
     record_path = folder / "generated.json"
     if record_path.exists() and json.loads(record_path.read_text())["generator_version"] == GENERATOR_VERSION:
         record: Dataset = read_record(Dataset, record_path)
@@ -81,52 +81,57 @@ def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Datas
     server.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(_PROCESSES, mp_context=server) as pool:
         blocks = [(number, block) for number in range(shape.dates) for block in range(block_count(shape, number))]
-        made = sum(pool.map(partial(_write_block, shape, folder), blocks), _empty(shape))
-    write_record(record_path, asdict(made))
-    return made
+        dataset = sum(pool.map(partial(_write_block, shape, folder), blocks), _empty(shape))
+    write_record(record_path, asdict(dataset))
+    return dataset
 
 
 def _empty(shape: DatasetShape) -> Dataset:
+    """The record of no rows, to which the records of blocks are added."""
     return Dataset(GENERATOR_VERSION, shape.name, 0, TableDigest(), RowCounts())
 
 
 def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) -> Dataset:
+    """Write the files of one block. `numbers`: the number of the date, and of the block on that date."""
     date_number, block_number = numbers
     writer = _DateWriter(shape, folder, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)
     writer.write(PARENT_LANDING, OLDEST_ID, block_number, block.oldest)
     writer.write(PARENT_LANDING, PARENT_ID, block_number, block.parent)
-    for written_id, rows in zip(snapshot_ids(shape), block.arriving, strict=True):
-        writer.write(ARRIVING_LANDING, written_id, block_number, rows)
+    for snapshot_id, rows in zip(snapshot_ids(shape), block.arriving, strict=True):
+        writer.write(ARRIVING_LANDING, snapshot_id, block_number, rows)
     expected = writer.digest_rows(block.expected)
     return Dataset(GENERATOR_VERSION, shape.name, len(block.arriving[-1]), expected, block.counts)
 
 
 @dataclass(frozen=True)
 class _DateWriter:
+    """Writes Parquet files of one date, and computes the digest of its rows."""
+
     shape: DatasetShape
     folder: Path
     day: date
 
-    def write(self, landing: str, written_id: int, block: int, rows: GeneratedRows) -> None:
+    def write(self, landing: str, snapshot_id: int, block: int, rows: GeneratedRows) -> None:
+        """Write rows of snapshot `snapshot_id`. `landing`: PARENT_LANDING or ARRIVING_LANDING. `block`: its number."""
         if not len(rows):
             return
-        target = self.folder / landing / FEED / f"snapshot_id={written_id}" / f"date={self.day}"
+        target = self.folder / landing / FEED / f"snapshot_id={snapshot_id}" / f"date={self.day}"
         target.mkdir(parents=True, exist_ok=True)
         bounds = np.linspace(0, len(rows), self.shape.file_count(len(rows)) + 1).astype(int)
         for number, (start, end) in enumerate(pairwise(bounds)):
-            part = self._table(rows.take(np.arange(start, end)))
+            part = self._to_arrow(rows.take(np.arange(start, end)))
             pq.write_table(part, target / f"part-{block:03}-{number:03}.parquet", compression="zstd")
 
-    def _table(self, rows: GeneratedRows) -> pa.Table:
+    def _to_arrow(self, rows: GeneratedRows) -> pa.Table:
         keys = rows.keys
         day = pa.repeat(pa.scalar(self.day, pa.date32()), len(rows))
         product = pa.array(keys.product)
         if self.shape.string_keys:
             unique, unique_index = np.unique(keys.product, return_inverse=True)
-            product = pa.array(_texts(unique)).take(pa.array(unique_index))
+            product = pa.array(_product_names(unique)).take(pa.array(unique_index))
         columns = [day, product, keys.store, keys.attribute, rows.values, rows.ids]
-        schema = arrow_schema(table_of(self.shape).columns)
+        schema = arrow_schema(table_contract(self.shape).columns)
         if self.shape.variant is Variant.NARROW:
             narrow = ("store_id", "attribute_id")
             schema = pa.schema([column.with_type(pa.int32()) if column.name in narrow else column for column in schema])
@@ -137,15 +142,15 @@ class _DateWriter:
 
     def digest_rows(self, rows: GeneratedRows) -> TableDigest:
         keys = rows.keys
-        others = [keys.store, keys.attribute, rows.values, rows.ids]
-        return table_digest.digest_rows((self.day - _EPOCH).days, self._product_hashes(keys), others)
+        other_columns = [keys.store, keys.attribute, rows.values, rows.ids]
+        return table_digest.digest_rows((self.day - _EPOCH).days, self._product_hashes(keys), other_columns)
 
     def _product_hashes(self, keys: Keys) -> table_digest.Hashes:
         if not self.shape.string_keys:
             return table_digest.number_hashes(keys.product)
         unique, unique_index = np.unique(keys.product, return_inverse=True)
-        return table_digest.text_hashes(_texts(unique))[unique_index]
+        return table_digest.text_hashes(_product_names(unique))[unique_index]
 
 
-def _texts(products: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
+def _product_names(products: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
     return [f"product-{number:09}" for number in products]

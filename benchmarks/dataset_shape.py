@@ -11,22 +11,22 @@ from enum import StrEnum
 
 NEWEST_DATE = date(2026, 6, 30)
 _ROWS_PER_FILE = 500_000
-_SKEW = 1.2
+_SKEW = 1.2  # exponent of the power law by which the dates of Variant.SKEWED get their rows
 
 
 class Variant(StrEnum):
-    """The kind of generated data. Each other variant differs from UNIFORM only in what its comment says."""
+    """The kind of generated data. Each variant differs from UNIFORM only in what its comment says."""
 
     UNIFORM = "uniform"  # the differing rows are in all dates, and the rows of a file are in random order
     CONCENTRATED = "concentrated"  # all differing rows are in the newest dates
     SORTED = "sorted"  # the rows of every file are sorted by key
-    PARENT_SORTED = "shuffled"  # the rows of the parent's files are sorted by key, those of the snapshot are not
+    PARENT_SORTED = "shuffled"  # the rows of the parent's files are sorted by key, rows of the snapshot are shuffled
     DUPLICATES = "duplicates"  # one key in a thousand occurs twice in the snapshot, half of these with two values
     SKEWED = "skewed"  # a few dates have most of the rows
-    LATE = "late"  # the snapshot is older than the parent's newest
-    CORRECTION = "correction"  # the snapshot has the id of the parent's newest, which is delivered again
-    BACKLOG_2 = "backlog-2"  # two snapshots arrive, each differs from the one before it
-    BACKLOG_6 = "backlog-6"  # six snapshots arrive, each differs from the one before it
+    LATE = "late"  # the snapshot is older than the parent's newest snapshot
+    CORRECTION = "correction"  # the snapshot has the id of the parent's newest snapshot, which it replaces
+    BACKLOG_2 = "backlog-2"  # two snapshots arrive; each differs from the snapshot before it
+    BACKLOG_6 = "backlog-6"  # six snapshots arrive; each differs from the snapshot before it
     NARROW = "narrow"  # the files store store_id and attribute_id as 32-bit integers
 
 
@@ -34,11 +34,11 @@ class Variant(StrEnum):
 class DatasetShape:
     """The size of a data set, and how its snapshot differs from its parent.
 
-    `rows`: the number of rows in a snapshot, all dates together; the parent has about as many. `differing`: the
-    share of rows that differ between the two; 40 % of these have another value in the snapshot, 30 % are only in the
-    snapshot and 30 % only in the parent. In a backlog each snapshot differs as much from the one before it.
-    `survivor_share`: the share of the parent's rows that were missing in the parent's newest snapshot already.
-    `string_keys`: whether product_id is text.
+    `rows`: the number of rows in a snapshot, all dates together; the parent has about as many. `dates`: their number.
+    `differing`: the share of rows that differ between parent and snapshot. Of the differing rows 40 % have another
+    value in the snapshot, 30 % are only in the snapshot and 30 % only in the parent. In a backlog each snapshot differs
+    by this share from the snapshot before it. `survivor_share`: the share of the parent's rows that the parent's newest
+    snapshot lacks. `string_keys`: whether product_id is text. `seed`: of all random numbers.
     """
 
     rows: int
@@ -61,12 +61,14 @@ class DatasetShape:
         return [NEWEST_DATE - timedelta(days=self.dates - 1 - number) for number in range(self.dates)]
 
     def rows_by_date(self) -> list[int]:
+        """The number of rows on each date of `days`."""
         if self.variant is not Variant.SKEWED:
             return [self.rows // self.dates] * self.dates
         weights = [1 / (self.dates - number) ** _SKEW for number in range(self.dates)]
         return [max(1, int(self.rows * weight / sum(weights))) for weight in weights]
 
     def differing_share_by_date(self) -> list[float]:
+        """The share of differing rows on each date of `days`."""
         if self.variant is not Variant.CONCENTRATED:
             return [self.differing] * self.dates
         differing_dates = max(1, self.dates // 13)
@@ -74,5 +76,5 @@ class DatasetShape:
         return [0.0] * (self.dates - differing_dates) + [share] * differing_dates
 
     def file_count(self, rows: int) -> int:
-        """The number of files that a date with `rows` rows has."""
+        """The number of files into which `rows` rows of a date are written."""
         return max(1, round(rows / _ROWS_PER_FILE))

@@ -1,6 +1,7 @@
-"""Keeps a table by incremental models of dbt-bigquery, each in the way that reads least for complete snapshots.
+"""Keeps tables with incremental models of dbt-bigquery: one model for each incremental strategy.
 
-Each snapshot is loaded into a table by a load job, which is free. Then dbt builds its models from that table.
+Each model reads as little as its strategy allows when every delivery is a complete snapshot. A snapshot is loaded into
+table `delivered` by a load job, which is free. Then dbt builds its models from that table.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LAYOUT = (
     f'partition_by={{"field": "{PRODUCTS.partition_column}", "data_type": "date"}}, '
     f"cluster_by={list(PRODUCTS.cluster_by)}"
 )
-# A snapshot lacks rows that the table has: a partition is replaced by the newest row of each of its keys.
+# A snapshot lacks rows that the table must retain, so each partition is replaced by the newest row of each key.
 NEWEST = f"""
 select * from (
   select * from {DATASET}.delivered
@@ -37,7 +38,8 @@ where true
 qualify row_number() over (partition by {", ".join(PRODUCTS.keys)} order by {PRODUCTS.snapshot_id_column} desc) = 1
 """
 OVERWRITE = "incremental_strategy='insert_overwrite'"
-STATEMENTS = {
+# The settings and the query of each model.
+MODELS = {
     "merge": (
         f"incremental_strategy='merge', unique_key={list(PRODUCTS.keys)}",
         f"select * from {DATASET}.delivered",
@@ -49,7 +51,7 @@ STATEMENTS = {
 
 
 class DbtPeer:
-    """A dataset with one table for each way of dbt. `folder`: for dbt's project."""
+    """A dataset with one table for each of MODELS. `folder`: of dbt's project."""
 
     def __init__(self, servers: Servers, client: Client, folder: Path) -> None:
         self.servers = servers
@@ -57,8 +59,10 @@ class DbtPeer:
         self.folder = folder
         client.create_dataset(DATASET)
         models = {
-            f"models/{_model(way)}.sql": f"{{{{ config(materialized='incremental', {LAYOUT}, {settings}) }}}}\n{query}"
-            for way, (settings, query) in STATEMENTS.items()
+            f"models/{_file_name(model)}.sql": (
+                f"{{{{ config(materialized='incremental', {LAYOUT}, {settings}) }}}}\n{query}"
+            )
+            for model, (settings, query) in MODELS.items()
         }
         write_files(
             folder,
@@ -70,7 +74,7 @@ class DbtPeer:
         )
 
     def load(self, rows: Sequence[Row]) -> None:
-        """Replace the delivered rows by those of a snapshot."""
+        """Replace the rows of table `delivered` by those of a snapshot."""
         partitioning: Any = TimePartitioning(field=PRODUCTS.partition_column)
         options = LoadJobConfig(
             source_format=SourceFormat.PARQUET,
@@ -82,20 +86,22 @@ class DbtPeer:
         self.client.load_table_from_file(io.BytesIO(content), f"{DATASET}.delivered", job_config=options).result()
         self.days = sorted({f"date '{row[PRODUCTS.partition_column]}'" for row in rows})
 
-    def build(self, way: str) -> list[QueryJob]:
-        """Build the table of one way, and return the query jobs that dbt ran. Raises RuntimeError if dbt fails."""
+    def build(self, model: str) -> list[QueryJob]:
+        """Build the table of one model, and return the query jobs that dbt ran. Raises RuntimeError if dbt fails."""
         started = datetime.now(UTC)
         variables = json.dumps({"days": self.days})
-        (result,) = run_dbt(self.servers, self.folder, "run", "--select", _model(way), "--vars", variables).values()
+        arguments = ("run", "--select", _file_name(model), "--vars", variables)
+        (result,) = run_dbt(self.servers, self.folder, *arguments).values()
         if result[0] != "success":
-            raise RuntimeError(f"dbt could not build [{way}]: {result[1]}")
+            raise RuntimeError(f"dbt could not build [{model}]: {result[1]}")
         return [job for job in self.client.list_jobs(min_creation_time=started) if isinstance(job, QueryJob)]
 
-    def table_rows(self, way: str) -> list[list[Any]]:
-        """The rows of the table of one way, in the form of FeedAgainstOracle.table_rows."""
-        found = self.client.query_and_wait(f"SELECT * FROM {DATASET}.{_model(way)}")
+    def table_rows(self, model: str) -> list[list[Any]]:
+        """The rows of the table of one model, in the form of FeedAgainstOracle.table_rows."""
+        found = self.client.query_and_wait(f"SELECT * FROM {DATASET}.{_file_name(model)}")
         return comparable(oracle_table(PRODUCTS), [dict(row.items()) for row in found])
 
 
-def _model(way: str) -> str:
-    return way.replace(" ", "_")
+def _file_name(model: str) -> str:
+    """The name of a model's file, without the suffix, and of its table."""
+    return model.replace(" ", "_")

@@ -1,4 +1,4 @@
-"""Writes Markdown tables into a file of docs/, between two markers."""
+"""Makes Markdown tables, and writes them into a file of docs/ between two marking comments."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Measures what BigQuery reads for a publish with each engine, and with dbt: `python -m benchmarks.engine_costs`.
 
-Each engine, each form of engine `bigquery`, and each way of dbt publishes the same two snapshots on the stand-in. In
+Each engine, each form of engine `bigquery`, and each model of dbt publishes the same two snapshots on the stand-in. In
 the second snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the
-same table, except that engine `cdc` keeps the ids of unchanged rows. The program prints the bytes that each BigQuery
-job processed (all jobs of dbt together) or that were streamed, also as a multiple of the table's size, its slot time,
-and what that costs for 15 TB and six publishes a day.
+same table, except that engine `cdc` keeps the ids of unchanged rows.
 
-dbt validates nothing, and readers see its table change in place. It must be installed: `make foreign-setup`.
+For each BigQuery job (for dbt, for all jobs of a model together) the program prints the bytes that were processed or
+streamed, also as a multiple of the table's size, and the slot time. It also prints the price for 15 TB and six
+publishes a day. dbt validates nothing, and readers see its table change in place. `make foreign-setup` installs dbt.
 
-The stand-in's slot time is the wall time of DuckDB on this machine: it compares statements that read the same, roughly,
-and says nothing about BigQuery's slots. docs/costs.md prices those.
+The stand-in's slot time is the wall time of DuckDB on this machine. It can roughly compare statements that read the
+same bytes, but is no measure of BigQuery's slots, whose price is in docs/costs.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from google.cloud.bigquery import Client as BigQuery
 
-from benchmarks.dbt_peer import STATEMENTS, DbtPeer
+from benchmarks.dbt_peer import MODELS, DbtPeer
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
@@ -42,15 +42,15 @@ DATES = 13
 PRODUCTION_BYTES = 15 * 10**12
 PUBLISHES_A_DAY = 6
 Table = list[list[Any]]  # in the form of FeedAgainstOracle.table_rows
-# The BigQuery jobs of a publish, by the step in their id: validate the delivery, load it into incoming, count rows by
-# date, fill staging, swap.
+# The steps whose names are in the ids of a publish's BigQuery jobs. The jobs validate the delivery, load it into
+# incoming, count rows by date, fill staging, and swap.
 STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
-BACKGROUND_JOBS = "cdc_background"  # in which BigQuery applies streamed rows
+BACKGROUND_JOBS = "cdc_background"  # how the ids of jobs begin in which BigQuery applies streamed rows
 
 
 @dataclass(frozen=True)
 class Way:
-    """An engine, and the form of its statement; other engines than `bigquery` do not use the form."""
+    """An engine and the form of its statement. Only engine `bigquery` uses the form."""
 
     engine: Engine
     form: SqlForm = SqlForm.QUALIFY
@@ -65,7 +65,11 @@ WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Wa
 
 @dataclass(frozen=True)
 class StepCost:
-    """What BigQuery processed in one step, or took as a stream. `table_multiple`: these bytes by the table's size."""
+    """The cost of one step of a publish.
+
+    `processed`: the bytes that BigQuery processed, or that were streamed. `table_multiple`: these bytes divided by the
+    table's size. `usd_per_tib`: their price.
+    """
 
     way: str
     step: str
@@ -83,7 +87,7 @@ def main() -> None:
     tables, step_costs = [], []
     with tempfile.TemporaryDirectory() as folder, open_clients(Path(folder)) as clients:
         os.environ[ADDRESS_VARIABLE] = write_api_address(clients[1])
-        # First, because the jobs of dbt are found by their times, and engine cdc moves the stand-in's clock.
+        # dbt runs first, because its jobs are found by their times, and engine cdc moves the stand-in's clock.
         for cost, table in build_with_dbt(clients[1], Path(folder) / "dbt", first, second):
             tables.append(table)
             step_costs.append(cost)
@@ -92,15 +96,15 @@ def main() -> None:
             feed.publish(feed.land(1, first))
             record = feed.publish(feed.land(2, second))
             tables.append(feed.table_rows())
-            step_costs += list(costs(feed, way, record.attempt))
-    if any(without_ids(table) != without_ids(tables[0]) for table in tables):
+            step_costs += list(step_costs_of(feed, way, record.attempt))
+    if any(without_update_ids(table) != without_update_ids(tables[0]) for table in tables):
         raise SystemExit("The engines made different tables, so their costs cannot be compared.")
     ways = "; ".join(dict.fromkeys(cost.way for cost in step_costs))
     print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {ways}\n")
-    show(step_costs)
+    print_tables(step_costs)
 
 
-def without_ids(table: Table) -> Table:
+def without_update_ids(table: Table) -> Table:
     return [row[:-1] for row in table]
 
 
@@ -120,8 +124,8 @@ def table_bytes(rows: int) -> int:
     return rows * 8 * len(PRODUCTS.columns)
 
 
-def costs(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]:
-    """What the attempt streamed, and the costs of the BigQuery jobs that ran for it."""
+def step_costs_of(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]:
+    """The costs of an attempt: one for each of its BigQuery jobs, and one for the rows that it streamed."""
     size = table_bytes(feed.manifest().rows)
     for step in STEPS:
         job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))
@@ -139,19 +143,19 @@ def costs(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]
 
 
 def build_with_dbt(bigquery: BigQuery, folder: Path, *snapshots: list[Row]) -> Iterator[tuple[StepCost, Table]]:
-    """For each way of dbt: the cost of the last snapshot, and the table's rows."""
+    """Build all models of dbt. Yields for each model the cost of the last snapshot, and the table's rows."""
     peer = DbtPeer(Servers(urlsplit(str(bigquery._connection.API_BASE_URL)).netloc, storage=""), bigquery, folder)
     for rows in snapshots:
         peer.load(rows)
-        jobs = {way: peer.build(way) for way in STATEMENTS}
-    for way, jobs_of_way in jobs.items():
-        table = peer.table_rows(way)
-        processed = sum(job.total_bytes_processed or 0 for job in jobs_of_way)
-        slot_ms = sum(job.slot_millis or 0 for job in jobs_of_way)
-        yield StepCost(f"dbt, {way}", "all", processed, processed / table_bytes(len(table)), slot_ms), table
+        jobs = {model: peer.build(model) for model in MODELS}
+    for model, model_jobs in jobs.items():
+        table = peer.table_rows(model)
+        processed = sum(job.total_bytes_processed or 0 for job in model_jobs)
+        slot_ms = sum(job.slot_millis or 0 for job in model_jobs)
+        yield StepCost(f"dbt, {model}", "all", processed, processed / table_bytes(len(table)), slot_ms), table
 
 
-def show(step_costs: list[StepCost]) -> None:
+def print_tables(step_costs: list[StepCost]) -> None:
     print("| Way | Job | Bytes processed | Times the table | Slot ms here |\n| --- | --- | --- | --- | --- |")
     for cost in step_costs:
         print(f"| {cost.way} | {cost.step} | {cost.processed:,} | {cost.table_multiple:.2f} | {cost.slot_ms:,} |")
@@ -159,9 +163,9 @@ def show(step_costs: list[StepCost]) -> None:
         "\n| Way | Times the table | USD per publish of 15 TB | USD per day, six publishes |\n| --- | --- | --- | --- |"
     )
     for way in dict.fromkeys(cost.way for cost in step_costs):
-        of_way = [cost for cost in step_costs if cost.way == way]
-        table_multiple = sum(cost.table_multiple for cost in of_way)
-        usd = sum(cost.table_multiple * cost.usd_per_tib for cost in of_way) * PRODUCTION_BYTES / TIB
+        costs = [cost for cost in step_costs if cost.way == way]
+        table_multiple = sum(cost.table_multiple for cost in costs)
+        usd = sum(cost.table_multiple * cost.usd_per_tib for cost in costs) * PRODUCTION_BYTES / TIB
         print(f"| {way} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
 
 

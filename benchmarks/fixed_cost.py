@@ -1,6 +1,6 @@
 """Measures the part of the job's time that does not depend on rows (sub-command `fixed-cost`).
 
-The job runs in a new process of its own (cold), and in a process that has run it before (warm), on the same files.
+On the same files the job runs in a new process (cold), and in a process that has run the job before (warm).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from benchmarks.interleaved_rounds import (
     PreparedDataset,
     WrongTable,
     file_digest_reader,
-    log,
-    log_line,
+    log_progress,
+    run_line,
 )
 from benchmarks.json_records import read_record
 from benchmarks.paths import CHECKOUT, RUNS, pythonpath_variable
@@ -49,8 +49,9 @@ _TIMEOUT_S = 600
 
 
 def run(rows: int) -> Results:
+    """Measure on a snapshot of `rows` rows and on a small one, and store the results."""
     shape = DatasetShape(rows)
-    prepare_all([SMALL, shape], log)
+    prepare_all([SMALL, shape], log_progress)
     large, small = prepared_dataset(shape), prepared_dataset(SMALL)
     figures: list[Figure] = []
     for number in range(_ROUNDS):
@@ -59,18 +60,18 @@ def run(rows: int) -> Results:
             (COLD, JobPlan.AUTO, small, SMALL.dates),
             (COLD_WINDOW, JobPlan.WINDOW, small, SMALL.dates),
         ):
-            cold = _submit(peer, plan, prepared)
-            log(log_line(cold, number))
+            cold = _measure_cold(peer, plan, prepared)
+            log_progress(run_line(cold, number))
             figures.append(figure(cold, prepared.dataset.rows, dates))
     warm = PeerPlan(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
-    rounds = InterleavedRounds(small.inputs, log)
+    rounds = InterleavedRounds(small.inputs, log_progress)
     for warm_run in rounds.run([warm]):
-        rows_of = {one.dataset.name: one.dataset.rows for one in (large, small)}
-        figures.append(figure(warm_run, rows_of[warm_run.inputs], shape.dates))
+        rows_by_name = {prepared.dataset.name: prepared.dataset.rows for prepared in (large, small)}
+        figures.append(figure(warm_run, rows_by_name[warm_run.inputs], shape.dates))
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
-def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
+def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
     """Run the job in a new process with spark-submit. Raises WrongTable unless it makes the expected table."""
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
@@ -85,7 +86,7 @@ def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
         assert candidate.load_uris_uri
         files = storage.read_text(candidate.load_uris_uri).splitlines()
         if file_digest_reader().digest(files) != prepared.dataset.expected:
-            raise WrongTable(f"The cold job's table of [{inputs.name}] is wrong, so no figure counts.")
+            raise WrongTable(f"The cold job made a wrong table from [{inputs.name}]: no figure is stored.")
         phases = {name: f"{seconds:.2f}" for name, seconds in candidate.metrics.seconds.items()}
         return MeasuredRun(
             peer, inputs.name, 0, spent, PeerResult(tuple(files), notes=phases), 0, candidate.metrics.bytes_written
@@ -95,12 +96,13 @@ def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
 
 
 def _spark_submit(request: DedupRequest) -> ResourceUsage:
+    """Run the job by spark-submit, and measure it. Raises RuntimeError if the job fails."""
     uri = storage.join(request.attempt_uri, "request.json")
     storage.write_text(uri, to_json(request))
     folder = Path(sys.executable).parent
     command = [str(folder / "spark-submit"), *conf_arguments(submit_conf())]
     command += [str(CHECKOUT / "spark_jobs/dedup_snapshot.py"), "--request", uri]
-    # Spark imports the job's own Python daemon, which is in spark_jobs, and starts the `python` that PATH finds first.
+    # Spark imports the job's own Python daemon from spark_jobs, and starts the first `python` on PATH.
     path_variable = f"{folder}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": pythonpath_variable(), "PATH": path_variable}
     with measure_usage() as spent:
@@ -112,8 +114,8 @@ def _spark_submit(request: DedupRequest) -> ResourceUsage:
 
 def report(results: Results) -> str:
     """The table in Markdown. The fixed cost is the wall time of the cold job minus that of the warm job."""
-    large = max(results.figures, key=lambda one: one.rows).inputs
-    small = min(results.figures, key=lambda one: one.rows).inputs
+    large = max(results.figures, key=lambda figure: figure.rows).inputs
+    small = min(results.figures, key=lambda figure: figure.rows).inputs
     cases = (
         ("adopt, all of it", COLD, large),
         ("adopt, small", COLD, small),
@@ -128,7 +130,7 @@ def report(results: Results) -> str:
                 title,
                 f"{cold[0].rows:,}",
                 f"{wall(cold):.2f}",
-                f"{median(cold, lambda one: one.cpu_s):.1f}",
+                f"{median(cold, lambda figure: figure.cpu_s):.1f}",
                 f"{wall(warm):.2f}" if peer == COLD else "",
                 fixed,
                 ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items()),

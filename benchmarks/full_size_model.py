@@ -1,7 +1,7 @@
 """Models the work and the price of one publish of a table of 15 TB and 730 dates.
 
-Executors and minutes are those of the sizing model, by which each publish is sized too. Every value that was neither
-measured nor is part of that model is a field of `Assumptions`; docs/costs.md lists these with their reasons.
+The sizing model of each publish (dedup_clone.orchestration.runners.sizing) gives executors and minutes. All other
+values are measured, or are fields of `Assumptions`, which docs/costs.md lists with their reasons.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class MeasuredPerRow:
-    """CPU seconds and bytes per row of the snapshot: medians of the measured runs of a peer, divided by the rows."""
+    """CPU seconds and bytes per row of the snapshot: medians of a peer's runs, divided by the number of rows."""
 
     adopt_read_bytes: float
     adopt_shuffled_bytes: float
@@ -81,15 +81,17 @@ class FullSize:
 
     @property
     def rows(self) -> float:
+        """The number of rows of the table, and of one snapshot."""
         return self.assumed.table_bytes / self.assumed.row_bytes
 
     def workload(self, deliveries: int = 1, method: Method = Method.ADOPT) -> Workload:
+        """The workload of a publish of `deliveries` complete deliveries, whose dates all take the plan of `method`."""
         rows = round(self.rows)
         delivered_bytes = round(self.assumed.table_bytes) * deliveries
         return Workload(deliveries, delivered_bytes, rows, rows * (deliveries - 1), rows, self.assumed.dates, method)
 
     def spark_usd(self, size: RunSize) -> float:
-        """The price of the executors and the driver for the job's wall time."""
+        """The price of executors and driver in USD for the wall time of one job."""
         settings = SparkSize()
         vcpus = size.cores + settings.driver_cores
         dcus = vcpus * (self.assumed.dcus_per_vcpu + settings.memory_gb_per_core * self.assumed.dcus_per_gb)
@@ -113,32 +115,33 @@ class FullSize:
 
     @property
     def storage_usd(self) -> float:
+        """The price of the Cloud Storage operations of one publish."""
         writes_usd = self.writes * self.assumed.usd_per_thousand_writes
         return (writes_usd + self.reads * self.assumed.usd_per_thousand_reads) / 1000
 
     def on_demand_usd(self, table_multiple: float) -> float:
-        """The on-demand price of a query that bills `table_multiple` times the table's logical bytes."""
+        """The on-demand price in USD of a query that is billed for `table_multiple` times the table's logical bytes."""
         return table_multiple * self.assumed.table_bytes / TIB * USD_PER_TIB
 
     def slot_hours(self, cpu_s_per_row: float) -> float:
-        """The slot time of a query, if a slot needs as long as a vCPU with the engine whose time is given."""
+        """The slot time of a query that takes `cpu_s_per_row` CPU seconds per row, if a slot is as fast as a vCPU."""
         return self.rows * cpu_s_per_row * VCPUS_PER_CORE / HOUR_S
 
 
 def measured_per_row(results: Results) -> MeasuredPerRow:
     """The values per row from the results of sub-command `main`. Raises StatisticsError when a peer is missing."""
 
-    def per_row(peer: str, value: float) -> float:
+    def divide_by_rows(peer: str, value: float) -> float:
         return value / results.of(peer)[0].rows
 
     adopt, row_number = results.of(ADOPT), results.of(ROW_NUMBER)
-    # This peer writes the snapshot and nothing else, so its bytes are those of the snapshot's files.
-    copied_bytes = median(results.of(_COPY), lambda one: one.written_bytes)
+    # This peer writes only the snapshot, so its written bytes are the size of the snapshot's files.
+    copied_bytes = median(results.of(_COPY), lambda figure: figure.written_bytes)
     return MeasuredPerRow(
-        adopt_read_bytes=per_row(ADOPT, median(adopt, lambda one: one.read_bytes or 0)),
-        adopt_shuffled_bytes=per_row(ADOPT, median(adopt, lambda one: one.shuffled_bytes)),
-        row_number_cpu_s=per_row(ROW_NUMBER, cpu(row_number)),
-        row_number_shuffled_bytes=per_row(ROW_NUMBER, median(row_number, lambda one: one.shuffled_bytes)),
-        qualify_cpu_s=per_row(_QUALIFY, cpu(results.of(_QUALIFY))),
-        snapshot_file_bytes=per_row(_COPY, copied_bytes),
+        adopt_read_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.read_bytes or 0)),
+        adopt_shuffled_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.shuffled_bytes)),
+        row_number_cpu_s=divide_by_rows(ROW_NUMBER, cpu(row_number)),
+        row_number_shuffled_bytes=divide_by_rows(ROW_NUMBER, median(row_number, lambda figure: figure.shuffled_bytes)),
+        qualify_cpu_s=divide_by_rows(_QUALIFY, cpu(results.of(_QUALIFY))),
+        snapshot_file_bytes=divide_by_rows(_COPY, copied_bytes),
     )

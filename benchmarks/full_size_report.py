@@ -1,7 +1,4 @@
-"""The tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB.
-
-Module `rate_checks` compares the model's rates with what the other sub-commands measured.
-"""
+"""Makes the tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import fields
 
 from benchmarks.docs_tables import table
 from benchmarks.full_size_model import HOUR_S, REASONS, Assumptions, FullSize, measured_per_row
-from benchmarks.rate_checks import RateCheck, rate_checks
+from benchmarks.rate_checks import RateCheck, check_rates
 from benchmarks.results import Results
 from dedup_clone.contract.billing import USD_PER_SLOT_HOUR
 from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, core_seconds, size_run
@@ -19,8 +16,8 @@ from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.table_contracts import PRODUCTS
 
 _EXECUTOR_COUNTS = (25, 50, 71, 100)
-_NS = 1e9
-_UNBOUNDED = 2000  # executors, the most that a feed may allow
+_NS_PER_S = 1e9
+_MOST_EXECUTORS = 2000  # the most that a feed may allow
 
 
 def report(main_results: Results, growth_results: Results, memory: Results) -> str:
@@ -31,7 +28,7 @@ def report(main_results: Results, growth_results: Results, memory: Results) -> s
         _executors(model),
         _deliveries(model),
         _prices(model),
-        _rates(rate_checks(main_results, growth_results, memory)),
+        _rates(check_rates(main_results, growth_results, memory)),
         _assumptions(model),
     )
     return "\n\n".join(parts)
@@ -45,7 +42,7 @@ def _sizes(model: FullSize) -> str:
         ["time of adopt", f"{adopt_hours:.1f} vCPU-hours"],
         [
             "CPU time of Spark ROW_NUMBER",
-            f"{measured.row_number_cpu_s * _NS:.0f} ns per row, "
+            f"{measured.row_number_cpu_s * _NS_PER_S:.0f} ns per row, "
             f"{model.rows * measured.row_number_cpu_s * VCPUS_PER_CORE / HOUR_S:.0f} vCPU-hours",
         ],
         [
@@ -89,7 +86,7 @@ def _executors(model: FullSize) -> str:
 
 
 def _deliveries(model: FullSize) -> str:
-    """A table of what else may wait than one delivery in order."""
+    """A table of executors and prices by what a publish includes and by the plan of its dates."""
     cases = (
         ("one delivery in order, or a correction", model.workload()),
         ("backlog of 2", model.workload(2)),
@@ -101,18 +98,18 @@ def _deliveries(model: FullSize) -> str:
     )
     rows = []
     for title, workload in cases:
-        usual, enough = (
+        bounded, unbounded = (
             size_run(workload, SparkSize(max_executors=most), Runner.SERVERLESS)
-            for most in (SparkSize().max_executors, _UNBOUNDED)
+            for most in (SparkSize().max_executors, _MOST_EXECUTORS)
         )
         rows.append(
             [
                 title,
-                f"{usual.core_seconds / HOUR_S:.0f}",
-                str(usual.executors),
-                f"{usual.expected_minutes:.1f}",
-                f"{model.spark_usd(usual):.2f}",
-                f"{enough.executors} ({enough.expected_minutes:.1f} minutes)",
+                f"{bounded.core_seconds / HOUR_S:.0f}",
+                str(bounded.executors),
+                f"{bounded.expected_minutes:.1f}",
+                f"{model.spark_usd(bounded):.2f}",
+                f"{unbounded.executors} ({unbounded.expected_minutes:.1f} minutes)",
             ]
         )
     heads = ["what is published", "vCPU-hours", "executors, at most 100", "minutes", "DCUs, USD", "without that bound"]
@@ -120,11 +117,11 @@ def _deliveries(model: FullSize) -> str:
 
 
 def _prices(model: FullSize) -> str:
-    least, most = (model.slot_hours(cpu_s) for cpu_s in (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
+    lowest, highest = map(model.slot_hours, (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
     size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
     adopt_usd = model.spark_usd(size) + model.storage_usd
-    table_bytes, row_bytes, rows_held = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
-    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows_held, held=rows_held)
+    table_bytes, row_bytes, table_rows = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, held=table_rows)
     statements = (
         ("`bigquery`, form `qualify`", merged.qualify_bytes_billed, 1),
         ("`bigquery`, form `row_number`", merged.qualify_bytes_billed, 1),
@@ -135,7 +132,7 @@ def _prices(model: FullSize) -> str:
         [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", *[""] * len(USD_PER_SLOT_HOUR)]
     ]
     for name, billed, ratio in statements:
-        by_slots = [f"{least * ratio * usd:.0f} to {most * ratio * usd:.0f}" for usd in USD_PER_SLOT_HOUR.values()]
+        by_slots = [f"{lowest * ratio * usd:.0f} to {highest * ratio * usd:.0f}" for usd in USD_PER_SLOT_HOUR.values()]
         rows.append([name, f"{model.on_demand_usd(billed / table_bytes):.0f}", *by_slots])
     editions = [f"slots, {edition} ({usd:.2f} an hour)" for edition, usd in USD_PER_SLOT_HOUR.items()]
     text = (
@@ -147,15 +144,16 @@ def _prices(model: FullSize) -> str:
 
 
 def _rates(checks: list[RateCheck]) -> str:
-    rows = [
-        [one.what, f"{one.model * _NS:.0f}", f"{one.measured * _NS:.0f}", f"{one.measured / one.model:.2f}"]
-        for one in checks
-    ]
+    rows = []
+    for check in checks:
+        model_ns, measured_ns = check.model * _NS_PER_S, check.measured * _NS_PER_S
+        rows.append([check.name, f"{model_ns:.0f}", f"{measured_ns:.0f}", f"{measured_ns / model_ns:.2f}"])
     return table(["vCPU ns per row", "sizing model", "measured", "measured / model"], rows)
 
 
 def _assumptions(model: FullSize) -> str:
     rows = [
-        [f"`{one.name}`", f"{getattr(model.assumed, one.name):g}", REASONS[one.name]] for one in fields(model.assumed)
+        [f"`{field.name}`", f"{getattr(model.assumed, field.name):g}", REASONS[field.name]]
+        for field in fields(model.assumed)
     ]
     return table(["assumption", "value", "reason"], rows)

@@ -1,7 +1,7 @@
-"""Generates rows of the parent's snapshots, of the arriving snapshots and of the table that must result.
+"""Generates the rows of the parent's snapshots, of the arriving snapshots and of the table that must result.
 
-The rows of a date are generated in blocks of at most BLOCK_ROWS keys, so that a date of any size needs the same
-memory. No two blocks have a product in common. The same shape, date and block always give the same rows.
+The rows of a date are generated in blocks of about BLOCK_ROWS keys at most, so that a date of any size needs the same
+memory. No two blocks of a date have a product in common. The same shape, date and block always give the same rows.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Flags = NDArray[np.bool_]
 BLOCK_ROWS = 4_000_000
 STORES, ATTRIBUTES = 500, 10
 _FILLED_SHARE = 0.8  # share of the ATTRIBUTES that a product has in a store, on average
-_ROWS_PER_PRODUCT, _FEWEST_PRODUCTS = 50, 200
+_ROWS_PER_PRODUCT, _MIN_PRODUCTS = 50, 200
 _FIRST_PRODUCT, _LAST_PRODUCT = 1_000_000, 100_000_000
-_CHANGED, _NEW, _MISSING = 0.4, 0.3, 0.3  # shares of the rows that differ between parent and arriving snapshot
+_CHANGED_SHARE, _NEW_SHARE, _MISSING_SHARE = 0.4, 0.3, 0.3  # shares of the differing rows
 _RETURNING_SHARE = 0.1  # share of the new keys that the oldest snapshot also had
-_DUPLICATED_SHARE = 0.001
-# Ids of snapshots: the oldest, an arriving one of Variant.LATE, the newest of the parent (and an arriving one of
-# Variant.CORRECTION), the first of any other variant's arriving ones.
+_DUPLICATED_SHARE = 0.001  # share of the keys that Variant.DUPLICATES repeats
+# Ids of snapshots: the oldest snapshot; the arriving snapshot of Variant.LATE; the parent's newest snapshot, which is
+# also the arriving snapshot of Variant.CORRECTION; and the first arriving snapshot of any other variant.
 OLDEST_ID, LATE_ID, PARENT_ID, NEXT_ID = 1001, 1004, 1006, 1007
-_BACKLOGS = {Variant.BACKLOG_2: 2, Variant.BACKLOG_6: 6}
-_NO_ID = 0
+_BACKLOG_SIZES = {Variant.BACKLOG_2: 2, Variant.BACKLOG_6: 6}
+_NO_ID = 0  # of keys that the parent lacks
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The key columns of rows. The product is a number here, also if the files will store it as text."""
+    """The key columns of rows. Each product is a number, even if the files store it as text."""
 
     product: Integers
     store: Integers
     attribute: Integers
 
-    def take(self, chosen: Flags | Integers) -> Keys:
-        return Keys(self.product[chosen], self.store[chosen], self.attribute[chosen])
+    def take(self, selection: Flags | Integers) -> Keys:
+        return Keys(self.product[selection], self.store[selection], self.attribute[selection])
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class GeneratedRows:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, chosen: Flags | Integers) -> GeneratedRows:
-        return GeneratedRows(self.keys.take(chosen), self.values[chosen], self.ids[chosen])
+    def take(self, selection: Flags | Integers) -> GeneratedRows:
+        return GeneratedRows(self.keys.take(selection), self.values[selection], self.ids[selection])
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class Block:
     """Rows of the snapshots of a data set, and of the table that their publishes must give.
 
     `oldest`: the oldest snapshot, which has only keys that `parent` lacks. `parent`: the parent's newest snapshot.
-    `arriving`: the snapshots whose publish is measured, in ascending order of their ids.
+    `arriving`: the snapshots whose publish is measured, in ascending order of their ids. `expected`: one row for each
+    key of the block. `counts`: how the arriving snapshots differ from the parent.
     """
 
     oldest: GeneratedRows
@@ -78,29 +79,32 @@ class Block:
 def snapshot_ids(shape: DatasetShape) -> tuple[int, ...]:
     """The ids of the arriving snapshots, ascending."""
     first = {Variant.LATE: LATE_ID, Variant.CORRECTION: PARENT_ID}.get(shape.variant, NEXT_ID)
-    return tuple(range(first, first + _BACKLOGS.get(shape.variant, 1)))
+    return tuple(range(first, first + _BACKLOG_SIZES.get(shape.variant, 1)))
 
 
 def block_count(shape: DatasetShape, date_number: int) -> int:
+    """The number of blocks of a date. `date_number`: its index in `shape.days()`."""
     return -(-shape.rows_by_date()[date_number] // BLOCK_ROWS)
 
 
 def make_block(shape: DatasetShape, date_number: int, block_number: int) -> Block:
+    """Generate a block. `date_number`: the index of its date in `shape.days()`. `block_number`: from 0."""
     rows, count = shape.rows_by_date()[date_number], block_count(shape, date_number)
     rng = np.random.default_rng([shape.seed, date_number, block_number])
-    keys = _keys(rng, block_number, count, rows // count)
-    return _block(shape, shape.differing_share_by_date()[date_number], rng, keys)
+    keys = _generate_keys(rng, block_number, count, rows // count)
+    return _generate_block(shape, shape.differing_share_by_date()[date_number], rng, keys)
 
 
-def _keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
-    """About `rows` unique keys in ascending order, of block `number` of `count`. Some products are in many stores."""
-    products = max(_FEWEST_PRODUCTS, rows // _ROWS_PER_PRODUCT)
-    wanted = max(1, round(rows / (ATTRIBUTES * _FILLED_SHARE)))
-    drawn = int(wanted * 1.4) + 16
+def _generate_keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
+    """About `rows` unique keys, in ascending order, of block `number` of `count`. Some products are in many stores."""
+    products = max(_MIN_PRODUCTS, rows // _ROWS_PER_PRODUCT)
+    pair_count = max(1, round(rows / (ATTRIBUTES * _FILLED_SHARE)))
+    drawn = int(pair_count * 1.4) + 16
+    # Each pair of a product and a store as one number.
     pairs = (products * rng.random(drawn) ** 1.3).astype(np.int64) * STORES + rng.integers(0, STORES, drawn)
     pairs = np.unique(pairs)
-    if len(pairs) > wanted:
-        pairs = np.sort(rng.choice(pairs, wanted, replace=False))
+    if len(pairs) > pair_count:
+        pairs = np.sort(rng.choice(pairs, pair_count, replace=False))
     filled = np.flatnonzero(rng.random(len(pairs) * ATTRIBUTES) < _FILLED_SHARE)
     pair, attribute = pairs[filled // ATTRIBUTES], filled % ATTRIBUTES
     step = (_LAST_PRODUCT - _FIRST_PRODUCT) // (products * count)
@@ -111,32 +115,35 @@ def _keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
     )
 
 
-def _values(rng: np.random.Generator, attribute: Integers) -> Integers:
+def _generate_values(rng: np.random.Generator, attribute: Integers) -> Integers:
     """Log-normal values, whose mean and spread grow with the number of the attribute."""
     number = attribute // 99
     spread = 0.3 + 0.09 * number
     return np.exp(1 + 0.8 * number + spread * rng.standard_normal(len(number))).astype(np.int64)
 
 
-def _block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
+def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
     count, arriving_ids = len(keys.product), snapshot_ids(shape)
-    values = _values(rng, keys.attribute)
-    draw = rng.random(count)
-    is_survivor = draw >= 1 - shape.survivor_share
-    kinds = (_CHANGED, _NEW, _MISSING)
-    differing_rows = _between(draw, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
+    values = _generate_values(rng, keys.attribute)
+    draws = rng.random(count)
+    is_survivor = draws >= 1 - shape.survivor_share
+    kinds = (_CHANGED_SHARE, _NEW_SHARE, _MISSING_SHARE)
+    differing_rows = _draw_masks(draws, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
     all_new = np.logical_or.reduce(differing_rows[1 :: len(kinds)])
     in_parent = ~(is_survivor | all_new)
     in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
-    added = rng.integers(1, 50, count)
+    increase = rng.integers(1, 50, count)
     expected = GeneratedRows(keys, values, np.where(in_parent, PARENT_ID, np.where(in_oldest, OLDEST_ID, _NO_ID)))
     present, current, arriving = in_parent, values, []
     for number, arriving_id in enumerate(arriving_ids):
         changed, new, missing = differing_rows[number * len(kinds) :][: len(kinds)]
-        present, current = (present | new) & ~missing, current + np.where(changed, added, 0)
-        rows, best = _with_duplicates(shape, rng, _chosen_rows(keys, current, present, arriving_id), current, present)
+        present, current = (present | new) & ~missing, current + np.where(changed, increase, 0)
+        unique_rows = _select_rows(keys, current, present, arriving_id)
+        rows, greatest = _add_duplicates(shape, rng, unique_rows, current, present)
         wins = present & (expected.ids <= arriving_id)
-        expected = GeneratedRows(keys, np.where(wins, best, expected.values), np.where(wins, arriving_id, expected.ids))
+        expected = GeneratedRows(
+            keys, np.where(wins, greatest, expected.values), np.where(wins, arriving_id, expected.ids)
+        )
         arriving.append(rows)
     in_before = in_parent | in_oldest
     counts = RowCounts(
@@ -149,56 +156,58 @@ def _block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys
     parent_shuffled = shape.variant not in (Variant.SORTED, Variant.PARENT_SORTED)
     arriving_shuffled = shape.variant is not Variant.SORTED
     return Block(
-        oldest=_chosen_rows(keys, values, in_oldest, OLDEST_ID),
-        parent=_ordered(rng, _chosen_rows(keys, values, in_parent, PARENT_ID), shuffled=parent_shuffled),
-        arriving=tuple(_ordered(rng, rows, shuffled=arriving_shuffled) for rows in arriving),
+        oldest=_select_rows(keys, values, in_oldest, OLDEST_ID),
+        parent=_maybe_shuffle(rng, _select_rows(keys, values, in_parent, PARENT_ID), shuffled=parent_shuffled),
+        arriving=tuple(_maybe_shuffle(rng, rows, shuffled=arriving_shuffled) for rows in arriving),
         expected=expected,
         counts=counts,
     )
 
 
-def _between(draw: NDArray[np.float64], differing: float, parts: tuple[float, ...]) -> list[Flags]:
-    """For each of `parts` a mask that selects, at random, that part of the differing rows. The masks do not overlap.
+def _draw_masks(draws: NDArray[np.float64], differing: float, shares: tuple[float, ...]) -> list[Flags]:
+    """One mask for each of `shares`, which selects that share of the differing rows. The masks do not overlap.
 
-    `draw`: a random number below 1 for each row; the rows whose number is below `differing` are the differing ones.
+    `draws`: a random number below 1 for each row; a row differs if its number is below `differing`.
     """
-    bounds = np.cumsum([0.0, *(part * differing for part in parts)])
-    return [(draw >= low) & (draw < high) for low, high in pairwise(bounds)]
+    bounds = np.cumsum([0.0, *(share * differing for share in shares)])
+    return [(draws >= low) & (draws < high) for low, high in pairwise(bounds)]
 
 
-def _chosen_rows(keys: Keys, values: Integers, chosen: Flags, row_id: int) -> GeneratedRows:
-    return GeneratedRows(keys.take(chosen), values[chosen], np.full(int(chosen.sum()), row_id, dtype=np.int64))
+def _select_rows(keys: Keys, values: Integers, selected: Flags, row_id: int) -> GeneratedRows:
+    """The rows of the selected keys, all with the snapshot id `row_id`."""
+    return GeneratedRows(keys.take(selected), values[selected], np.full(int(selected.sum()), row_id, dtype=np.int64))
 
 
-def _with_duplicates(
+def _add_duplicates(
     shape: DatasetShape, rng: np.random.Generator, rows: GeneratedRows, values: Integers, present: Flags
 ) -> tuple[GeneratedRows, Integers]:
-    """`rows` with duplicates, if the shape has any, and for every key the greatest value, which must be published.
+    """Add duplicate keys to the rows of a snapshot, if the shape has any.
 
-    `values`: the value of every key of the block. `present`: which of these keys `rows` has.
+    Returns these rows, and the greatest value of every key of the block, which must be published. `values`: the value
+    of every key of the block before. `present`: which of these keys `rows` has.
     """
     if shape.variant is not Variant.DUPLICATES:
         return rows, values
     repeated = np.flatnonzero(present & (rng.random(len(values)) < _DUPLICATED_SHARE))
-    other = values[repeated] + np.where(np.arange(len(repeated)) % 2, rng.integers(-5, 60, len(repeated)), 0)
-    best = values.copy()
-    np.maximum.at(best, repeated, other)
-    position = np.cumsum(present) - 1  # of each present key's row in `rows`
-    more = rows.take(position[repeated])
-    return _concatenated(rows, GeneratedRows(more.keys, other, more.ids)), best
+    second_values = values[repeated] + np.where(np.arange(len(repeated)) % 2, rng.integers(-5, 60, len(repeated)), 0)
+    greatest = values.copy()
+    np.maximum.at(greatest, repeated, second_values)
+    position = np.cumsum(present) - 1  # the index in `rows` of each present key's row
+    surplus = rows.take(position[repeated])
+    return _concatenate(rows, GeneratedRows(surplus.keys, second_values, surplus.ids)), greatest
 
 
-def _concatenated(one: GeneratedRows, other: GeneratedRows) -> GeneratedRows:
-    def both(a: Integers, b: Integers) -> Integers:
+def _concatenate(one: GeneratedRows, other: GeneratedRows) -> GeneratedRows:
+    def joined(a: Integers, b: Integers) -> Integers:
         return np.concatenate([a, b])
 
     keys = Keys(
-        both(one.keys.product, other.keys.product),
-        both(one.keys.store, other.keys.store),
-        both(one.keys.attribute, other.keys.attribute),
+        joined(one.keys.product, other.keys.product),
+        joined(one.keys.store, other.keys.store),
+        joined(one.keys.attribute, other.keys.attribute),
     )
-    return GeneratedRows(keys, both(one.values, other.values), both(one.ids, other.ids))
+    return GeneratedRows(keys, joined(one.values, other.values), joined(one.ids, other.ids))
 
 
-def _ordered(rng: np.random.Generator, rows: GeneratedRows, *, shuffled: bool) -> GeneratedRows:
+def _maybe_shuffle(rng: np.random.Generator, rows: GeneratedRows, *, shuffled: bool) -> GeneratedRows:
     return rows.take(rng.permutation(len(rows))) if shuffled else rows

@@ -1,14 +1,14 @@
 """Measures how the job's time grows with rows, dates, differing rows, deliveries, string keys and survivors.
 
-It is the sub-command `growth`. One warm process runs the job on all data sets in turn, so that their figures can be
-compared.
+It is the sub-command `growth`. One process, in which the job has run before, runs it on all data sets in turn, so that
+their figures can be compared.
 """
 
 from __future__ import annotations
 
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, DATAFRAME_PLANS, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Figure, Results, cpu, figure, save, wall
@@ -19,59 +19,69 @@ _ROUNDS, _REPEATS = 1, 3
 _DELIVERIES = (Variant.BACKLOG_2, Variant.BACKLOG_6, Variant.CORRECTION, Variant.LATE)
 
 
-def by_rows(rows: int) -> list[DatasetShape]:
-    """Shapes with a quarter, a half and all of `rows`."""
+def shapes_by_rows(rows: int) -> list[DatasetShape]:
+    """Shapes with a quarter, a half and all of `rows` rows."""
     return [DatasetShape(rows // 4), DatasetShape(rows // 2), DatasetShape(rows)]
 
 
-def by_dates(rows: int) -> list[DatasetShape]:
+def shapes_by_dates(rows: int) -> list[DatasetShape]:
     return [DatasetShape(rows, dates) for dates in (13, 208, 730)]
 
 
-def by_differences(rows: int) -> list[DatasetShape]:
+def shapes_by_differences(rows: int) -> list[DatasetShape]:
     return [DatasetShape(rows // 4, differing=share) for share in (0.001, 0.003, 0.01, 0.03, 0.1)]
 
 
-def by_deliveries(rows: int) -> list[DatasetShape]:
+def shapes_by_deliveries(rows: int) -> list[DatasetShape]:
     """Shapes with one delivery in order, two backlogs, a correction, and a late snapshot."""
     return [DatasetShape(rows // 4), *(DatasetShape(rows // 4, variant=variant) for variant in _DELIVERIES)]
 
 
-def by_keys(rows: int) -> list[DatasetShape]:
+def shapes_by_keys(rows: int) -> list[DatasetShape]:
     return [DatasetShape(rows // 4), DatasetShape(rows // 4, string_keys=True)]
 
 
-def by_survivors(rows: int) -> list[DatasetShape]:
+def shapes_by_survivors(rows: int) -> list[DatasetShape]:
     return [DatasetShape(rows // 4), DatasetShape(rows // 4, survivor_share=0.05)]
 
 
-def by_variants(rows: int) -> list[DatasetShape]:
-    """One shape for each variant that `by_deliveries` lacks; few rows, because some variants write files anew."""
+def shapes_by_variants(rows: int) -> list[DatasetShape]:
+    """One shape for each variant that `shapes_by_deliveries` lacks. Few rows, because some variants take long."""
     return [DatasetShape(rows // 20, variant=variant) for variant in Variant if variant not in _DELIVERIES]
 
 
-def for_plans(rows: int) -> DatasetShape:
-    """The shape on which the general plans (see `peers.registry`) and ROW_NUMBER are compared."""
+def shape_for_plans(rows: int) -> DatasetShape:
+    """The shape on which plan `adopt`, the DataFrame plans and ROW_NUMBER are compared."""
     return DatasetShape(rows // 20)
 
 
 def all_shapes(rows: int) -> list[DatasetShape]:
-    """The shapes of all parts of the report, without duplicates."""
-    parts = (by_rows, by_dates, by_differences, by_deliveries, by_keys, by_survivors, by_variants)
+    """The shapes of all parts of the report, each once."""
+    parts = (
+        shapes_by_rows,
+        shapes_by_dates,
+        shapes_by_differences,
+        shapes_by_deliveries,
+        shapes_by_keys,
+        shapes_by_survivors,
+        shapes_by_variants,
+    )
     return list(dict.fromkeys(shape for part in parts for shape in part(rows)))
 
 
 def run(rows: int) -> Results:
+    """Measure on data sets of at most `rows` rows in a snapshot, and store the results."""
     shapes = all_shapes(rows)
-    prepare_all([SMALL, *shapes], log)
-    read_shapes = list(dict.fromkeys([*by_rows(rows), *by_dates(rows)]))
+    prepare_all([SMALL, *shapes], log_progress)
+    row_number_shapes = [shapes_by_rows(rows)[0], shape_for_plans(rows)]
+    read_shapes = list(dict.fromkeys([*shapes_by_rows(rows), *shapes_by_dates(rows)]))
     plans = [
         PeerPlan(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
         PeerPlan(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
-        PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, [by_rows(rows)[0], for_plans(rows)])), 1, 1, warm_up=False),
-        *(PeerPlan(name, (prepared_dataset(for_plans(rows)),), 1, 2, warm_up=True) for name in DATAFRAME_PLANS),
+        PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, row_number_shapes)), 1, 1, warm_up=False),
+        *(PeerPlan(name, (prepared_dataset(shape_for_plans(rows)),), 1, 2, warm_up=True) for name in DATAFRAME_PLANS),
     ]
-    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
     runs = rounds.run(plans)
     shape_by_name = {shape.name: shape for shape in shapes}
     figures = [
@@ -82,10 +92,13 @@ def run(rows: int) -> Results:
 
 
 def report(results: Results, rows: int = ROWS) -> str:
+    """The tables in Markdown. `rows`: the number of rows in the largest snapshot."""
+
     def adopt_on(shape: DatasetShape) -> list[Figure]:
         return results.of(ADOPT, shape.name)
 
     def line(title: str, shape: DatasetShape, first: DatasetShape) -> list[str]:
+        """The cells of one shape. `first`: the first shape of the same part, with which it is compared."""
         adopt, read_both, row_number = (results.of(peer, shape.name) for peer in (ADOPT, READ_BOTH, ROW_NUMBER))
         growth = _per_row(adopt) / _per_row(adopt_on(first))
         return [
@@ -104,13 +117,16 @@ def report(results: Results, rows: int = ROWS) -> str:
         ]
 
     parts = {
-        "rows": (by_rows(rows), ("x1", "x2", "x4")),
-        "dates": (by_dates(rows), ("13 dates", "208", "730")),
-        "differing rows": (by_differences(rows), ("0.1 % (x1)", "x3", "x10", "x30", "x100")),
-        "deliveries": (by_deliveries(rows), ("one", "backlog of 2", "backlog of 6", "correction", "late snapshot")),
-        "keys": (by_keys(rows), ("integers", "one of them text")),
-        "survivors": (by_survivors(rows), ("0.05 % of the parent", "5 %")),
-        "variants": (by_variants(rows), [shape.variant for shape in by_variants(rows)]),
+        "rows": (shapes_by_rows(rows), ("x1", "x2", "x4")),
+        "dates": (shapes_by_dates(rows), ("13 dates", "208", "730")),
+        "differing rows": (shapes_by_differences(rows), ("0.1 % (x1)", "x3", "x10", "x30", "x100")),
+        "deliveries": (
+            shapes_by_deliveries(rows),
+            ("one", "backlog of 2", "backlog of 6", "correction", "late snapshot"),
+        ),
+        "keys": (shapes_by_keys(rows), ("integers", "one of them text")),
+        "survivors": (shapes_by_survivors(rows), ("0.05 % of the parent", "5 %")),
+        "variants": (shapes_by_variants(rows), [shape.variant for shape in shapes_by_variants(rows)]),
     }
     lines = [
         line(f"{part}: {title}", shape, shapes[0])
@@ -122,17 +138,17 @@ def report(results: Results, rows: int = ROWS) -> str:
         "times the part's first", "pyarrow reads both, s", "times the part's first", "ROW_NUMBER, s",
         "times as fast as ROW_NUMBER", "plans of the dates",
     ]  # fmt: skip
-    return f"{table(heads, lines)}\n\n{_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
+    return f"{table(heads, lines)}\n\n{_compare_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
 
 
 def _per_row(figures: list[Figure]) -> float:
-    """Wall seconds per row of the newest delivery."""
+    """The median wall time in seconds per row of the newest delivery."""
     return wall(figures) / figures[0].rows
 
 
-def _plans(results: Results, rows: int) -> str:
-    """A table that compares plan `adopt`, the general plans and ROW_NUMBER on the same few rows."""
-    shape = for_plans(rows)
+def _compare_plans(results: Results, rows: int) -> str:
+    """A table that compares plan `adopt`, the DataFrame plans and ROW_NUMBER on the same few rows."""
+    shape = shape_for_plans(rows)
     figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *DATAFRAME_PLANS, ROW_NUMBER)}
     lines = [
         [ENTRIES[name].title, f"{figures[0].rows:,}", f"{wall(figures):.2f}", f"{cpu(figures):.1f}"]

@@ -1,4 +1,4 @@
-"""The input files that every peer reads: by date, those of the parent generation and of the arriving snapshots."""
+"""Describes the Parquet files that every peer reads: by date, files of the parent and of the arriving snapshots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ COLUMNS = ("date", *KEYS, "attr_value", "update_id")
 
 @dataclass(frozen=True)
 class DateFiles:
-    """The Parquet files of one date; `snapshot`: of all arriving snapshots. They contain all columns, also the date."""
+    """The Parquet files of one date, with all columns, also the date.
+
+    `parent`: files of the parent generation. `snapshot`: files of all arriving snapshots.
+    """
 
     day: str
     parent: tuple[str, ...]
@@ -21,8 +24,10 @@ class DateFiles:
 class InputFiles:
     """The files of one data set with their sizes; stored as input_files.json.
 
-    `prepared`: the folder below which the parent was published. `code`: the digest of the job's code that published
-    the parent. `emulator`: the URL of the emulated Cloud Storage that has the files; None for files of this machine.
+    `prepared`: the folder below which the parent was published. `code`: the digest of the code that published the
+    parent. `snapshot_ids`: of the arriving snapshots. `snapshot_rows`: of the newest arriving snapshot.
+    `snapshot_bytes`: of all arriving snapshots. `emulator`: the URL of the emulated Cloud Storage that has the files;
+    None for files of this machine.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Runs several peers in turn, and checks the tables that they make.
 
-Peers A, B and C run in the order A B C A B C, so that a change of the machine's load affects all of them alike. Each
-letter is a round of that peer: a process of its own with one or more measured runs.
+Peers A, B and C run in the order A B C A B C, so that a change of the machine's load affects all peers alike. Each
+letter stands for a round of that peer: a process of its own with one or more measured runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PeerFailed(Exception):
 
 
 class WrongTable(Exception):
-    """A peer made another table than the expected one, or other counts. None of its figures is reported."""
+    """A peer made a table, or counts, that differ from the expected ones. None of its figures is reported."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class PeerPlan:
 class InterleavedRounds:
     """Starts the processes of all peers, and collects their measured runs.
 
-    `small`: the path of stored InputFiles of a small data set, on which every process runs its peer first without
-    being measured. `environment`: additional environment variables of the processes. `failures`: for each peer that
-    has no figures the reason.
+    `small`: the path of stored InputFiles of a small data set. Every process first runs its peer on this data set
+    without being measured. `log`: gets lines about the progress. `environment`: additional environment variables of the
+    processes. `failures`: for each peer that has no figures the reason.
     """
 
     small: Path | None
@@ -74,8 +74,8 @@ class InterleavedRounds:
     def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
         """Return all measured runs in the order in which they ran.
 
-        After a failure or a wrong table the peer does not run again, all its runs are left out, and `failures` has
-        the reason. The other peers continue.
+        A peer that fails or makes a wrong table does not run again. All its runs are left out, and `failures` has the
+        reason. The other peers continue.
         """
         runs: list[MeasuredRun] = []
         digest_reader = file_digest_reader()
@@ -83,28 +83,29 @@ class InterleavedRounds:
             for plan in plans:
                 if number < plan.rounds and plan.peer not in self.failures:
                     try:
-                        runs += self._round(plan, number, digest_reader)
+                        runs += self._run_round(plan, number, digest_reader)
                     except (PeerFailed, WrongTable, subprocess.TimeoutExpired) as failure:
                         self.failures[plan.peer] = str(failure)
                         self.log(str(failure))
         return [run for run in runs if run.peer not in self.failures]
 
-    def _round(self, plan: PeerPlan, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
+    def _run_round(self, plan: PeerPlan, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
+        """Run one process of the peer. Raises PeerFailed, WrongTable or TimeoutExpired."""
         RUNS.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{plan.peer}-", dir=RUNS))
         try:
             inputs = tuple(str(dataset.inputs) for dataset in plan.datasets)
             small = str(self.small) if self.small else None
             spec = PeerProcessSpec(plan.peer, inputs, small, str(folder), plan.repeats, plan.warm_up)
-            runs = self._start(spec, folder)
+            runs = self._run_process(spec, folder)
             for run in runs:
-                self.log(log_line(run, number))
-                _require_right_result(run, plan.datasets, digest_reader)
+                self.log(run_line(run, number))
+                _check_result(run, plan.datasets, digest_reader)
             return runs
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _start(self, spec: PeerProcessSpec, folder: Path) -> list[MeasuredRun]:
+    def _run_process(self, spec: PeerProcessSpec, folder: Path) -> list[MeasuredRun]:
         write_record(folder / "spec.json", asdict(spec))
         python = PEERS_PYTHON if ENTRIES[spec.peer].needs_bench_environment else Path(sys.executable)
         environment = {
@@ -115,25 +116,26 @@ class InterleavedRounds:
             "RAYON_NUM_THREADS": "2",
             "TOKIO_WORKER_THREADS": "2",
         }
-        with (folder / "log").open("w+") as log:
+        with (folder / "log").open("w+") as log_file:
             done = subprocess.run(
                 [str(python), "-m", "benchmarks.peer_process", str(folder / "spec.json")],
                 cwd=CHECKOUT,
                 env=environment,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log_file,
                 text=True,
                 timeout=_TIMEOUT_S,
                 check=False,
             )
             if done.returncode:
-                log.seek(0)
-                raise PeerFailed(f"Peer [{spec.peer}] failed, the end of its log: {log.read()[-3000:]}")
+                log_file.seek(0)
+                raise PeerFailed(f"Peer [{spec.peer}] failed, the end of its log: {log_file.read()[-3000:]}")
         return [run for run in map(parse_line, done.stdout.splitlines()) if run]
 
 
-def _require_right_result(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
-    dataset = next(one.dataset for one in datasets if one.dataset.name == run.inputs)
+def _check_result(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
+    """Raise WrongTable if the table or the counts of a run differ from those of its data set."""
+    dataset = next(prepared.dataset for prepared in datasets if prepared.dataset.name == run.inputs)
     if run.result.files is not None:
         found = digest_reader.digest(list(run.result.files))
         if found != dataset.expected:
@@ -148,17 +150,18 @@ def _require_right_result(run: MeasuredRun, datasets: Iterable[PreparedDataset],
         )
 
 
-def log(text: str) -> None:
+def log_progress(text: str) -> None:
     """Print progress to stderr; stdout is for the tables of results."""
     print(text, file=sys.stderr, flush=True)
 
 
 def file_digest_reader() -> DigestReader:
-    """A reader for files of this machine and for objects in Cloud Storage."""
+    """A digest reader for files of this machine and for objects in Cloud Storage."""
     return DigestReader(storage.open_input, _identity)
 
 
-def log_line(run: MeasuredRun, number: int) -> str:
+def run_line(run: MeasuredRun, number: int) -> str:
+    """A line about a run for the log. `number`: of the round, from 0."""
     spent = run.spent
     return (
         f"round {number + 1} {run.peer:20} {run.inputs:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, foreign "
@@ -167,7 +170,7 @@ def log_line(run: MeasuredRun, number: int) -> str:
 
 
 def _identity(name: str) -> object:
-    """Identifies the content of a file or an object. Hard links to one file have the same identity."""
+    """A value that identifies a file or an object; equal for hard links to one file."""
     if "://" in name:
         return name  # no object is ever overwritten
     status = Path(name).stat()

@@ -14,7 +14,7 @@ Record = TypeVar("Record")
 
 
 def write_record(path: Path, content: dict[str, Any] | list[Any]) -> None:
-    """Write the file atomically."""
+    """Write `content` as JSON, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     temporary.write_text(json.dumps(content, indent=1) + "\n")
@@ -22,23 +22,24 @@ def write_record(path: Path, content: dict[str, Any] | list[Any]) -> None:
 
 
 def read_record(of_type: type[Record], path: Path) -> Record:
-    """Read a dataclass. Raises FileNotFoundError, and KeyError when the file lacks a field of the dataclass."""
-    found: Record = from_plain(of_type, json.loads(path.read_text()))
-    return found
+    """Read a value of type `of_type`. Raises FileNotFoundError, and KeyError when a field of a dataclass is missing."""
+    record: Record = from_json_value(of_type, json.loads(path.read_text()))
+    return record
 
 
-def from_plain(of_type: Any, value: Any) -> Any:
-    """Build a value of type `of_type` from parsed JSON: a dataclass, an enum, a tuple, a dict, an optional value."""
+def from_json_value(of_type: Any, value: Any) -> Any:
+    """A value of type `of_type` from parsed JSON: a dataclass, an enum, a tuple, a dict, or any of these or None."""
     origin, arguments = typing.get_origin(of_type), typing.get_args(of_type)
     if isinstance(of_type, type) and issubclass(of_type, Enum):
         return of_type(value)
     if is_dataclass(of_type) and isinstance(of_type, type):
         hints = typing.get_type_hints(of_type)
-        return of_type(**{field.name: from_plain(hints[field.name], value[field.name]) for field in fields(of_type)})
+        names = [field.name for field in fields(of_type)]
+        return of_type(**{name: from_json_value(hints[name], value[name]) for name in names})
     if origin is tuple:
-        return tuple(from_plain(arguments[0], item) for item in value)
+        return tuple(from_json_value(arguments[0], item) for item in value)
     if origin is dict:
-        return {key: from_plain(arguments[1], item) for key, item in value.items()}
+        return {key: from_json_value(arguments[1], item) for key, item in value.items()}
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else from_plain(arguments[0], value)
+        return None if value is None else from_json_value(arguments[0], value)
     return value

@@ -1,13 +1,13 @@
-"""Measures one large date: the peak memory of a Python worker with all of it, and whether all cores work (`memory`).
+"""Measures the job on one large date: peak memory of a Python worker, and use of the cores (sub-command `memory`).
 
-The date has 6 to 100 million rows in the parent and about as many in the snapshot.
+By default the date has 6 to 100 million rows in the parent and about as many in the snapshot.
 """
 
 from __future__ import annotations
 
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED_ONE_CORE, ADOPT_ONE_CORE
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, figure, save
@@ -15,7 +15,7 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
-# Peers: plan `adopt` with the parent's stored fingerprints, and without them, and with all cores.
+# Plan `adopt` on one core with the parent's stored fingerprints, on one core without these, and on all cores.
 _STORED, _COMPUTED, _ALL_CORES = ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE, ADOPT
 _TITLES = {
     _STORED: "fingerprints stored, one core",
@@ -33,42 +33,43 @@ def shapes(rows: int) -> list[DatasetShape]:
     return [DatasetShape(rows // part, 1) for part in (16, 4, 1)]
 
 
-def _of_peer(peer: str, chosen: list[DatasetShape]) -> list[DatasetShape]:
-    """The shapes on which a peer is measured: all for `_STORED`, the smallest and the largest for `_COMPUTED`."""
-    return {_STORED: chosen, _COMPUTED: [chosen[0], chosen[-1]], _ALL_CORES: chosen[-1:]}[peer]
+def _shapes_of(peer: str, all_shapes: list[DatasetShape]) -> list[DatasetShape]:
+    """The shapes on which a peer is measured: all, the smallest and the largest, or only the largest."""
+    return {_STORED: all_shapes, _COMPUTED: [all_shapes[0], all_shapes[-1]], _ALL_CORES: all_shapes[-1:]}[peer]
 
 
 def run(rows: int) -> Results:
-    """Measure each size in its own process, so that the memory of an earlier size is not counted."""
-    chosen = shapes(rows)
-    prepare_all([SMALL, *chosen], log)
+    """Measure each size in a process of its own, so that the memory of an earlier size is not counted."""
+    all_shapes = shapes(rows)
+    prepare_all([SMALL, *all_shapes], log_progress)
     plans = [
         PeerPlan(peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
         for peer in _TITLES
-        for shape in _of_peer(peer, chosen)
+        for shape in _shapes_of(peer, all_shapes)
     ]
-    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
     runs = rounds.run(plans)
-    rows_by_name = {shape.name: prepared_dataset(shape).dataset.rows for shape in chosen}
+    rows_by_name = {shape.name: prepared_dataset(shape).dataset.rows for shape in all_shapes}
     figures = [figure(run, rows_by_name[run.inputs], 1) for run in runs]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 def report(results: Results, rows: int = ROWS) -> str:
+    """The table in Markdown. `rows`: the number of rows of the largest snapshot."""
     lines = []
     for peer, title in _TITLES.items():
-        for shape in _of_peer(peer, shapes(rows)):
-            one = results.of(peer, shape.name)[0]
+        for shape in _shapes_of(peer, shapes(rows)):
+            figures = results.of(peer, shape.name)[0]
             lines.append(
                 [
                     title,
-                    f"{one.rows:,}",
-                    f"{one.worker_bytes / MIB:.0f}",
-                    f"{one.driver_bytes / MIB:.0f}",
-                    f"{one.wall_s:.1f}",
-                    f"{one.cpu_s:.1f}",
-                    f"{one.cpu_s / one.wall_s:.2f}",
-                    one.notes["plans"],
+                    f"{figures.rows:,}",
+                    f"{figures.worker_bytes / MIB:.0f}",
+                    f"{figures.driver_bytes / MIB:.0f}",
+                    f"{figures.wall_s:.1f}",
+                    f"{figures.cpu_s:.1f}",
+                    f"{figures.cpu_s / figures.wall_s:.2f}",
+                    figures.notes["plans"],
                 ]
             )
         if peer != _ALL_CORES:

@@ -9,7 +9,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 WORK = Path(os.environ.get("DEDUP_CLONE_BENCHMARKS_DIR", CHECKOUT / ".local/benchmarks"))
 DATA = WORK / "data"
 RUNS = WORK / "runs"
-# Results with the default sizes are part of the repository, because the tables in docs/ are made from them.
+# Results with the default sizes are part of the repository, because sub-command `model` and tests of docs/ read them.
 RESULTS = CHECKOUT / "benchmarks/results"
 OTHER_SIZE_RESULTS = WORK / "results"
 

@@ -1,4 +1,4 @@
-"""Measures the job's plans and all peers on the same files, in interleaved rounds (sub-command `main`)."""
+"""Measures the job's plans and all other peers on the same files, in interleaved rounds (sub-command `main`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, ENTRIES, NOT_IN_PEER_COMPARISON, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Figure, Results, cpu, figure, median, save, wall
@@ -15,7 +15,7 @@ COMMAND = "main"
 ROWS = 26_000_000
 _MIN_REPEATS_TO_WARM_UP = 2
 _PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
-# Pairs of a peer with DuckDB and the job in a like form, and what both do.
+# Pairs of a peer with DuckDB and a peer with the job, and the condition under which both do the same work.
 _DUCKDB_PAIRS = (
     ("duckdb-like-for-like", ADOPT, "for all that adopt does"),
     ("duckdb-survivors", ADOPT, "if it only finds and writes the survivors"),
@@ -29,13 +29,13 @@ def peers() -> list[str]:
 
 
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:
-    """Measure the peers named in `only`, or all when it is empty.
+    """Measure the peers named in `only`, or the default peers if it is empty, and store the results.
 
-    `rows`: the number of rows in the snapshot. `rounds`: None for the number of rounds that each peer has by default.
+    `rows`: the number of rows in the snapshot. `rounds`: of each peer; None for the peer's default.
     """
     shape = DatasetShape(rows, variant=variant)
-    prepare_all([SMALL, shape], log)
-    chosen = list(only) or peers()
+    prepare_all([SMALL, shape], log_progress)
+    names = list(only) or peers()
     plans = [
         PeerPlan(
             name,
@@ -44,9 +44,9 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
             ENTRIES[name].repeats,
             warm_up=ENTRIES[name].repeats >= _MIN_REPEATS_TO_WARM_UP,
         )
-        for name in chosen
+        for name in names
     ]
-    interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
+    interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
     runs = interleaved.run(plans)
     figures = [figure(run, prepared_dataset(shape).dataset.rows, shape.dates) for run in runs]
     is_default_size = rows == ROWS and variant is Variant.UNIFORM and not only
@@ -58,7 +58,7 @@ def report(results: Results) -> str:
     by_peer = {name: results.of(name) for name in ENTRIES if results.of(name)}
     row_number, adopt = by_peer.get(ROW_NUMBER), by_peer.get(ADOPT)
     lines = [
-        _line(name, figures, row_number, adopt)
+        _table_line(name, figures, row_number, adopt)
         for name, figures in sorted(by_peer.items(), key=lambda item: wall(item[1]))
     ]
     heads = [
@@ -66,24 +66,30 @@ def report(results: Results) -> str:
         "written MB", "JVM GB", "Python GB", "foreign cores", "times as fast as ROW_NUMBER",
         "wall time / adopt's",
     ]  # fmt: skip
-    one = results.figures[0]
-    sizes = f"{one.rows:,} rows in the snapshot, about as many in the parent, {one.dates} dates."
-    head = f"{sizes} All made the same table."
+    first = results.figures[0]
+    sizes = f"{first.rows:,} rows in the snapshot, about as many in the parent, {first.dates} dates."
+    introduction = f"{sizes} All made the same table."
     missing = [f"No figures of {ENTRIES[peer].title}: {why.splitlines()[0]}" for peer, why in results.failures.items()]
-    parts = [head, table(heads, lines), *missing, *_summary(by_peer), f"{results.made_at} UTC, {results.machine}."]
+    parts = [
+        introduction,
+        table(heads, lines),
+        *missing,
+        *_summary(by_peer),
+        f"{results.made_at} UTC, {results.machine}.",
+    ]
     return "\n\n".join(parts)
 
 
 def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
-    """A sentence that compares plan `adopt` with the main peers; none when one of them was not measured."""
+    """Sentences that compare plan `adopt` with other peers; none if one of the main peers was not measured."""
     joins = [by_peer[name] for name in _PLAIN_JOINS if name in by_peer]
     if not joins or not {ADOPT, ROW_NUMBER, READ_BOTH} <= by_peer.keys():
         return []
     adopt, row_number = wall(by_peer[ADOPT]), wall(by_peer[ROW_NUMBER])
     duckdb = [
-        f"DuckDB takes {wall(by_peer[peer]) / wall(by_peer[other]):.2f} times as long as adopt {what}."
-        for peer, other, what in _DUCKDB_PAIRS
-        if peer in by_peer and other in by_peer
+        f"DuckDB takes {wall(by_peer[peer]) / wall(by_peer[job]):.2f} times as long as adopt {condition}."
+        for peer, job, condition in _DUCKDB_PAIRS
+        if peer in by_peer and job in by_peer
     ]
     return [
         f"Adopt with stored fingerprints is {row_number / adopt:.1f} times as fast as Spark's ROW_NUMBER, "
@@ -93,10 +99,12 @@ def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
     ]
 
 
-def _line(name: str, figures: list[Figure], row_number: list[Figure] | None, adopt: list[Figure] | None) -> list[str]:
-    walls = [one.wall_s for one in figures]
-    rows_read = 2 * figures[0].rows  # those of the snapshot, and about as many of the parent
-    read = figures[0].read_bytes
+def _table_line(
+    name: str, figures: list[Figure], row_number: list[Figure] | None, adopt: list[Figure] | None
+) -> list[str]:
+    walls = [figure.wall_s for figure in figures]
+    rows_read = 2 * figures[0].rows  # the parent has about as many rows as the snapshot
+    read_bytes = figures[0].read_bytes
     return [
         ENTRIES[name].title,
         str(len(figures)),
@@ -104,12 +112,12 @@ def _line(name: str, figures: list[Figure], row_number: list[Figure] | None, ado
         f"{min(walls):.2f} to {max(walls):.2f}",
         f"{cpu(figures):.1f}",
         f"{cpu(figures) / rows_read * 1e9:.0f}",
-        f"{read / rows_read:.2f}" if read is not None else "",
-        f"{median(figures, lambda one: one.shuffled_bytes) / 1e6:.0f}",
-        f"{median(figures, lambda one: one.written_bytes) / 1e6:.1f}",
-        f"{median(figures, lambda one: one.jvm_bytes) / 1e9:.1f}",
-        f"{median(figures, lambda one: one.python_bytes) / 1e9:.2f}",
-        f"{max(one.foreign_cores for one in figures):.1f}",
+        f"{read_bytes / rows_read:.2f}" if read_bytes is not None else "",
+        f"{median(figures, lambda figure: figure.shuffled_bytes) / 1e6:.0f}",
+        f"{median(figures, lambda figure: figure.written_bytes) / 1e6:.1f}",
+        f"{median(figures, lambda figure: figure.jvm_bytes) / 1e9:.1f}",
+        f"{median(figures, lambda figure: figure.python_bytes) / 1e9:.2f}",
+        f"{max(figure.foreign_cores for figure in figures):.1f}",
         f"{wall(row_number) / wall(figures):.1f}" if row_number else "",
         f"{wall(figures) / wall(adopt):.2f}" if adopt else "",
     ]

@@ -1,8 +1,8 @@
 """Measures one peer in a process of its own: `python -m benchmarks.peer_process SPEC.json`.
 
 The peer may first run without being measured, so that the measured runs are warm. For each measured run the process
-prints one line: `RUN ` and the figures as JSON. It does not check the tables that the peer makes; they stay on disk
-until the process that started this one has checked them.
+prints one line: `RUN ` and the figures as JSON. The tables that the peer makes stay on disk, because the parent process
+checks them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.input_files import InputFiles
-from benchmarks.json_records import from_plain, read_record
+from benchmarks.json_records import from_json_value, read_record
 from benchmarks.peer import Peer, PeerResult
 from benchmarks.peers.registry import DATAFRAME_PLAN_SESSION, ENTRIES, JOB_SESSION, ONE_CORE_SESSION, PLAIN_SESSION
 from benchmarks.resource_usage import ResourceUsage, measure_usage
@@ -33,10 +33,11 @@ _LINE_PREFIX = "RUN "
 
 @dataclass(frozen=True)
 class PeerProcessSpec:
-    """What the process shall run. `inputs` and `small`: paths of stored InputFiles. `out`: the folder of all tables.
+    """What the process runs. `inputs`: paths of stored InputFiles. `out`: the folder for all tables.
 
-    `small`: a small data set on which the peer runs first, unmeasured; None for no such run. `repeats`: measured runs
-    on each of `inputs`. `warm_up`: whether the peer first runs once on each of `inputs`, unmeasured.
+    `small`: the path of InputFiles of a small data set, on which the peer first runs without being measured; None for
+    no such run. `repeats`: measured runs on each of `inputs`. `warm_up`: whether the peer then runs once on each of
+    `inputs` without being measured.
     """
 
     peer: str
@@ -65,8 +66,9 @@ class MeasuredRun:
 
 
 def main(path: str) -> None:
+    """Run and measure the peer. `path`: of a stored PeerProcessSpec."""
     spec: PeerProcessSpec = read_record(PeerProcessSpec, Path(path))
-    peer = ENTRIES[spec.peer].make(lambda: _session(ENTRIES[spec.peer].session_kind))
+    peer = ENTRIES[spec.peer].make(lambda: _start_session(ENTRIES[spec.peer].session_kind))
     if spec.small:
         small: InputFiles = read_record(InputFiles, Path(spec.small))
         for number in range(_SMALL_RUNS):
@@ -82,15 +84,16 @@ def main(path: str) -> None:
 
 
 def parse_line(line: str) -> MeasuredRun | None:
-    """The run that a line of the process's output describes; None for any other line."""
+    """The run that a line of the process's output describes; None if the line describes no run."""
     if not line.startswith(_LINE_PREFIX):
         return None
-    run: MeasuredRun = from_plain(MeasuredRun, json.loads(line.removeprefix(_LINE_PREFIX)))
+    run: MeasuredRun = from_json_value(MeasuredRun, json.loads(line.removeprefix(_LINE_PREFIX)))
     return run
 
 
 @lru_cache(maxsize=1)
-def _session(kind: str) -> SparkSession:
+def _start_session(kind: str) -> SparkSession:
+    """Start the process's Spark session, or return it. `kind`: see peers.registry."""
     from benchmarks.spark_sessions import dataframe_plan_session, job_session, plain_session
 
     start_by_kind: dict[str, Callable[[], SparkSession]] = {
@@ -107,6 +110,7 @@ def _session(kind: str) -> SparkSession:
 def _measure(
     spec: PeerProcessSpec, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1
 ) -> MeasuredRun:
+    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether the folder is deleted."""
     out = Path(spec.out) / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -135,9 +139,10 @@ class _SparkBytes:
 
 
 def _spark_bytes(peer: str) -> _SparkBytes:
+    """What Spark has counted in this process; zeros for a peer without Spark."""
     if not ENTRIES[peer].session_kind:
         return _SparkBytes()
-    context = _session(ENTRIES[peer].session_kind).sparkContext
+    context = _start_session(ENTRIES[peer].session_kind).sparkContext
     java = context._jsc.sc()
     java.listenerBus().waitUntilEmpty()
     summaries = java.statusStore().executorList(False)
@@ -147,8 +152,8 @@ def _spark_bytes(peer: str) -> _SparkBytes:
 
 
 def _written_bytes(folder: Path) -> int:
-    """The bytes of the Parquet files in a folder. Hard links to the input files do not count: no bytes are written."""
-    paths = [Path(place) / name for place, _, names in os.walk(folder) for name in names]
+    """The bytes of the Parquet files in a folder, without hard links to input files, for which nothing is written."""
+    paths = [Path(parent) / name for parent, _, names in os.walk(folder) for name in names]
     return sum(path.stat().st_size for path in paths if path.suffix == ".parquet" and path.stat().st_nlink == 1)
 
 

@@ -1,7 +1,7 @@
 """Prepares data sets: generates their files, and publishes the parent generation of each with the dedup job.
 
-What was prepared stays in `.local/benchmarks/data` for later runs. Preparation runs in a process of its own
-(`python -m benchmarks.prepared_datasets SHAPES.json`), so that its Spark session ends before anything is measured.
+Prepared data sets stay on disk for later runs. Preparation runs in a process of its own (`python -m
+benchmarks.prepared_datasets SHAPES.json`), so that its Spark session ends before anything is measured.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.dataset import Dataset, make, table_of
+from benchmarks.dataset import Dataset, generate, table_contract
 from benchmarks.dataset_shape import DatasetShape
-from benchmarks.interleaved_rounds import PreparedDataset
+from benchmarks.interleaved_rounds import PreparedDataset, log_progress
 from benchmarks.json_records import read_record, write_record
 from benchmarks.paths import CHECKOUT, DATA, pythonpath_variable
-from benchmarks.published_parent import code_digest, prepare
+from benchmarks.published_parent import code_digest, publish_parent
 from benchmarks.spark_sessions import job_session
 
 SMALL = DatasetShape(130_000)
@@ -34,7 +34,7 @@ def prepared_dataset(shape: DatasetShape) -> PreparedDataset:
 
 
 def prepare_all(shapes: Sequence[DatasetShape], log: Callable[[str], None]) -> None:
-    """Prepare the data sets that are missing, or whose parent was published by other code of the job than today's."""
+    """Prepare the data sets that are missing, and those whose parent other code of the job published."""
     missing = [shape for shape in dict.fromkeys(shapes) if not _is_current(DATA / shape.name / "input_files.json")]
     if not missing:
         return
@@ -55,12 +55,13 @@ def _is_current(record: Path) -> bool:
 
 
 def main(path: str) -> None:
+    """Prepare data sets. `path`: of a JSON file with their shapes."""
     shapes: tuple[DatasetShape, ...] = read_record(tuple[DatasetShape, ...], Path(path))
     # Processes that generate files are forked before Spark starts its threads.
-    made = [make(shape, DATA / shape.name, lambda text: print(text, file=sys.stderr, flush=True)) for shape in shapes]
+    datasets = [generate(shape, DATA / shape.name, log_progress) for shape in shapes]
     session = job_session()
-    for shape, dataset in zip(shapes, made, strict=True):
-        prepare(shape, table_of(shape), DATA / shape.name, dataset.rows, session=session)
+    for shape, dataset in zip(shapes, datasets, strict=True):
+        publish_parent(shape, table_contract(shape), DATA / shape.name, dataset.rows, session=session)
     session.stop()
 
 

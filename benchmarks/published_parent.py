@@ -32,14 +32,14 @@ _FINGERPRINTS = "fingerprints"
 def code_digest() -> str:
     """The digest of the job's code and of the generator's version.
 
-    Parents are published again when it changes, as the job may write other files.
+    When the digest changes, parents are published again, because the job may write other files.
     """
     folders = (CHECKOUT / "spark_jobs/dedup_spark", CHECKOUT / "plugins/dedup_clone/contract")
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return sha256(b"".join([f"{GENERATOR_VERSION}".encode(), *(path.read_bytes() for path in files)])).hexdigest()
 
 
-def prepare(
+def publish_parent(
     shape: DatasetShape,
     table: TableContract,
     folder: Path,
@@ -47,31 +47,33 @@ def prepare(
     emulator: str | None = None,
     session: SparkSession | None = None,
 ) -> InputFiles:
-    """Publish the parent below `folder`, or in the emulator's buckets. Returns the files of parent and snapshot.
+    """Publish the parent below `folder`, or in the emulator's buckets. Returns the files of parent and snapshots.
 
     `snapshot_rows`: the number of rows in the newest arriving snapshot. `emulator`: the URL of the emulated Cloud
-    Storage, None for files of this machine. `session`: for the job; None runs its tasks in this process.
+    Storage, None for files of this machine. `session`: the job's Spark session; without one, its tasks run in this
+    process.
     """
     record = folder / ("input_files-storage.json" if emulator else "input_files.json")
     record.unlink(missing_ok=True)
     shutil.rmtree(folder / "state", ignore_errors=True)
-    feed = _feed(folder, table, emulator, PARENT_LANDING)
+    feed = _make_feed(folder, table, emulator, PARENT_LANDING)
     feed.session = session
-    for delivery in (OLDEST_ID, PARENT_ID):
-        if storage.list_objects(feed.uri(feed.folder(delivery))):
-            candidate = feed.publish(feed.arrive(delivery))
+    for snapshot_id in (OLDEST_ID, PARENT_ID):
+        if storage.list_objects(feed.uri(feed.folder(snapshot_id))):
+            candidate = feed.publish(feed.arrive(snapshot_id))
             if candidate.refused:
                 raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")
     assert feed.manifest
     _write_parent(folder, feed.manifest, feed.parent)
     if not emulator:
-        _link_without_fingerprints(Path(feed.data_uri()))
-    inputs = _inputs(shape, feed, _feed(folder, table, emulator, ARRIVING_LANDING), folder, snapshot_rows, emulator)
+        _link_data_without_fingerprints(Path(feed.data_uri()))
+    arriving = _make_feed(folder, table, emulator, ARRIVING_LANDING)
+    inputs = _describe_inputs(shape, feed, arriving, folder, snapshot_rows, emulator)
     write_record(record, asdict(inputs))
     return inputs
 
 
-def _feed(folder: Path, table: TableContract, emulator: str | None, landing: str) -> SparkJobFeed:
+def _make_feed(folder: Path, table: TableContract, emulator: str | None, landing: str) -> SparkJobFeed:
     bucket = PARENT_LANDING if emulator else str(folder / landing)
     return SparkJobFeed(None, bucket, "gs://state/feed" if emulator else str(folder / "state"), table)
 
@@ -79,19 +81,19 @@ def _feed(folder: Path, table: TableContract, emulator: str | None, landing: str
 def open_feed(
     inputs: InputFiles, session: SparkSession | None, out: Path, *, stored_fingerprints: bool
 ) -> SparkJobFeed:
-    """A feed whose parent is the published one, and whose next attempt writes to `out`.
+    """A feed on the published parent, whose next attempt writes to `out`.
 
-    `stored_fingerprints`: whether the job finds the parent's stored fingerprints; if not, it must compute them.
+    `stored_fingerprints`: whether the job finds the parent's stored fingerprints. Without these it computes them.
     """
     folder = Path(inputs.prepared)
     manifest, parent = _read_parent(folder)
-    feed = _feed(folder, manifest.table, inputs.emulator, ARRIVING_LANDING)
+    feed = _make_feed(folder, manifest.table, inputs.emulator, ARRIVING_LANDING)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
     # A correction must be newer than the parent's delivery of the same snapshot.
     feed._next_numbers = itertools.count(parent.generation + 1)
     seed_uri = storage.join(feed.state, "fingerprint_seed")
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
-    storage.copy(seed_uri, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on it
+    storage.copy(seed_uri, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on the seed
     if not stored_fingerprints:
         data = f"{parent.data_uri.rstrip('/')}-{_FINGERPRINTS}-removed/"
         feed.parent = ParentGeneration(
@@ -101,7 +103,7 @@ def open_feed(
 
 
 def request_publish(feed: SparkJobFeed, inputs: InputFiles) -> DedupRequest:
-    """The request of the publish that is measured: of all arriving snapshots."""
+    """The dedup job's request for the measured publish, which includes all arriving snapshots."""
     return feed.request([feed.arrive(snapshot_id) for snapshot_id in inputs.snapshot_ids])
 
 
@@ -119,22 +121,26 @@ def _read_parent(folder: Path) -> tuple[Manifest, ParentGeneration]:
     )
 
 
-def _link_without_fingerprints(data: Path) -> None:
-    """Make a second data folder of the parent, of hard links to the files of the first, without the fingerprints."""
+def _link_data_without_fingerprints(data: Path) -> None:
+    """Make a second data folder of the parent: hard links to its files, without the files of fingerprints."""
     copy = data.with_name(f"{data.name}-{_FINGERPRINTS}-removed")
     shutil.rmtree(copy, ignore_errors=True)
     link: Callable[[str, str], object] = lambda source, target: Path(target).hardlink_to(source)  # noqa: E731
     shutil.copytree(data, copy, copy_function=link, ignore=shutil.ignore_patterns(_FINGERPRINTS))
 
 
-def _inputs(
+def _describe_inputs(
     shape: DatasetShape, feed: SparkJobFeed, arriving: SparkJobFeed, folder: Path, rows: int, emulator: str | None
 ) -> InputFiles:
-    """`feed`, `arriving`: the feed with the folder where the parent's snapshots and the arriving ones landed."""
+    """The files of parent and snapshots.
+
+    `feed`: has published the parent. `arriving`: the same feed, with the arriving snapshots in its landing folder.
+    `rows`: of the newest arriving snapshot.
+    """
     assert feed.manifest
     parent_files = feed.files().files
-    landed = [one for snapshot_id in snapshot_ids(shape) for one in arriving.arrive(snapshot_id).objects]
-    days = sorted({str(file.date) for file in parent_files} | {_day(one.name) for one in landed})
+    landed = [info for snapshot_id in snapshot_ids(shape) for info in arriving.arrive(snapshot_id).objects]
+    days = sorted({str(file.date) for file in parent_files} | {_day(info.name) for info in landed})
     return InputFiles(
         name=shape.name,
         code=code_digest(),
@@ -144,13 +150,13 @@ def _inputs(
         parent_rows=feed.manifest.rows,
         snapshot_rows=rows,
         parent_bytes=sum(file.size for file in parent_files),
-        snapshot_bytes=sum(one.size for one in landed),
+        snapshot_bytes=sum(info.size for info in landed),
         emulator=emulator,
         dates=tuple(
             DateFiles(
                 day,
                 tuple(storage.join(feed.data_uri(), file.path) for file in parent_files if str(file.date) == day),
-                tuple(arriving.uri(one.name) for one in landed if _day(one.name) == day),
+                tuple(arriving.uri(info.name) for info in landed if _day(info.name) == day),
             )
             for day in days
         ),
@@ -158,4 +164,5 @@ def _inputs(
 
 
 def _day(name: str) -> str:
+    """The date in the name of a landed file."""
     return name.split("date=")[1].split("/")[0]

@@ -1,4 +1,4 @@
-"""Compares the rates of the sizing model, in seconds of a vCPU per row, with what the benchmarks measured."""
+"""Compares the rates of the sizing model, in vCPU seconds per row, with the rates that the benchmarks measured."""
 
 from __future__ import annotations
 
@@ -20,56 +20,58 @@ _BACKLOG = 6  # deliveries of Variant.BACKLOG_6
 
 @dataclass(frozen=True)
 class RateCheck:
-    """A rate of the sizing model, and the measured one."""
+    """A rate of the sizing model, and the measured rate, in vCPU seconds per row."""
 
-    what: str
+    name: str
     model: float
     measured: float
 
 
-def rate_checks(main: Results, growth: Results, memory: Results) -> list[RateCheck]:
-    """Compare with results of the sub-commands `main`, `growth` and `memory`; leave out what they did not measure.
+def check_rates(main: Results, growth: Results, memory: Results) -> list[RateCheck]:
+    """Compare with results of the sub-commands `main`, `growth` and `memory`. Rates without results are left out.
 
     The rate of plan adopt was measured on the largest date, because a row takes longer once the fingerprint buckets of
-    a date exceed the processor's cache. The other rates of delivered rows are in proportion to it: they were measured
-    beside one delivery in order on smaller dates.
+    a date exceed the processor's cache. Other rates of delivered rows were measured on smaller dates, together with one
+    delivery in order. The rate of adopt is multiplied by how much longer a row takes than in that delivery.
     """
-    adopt = _vcpu_s([max(memory.of(ADOPT), key=lambda one: one.rows)])
-    backlog, one = _of_variant(growth, Variant.BACKLOG_6), _in_order(growth)
-    older_to_one = (_vcpu_s(backlog) / _vcpu_s(one) - 1) / (_BACKLOG - 1) if backlog else None
-    delivered, both = DELIVERED_S_PER_ROW, ALL_S_PER_ROW
+    adopt = _vcpu_s([max(memory.of(ADOPT), key=lambda figure: figure.rows)])
+    backlog, in_order = _of_variant(growth, Variant.BACKLOG_6), _in_order(growth)
+    older_to_newest = (_vcpu_s(backlog) / _vcpu_s(in_order) - 1) / (_BACKLOG - 1) if backlog else None
+    delivered, both_inputs = DELIVERED_S_PER_ROW, ALL_S_PER_ROW
+    correction, late = _of_variant(growth, Variant.CORRECTION), _of_variant(growth, Variant.LATE)
     checks = (
         ("newest delivery, adopted", delivered[Method.ADOPT], adopt),
-        ("correction, adopted", delivered[Method.ADOPT], _ratio(_of_variant(growth, Variant.CORRECTION), one, adopt)),
-        ("older delivery of a backlog", OLDER_S_PER_ROW, older_to_one and older_to_one * adopt),
-        ("late snapshot, filled in", delivered[Method.LATE], _ratio(_of_variant(growth, Variant.LATE), one, adopt)),
-        ("`dedup.exact`", delivered[Method.ADOPT_EXACTLY], _ratio(main.of("adopt-exact"), main.of(ADOPT), adopt)),
-        ("rewritten, rows of both sides", both[Method.REWRITE], _of_both_sides(main.of("rewrite"))),
-        ("joined by Spark, rows of both sides", both[Method.JOIN], _of_both_sides(main.of(ROW_NUMBER))),
+        ("correction, adopted", delivered[Method.ADOPT], _scaled_rate(correction, in_order, adopt)),
+        ("older delivery of a backlog", OLDER_S_PER_ROW, older_to_newest and older_to_newest * adopt),
+        ("late snapshot, filled in", delivered[Method.LATE], _scaled_rate(late, in_order, adopt)),
+        ("`dedup.exact`", delivered[Method.ADOPT_EXACTLY], _scaled_rate(main.of("adopt-exact"), main.of(ADOPT), adopt)),
+        ("rewritten, rows of both sides", both_inputs[Method.REWRITE], _per_row_of_both(main.of("rewrite"))),
+        ("joined by Spark, rows of both sides", both_inputs[Method.JOIN], _per_row_of_both(main.of(ROW_NUMBER))),
     )
-    return [RateCheck(what, rate, measured) for what, rate, measured in checks if measured is not None]
+    return [RateCheck(name, rate, measured) for name, rate, measured in checks if measured is not None]
 
 
 def _of_variant(growth: Results, variant: Variant) -> list[Figure]:
+    """The figures of plan adopt on the data sets of a variant."""
     return [figure for figure in growth.of(ADOPT) if figure.inputs.startswith(f"{variant}-")]
 
 
 def _in_order(growth: Results) -> list[Figure]:
-    """The figures of one delivery in order, on the data set that is as large as the backlog's; [] without a backlog."""
+    """The figures of one delivery in order on as many rows as the backlog of six; [] without that backlog."""
     names = {f.inputs.replace(Variant.BACKLOG_6, Variant.UNIFORM, 1) for f in _of_variant(growth, Variant.BACKLOG_6)}
     return [figure for figure in growth.of(ADOPT) if figure.inputs in names]
 
 
-def _ratio(figures: list[Figure], beside: list[Figure], rate: float) -> float | None:
-    """`rate`, multiplied by how much longer a row of `figures` takes than one of `beside`."""
-    return _vcpu_s(figures) / _vcpu_s(beside) * rate if figures and beside else None
+def _scaled_rate(figures: list[Figure], baseline: list[Figure], rate: float) -> float | None:
+    """`rate`, multiplied by how much longer a row of `figures` takes than a row of `baseline`; None without figures."""
+    return _vcpu_s(figures) / _vcpu_s(baseline) * rate if figures and baseline else None
 
 
-def _of_both_sides(figures: list[Figure]) -> float | None:
-    """Seconds for each row of the snapshot and of the parent, which has about as many."""
+def _per_row_of_both(figures: list[Figure]) -> float | None:
+    """Measured vCPU seconds per row of snapshot and parent, which has about as many rows."""
     return _vcpu_s(figures) / 2 if figures else None
 
 
 def _vcpu_s(figures: list[Figure]) -> float:
-    """Measured seconds of a vCPU per row of the snapshot."""
+    """Measured vCPU seconds per row of the snapshot."""
     return cpu(figures) / figures[0].rows * VCPUS_PER_CORE

@@ -1,8 +1,8 @@
-"""Measures the time and memory of this process and all its child processes, and the load of the machine's others.
+"""Measures time and memory of this process and all its child processes, and the CPU time of all other processes.
 
-On Linux, peak memory is what the kernel recorded for each process since the measurement began (VmHWM). Elsewhere it
-is the highest of the samples that are taken every half second. CPU time comes from the samples too, because a child
-process may end before the measurement does.
+On Linux, peak memory is what the kernel recorded for each process since the measurement began (VmHWM). On other systems
+it is the maximum of samples that are taken every half second. CPU time comes from these samples on all systems, because
+a child process may end before the measurement does.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ProcessKey = tuple[int, float]  # process id and start time, because the system
 class ResourceUsage:
     """Time and peak memory of this process and its children.
 
-    `jvm_bytes`: of the JVM with the most. `python_bytes`: the sum over all Python processes. `worker_bytes`: of the
-    Python child process with the most. `driver_bytes`: of this process. `foreign_cores`: the average number of cores
-    that processes other than these used.
+    `jvm_bytes`: of the JVM with the highest peak. `python_bytes`: the sum of the peaks of all Python processes.
+    `worker_bytes`: of the Python child process with the highest peak. `driver_bytes`: of this process.
+    `foreign_cores`: the average number of cores that all other processes of the machine used.
     """
 
     wall_s: float = 0.0
@@ -41,19 +41,19 @@ class ResourceUsage:
 
 @dataclass
 class _ProcessTree:
-    """CPU seconds, peak memory in bytes, and names of this process and all its child processes.
+    """CPU seconds, peak memory and names of this process and all its child processes.
 
-    A child process that has ended keeps its last sample.
+    For a child process that has ended these are the values of its last sample.
     """
 
-    me: psutil.Process = field(default_factory=psutil.Process)
+    this_process: psutil.Process = field(default_factory=psutil.Process)
     cpu_s: dict[_ProcessKey, float] = field(default_factory=dict)
-    peaks: dict[_ProcessKey, int] = field(default_factory=dict)
+    peak_bytes: dict[_ProcessKey, int] = field(default_factory=dict)
     names: dict[_ProcessKey, str] = field(default_factory=dict)
 
     def sample(self) -> None:
         with suppress(psutil.Error):
-            for process in [self.me, *self.me.children(recursive=True)]:
+            for process in [self.this_process, *self.this_process.children(recursive=True)]:
                 with suppress(psutil.Error), process.oneshot():
                     self._record(process)
 
@@ -62,14 +62,14 @@ class _ProcessTree:
         times = process.cpu_times()
         self.cpu_s[key] = times.user + times.system
         peak = _peak_bytes(process.pid) or process.memory_info().rss
-        self.peaks[key] = max(self.peaks.get(key, 0), peak)
-        # This process runs Python, too, whatever its name is.
-        self.names[key] = "python" if process.pid == self.me.pid else process.name()
+        self.peak_bytes[key] = max(self.peak_bytes.get(key, 0), peak)
+        # This process runs Python, whatever its name is.
+        self.names[key] = "python" if process.pid == self.this_process.pid else process.name()
 
     def reset_peaks(self) -> None:
-        self.peaks.clear()
+        self.peak_bytes.clear()
         with suppress(psutil.Error):
-            for process in [self.me, *self.me.children(recursive=True)]:
+            for process in [self.this_process, *self.this_process.children(recursive=True)]:
                 with suppress(OSError):
                     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
@@ -77,7 +77,8 @@ class _ProcessTree:
         return sum(self.cpu_s.values())
 
     def peaks_of(self, name: str) -> dict[int, int]:
-        return {key[0]: peak for key, peak in self.peaks.items() if name in self.names[key]}
+        """Peak memory in bytes by process id, of the processes whose names contain `name`."""
+        return {key[0]: peak for key, peak in self.peak_bytes.items() if name in self.names[key]}
 
 
 def _peak_bytes(pid: int) -> int:
@@ -114,10 +115,10 @@ def measure_usage() -> Iterator[ResourceUsage]:
         foreign_cpu_s = _busy_seconds() - busy_before_s - spent.cpu_s
         spent.foreign_cores = max(0.0, foreign_cpu_s / max(spent.wall_s, 1e-3))
         python = tree.peaks_of("python")
-        # The maximum, not the sum: a JVM that starts another program appears twice for a moment.
+        # The maximum, because a JVM that starts another program appears as two processes for a moment.
         spent.jvm_bytes = max(tree.peaks_of("java").values(), default=0)
         spent.python_bytes = sum(python.values())
-        spent.driver_bytes = python.pop(tree.me.pid, 0)
+        spent.driver_bytes = python.pop(tree.this_process.pid, 0)
         spent.worker_bytes = max(python.values(), default=0)
 
 

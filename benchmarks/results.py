@@ -1,4 +1,4 @@
-"""Defines the figures of measured runs, and stores them in one JSON file for each sub-command."""
+"""Defines the figures of measured runs, and stores the figures of each sub-command in a JSON file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _PEER_PACKAGES = ("polars", "deltalake")
 class Figure:
     """The figures of one run of `peer` on the data set named `inputs`, whose snapshot has `rows` rows.
 
-    ResourceUsage describes the figures from `wall_s` to `foreign_cores`. `read_bytes`: None for a peer that does not
-    count them.
+    `dates`: the number of dates. The class ResourceUsage describes the figures from `wall_s` to `foreign_cores`.
+    `shuffled_bytes`: what Spark wrote for shuffles. `written_bytes`: the size of the files that the run wrote.
+    `read_bytes`: None for a peer that does not count these. `notes`: any texts about the run, by name.
     """
 
     peer: str
@@ -50,8 +51,8 @@ class Figure:
 class Results:
     """The figures of one run of a sub-command.
 
-    `is_default_size`: whether its data sets had the sub-command's default size. `failures`: for each peer that has no
-    figures the reason.
+    `is_default_size`: whether its data sets had the sub-command's default size. `failures`: the reason for each peer
+    that has no figures.
     """
 
     command: str
@@ -67,6 +68,7 @@ class Results:
 
 
 def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
+    """The figures of a run on a snapshot of `rows` rows and `dates` dates."""
     spent = run.spent
     return Figure(
         run.peer,
@@ -89,29 +91,29 @@ def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
 
 def median(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
     """The median of `value` over the figures. Raises StatisticsError when there are none."""
-    return statistics.median([value(one) for one in figures])
+    return statistics.median([value(figure) for figure in figures])
 
 
 def wall(figures: Iterable[Figure]) -> float:
     """The median wall time in seconds."""
-    return median(figures, lambda one: one.wall_s)
+    return median(figures, lambda figure: figure.wall_s)
 
 
 def cpu(figures: Iterable[Figure]) -> float:
     """The median CPU time in seconds."""
-    return median(figures, lambda one: one.cpu_s)
+    return median(figures, lambda figure: figure.cpu_s)
 
 
 def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, is_default_size: bool) -> Results:
-    """Store and return the results: of the default size in the repository, of others in the benchmarks' work folder."""
+    """Store and return the results: in the repository if they have the default size, else in the work folder."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    results = Results(command, made_at, machine(), is_default_size, tuple(figures), failures)
+    results = Results(command, made_at, describe_machine(), is_default_size, tuple(figures), failures)
     write_record(path_of(command, is_default_size=is_default_size), asdict(results))
     return results
 
 
 def load(command: str) -> Results | None:
-    """The stored results of the default size, None when there are none."""
+    """The stored results of the default size; None if there are none."""
     path = path_of(command, is_default_size=True)
     return read_record(Results, path) if path.exists() else None
 
@@ -120,7 +122,7 @@ def path_of(command: str, *, is_default_size: bool) -> Path:
     return (RESULTS if is_default_size else OTHER_SIZE_RESULTS) / f"{command}.json"
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """A text that names the processor, the memory and the versions of the packages that were measured."""
     memory = psutil.virtual_memory().total / 2**30
     packages = [f"{name} {_version(name)}" for name in _PACKAGES]

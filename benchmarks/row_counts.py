@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class RowCounts:
-    """None for a count that a peer does not compute.
+    """Counts of rows of one or several dates; a count that a peer does not compute is None.
 
     `new`: keys that the parent lacks. `changed`: keys of the parent whose row has other values afterwards. `missing`:
     keys of the parent's newest snapshot that the newest delivery lacks. `survivors`: rows of the new table whose key
@@ -21,11 +21,12 @@ class RowCounts:
     duplicates: int | None = 0
 
     def __add__(self, other: RowCounts) -> RowCounts:
-        return RowCounts(*((mine or 0) + (its or 0) for mine, its in zip(self._values(), other._values(), strict=True)))
+        pairs = zip(self._values(), other._values(), strict=True)
+        return RowCounts(*((mine or 0) + (theirs or 0) for mine, theirs in pairs))
 
     def agrees_with(self, expected: RowCounts) -> bool:
-        """Whether every count that is not None is the expected one."""
-        return all(mine in (None, its) for mine, its in zip(self._values(), expected._values(), strict=True))
+        """Whether every count that is not None equals the expected one."""
+        return all(mine in (None, theirs) for mine, theirs in zip(self._values(), expected._values(), strict=True))
 
     def _values(self) -> list[int | None]:
-        return [getattr(self, one.name) for one in fields(self)]
+        return [getattr(self, field.name) for field in fields(self)]

@@ -1,4 +1,4 @@
-"""Starts Spark sessions with the job's own configuration, or with one that is tuned for plain DataFrame jobs."""
+"""Starts Spark sessions with the job's own configuration, or with a configuration for plain DataFrame jobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_co
 from dedup_spark.execution.session import start_session
 from testkit.spark_submit_conf import pyspark_environment
 
-# The dedup job's own JVM options make its start short. These are the usual ones for jobs with many rows: Java's
-# default JIT compilers and the parallel garbage collector.
+# The dedup job's own JVM options shorten its start. These options suit jobs with many rows: Java's default JIT
+# compilers and the parallel garbage collector.
 _JVM_OPTIONS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
 # Each of these settings makes at least one of the plain DataFrame jobs (modules peers/spark_*) faster on two cores.
 _PLAIN_JOB_CONF = {
@@ -28,10 +28,10 @@ _PLAIN_JOB_CONF = {
 
 
 def submit_conf(cores: int = 2) -> dict[str, str]:
-    """The Spark configuration of the local runner, on the emulated Cloud Storage if STORAGE_EMULATOR_HOST names one."""
+    """The local runner's Spark configuration. STORAGE_EMULATOR_HOST may name an emulated Cloud Storage."""
     host = os.environ.get("STORAGE_EMULATOR_HOST")
-    master_and_folder = {"spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
-    return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **master_and_folder}
+    overrides = {"spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
+    return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **overrides}
 
 
 def job_session(cores: int = 2) -> SparkSession:
@@ -41,7 +41,7 @@ def job_session(cores: int = 2) -> SparkSession:
 
 
 def dataframe_plan_session() -> SparkSession:
-    """A session for the job's DataFrame plans: its own configuration with JVM options for many rows."""
+    """A session for the job's DataFrame plans: the job's own configuration with JVM options for many rows."""
     _set_environment({**submit_conf(), **_JVM_OPTIONS})
     return start_session("benchmarks")
 

@@ -1,4 +1,4 @@
-"""Computes digests of tables, by which the table that a peer made is compared with the expected one.
+"""Computes digests of tables, to compare the table that a peer made with the expected table.
 
 The digest of a file is computed from its rows, and the digest of a table is the sum of its files' digests. Neither
 depends on the order of rows or files.
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint64]
 
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
-# The constants of SplitMix64, a pseudo-random number generator whose finalizer `_mixed` uses as a hash function.
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_FOLDER = re.compile(r"date=(\d{4}-\d{2}-\d{2})/")
+# The constants of SplitMix64, a pseudo-random number generator whose finalizer is the hash function `_hash`.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HASH_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_DATE_FOLDER = re.compile(r"date=(\d{4}-\d{2}-\d{2})/")
 _EPOCH = date(1970, 1, 1)
 _THREADS = 2
 
@@ -44,22 +44,22 @@ class TableDigest:
         return TableDigest(self.rows + other.rows, hash_sum, self.hash_xor ^ other.hash_xor)
 
 
-def digest_rows(day: int, product: Hashes, others: list[NDArray[np.int64]]) -> TableDigest:
+def digest_rows(day: int, product: Hashes, other_columns: list[NDArray[np.int64]]) -> TableDigest:
     """The digest of rows of one date.
 
     `day`: the date in days since 1970-01-01. `product`: the hash of each row's product_id, from `number_hashes` or
-    `text_hashes`. `others`: the columns that follow product_id in COLUMNS.
+    `text_hashes`. `other_columns`: the columns that follow product_id in COLUMNS.
     """
-    hashes = _mixed(product + np.uint64((day + 1) * int(_FACTOR) % 2**64))
-    for column in others:
-        hashes = _mixed(hashes * _FACTOR + column.view(np.uint64))
+    hashes = _hash(product + np.uint64((day + 1) * int(_MULTIPLIER) % 2**64))
+    for column in other_columns:
+        hashes = _hash(hashes * _MULTIPLIER + column.view(np.uint64))
     hash_sum = int(np.add.reduce(hashes, dtype=np.uint64))
     return TableDigest(len(hashes), hash_sum, int(np.bitwise_xor.reduce(hashes)) if len(hashes) else 0)
 
 
 def number_hashes(values: NDArray[np.int64]) -> Hashes:
     """The hash of each product_id that is a number."""
-    return _mixed(values.view(np.uint64))
+    return _hash(values.view(np.uint64))
 
 
 def text_hashes(values: list[str]) -> Hashes:
@@ -68,19 +68,20 @@ def text_hashes(values: list[str]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
-def _mixed(values: Hashes) -> Hashes:
-    mixed = values ^ (values >> np.uint64(30))
-    mixed *= _MIX[0]
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= _MIX[1]
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+def _hash(values: Hashes) -> Hashes:
+    hashed = values ^ (values >> np.uint64(30))
+    hashed *= _HASH_MULTIPLIERS[0]
+    hashed ^= hashed >> np.uint64(27)
+    hashed *= _HASH_MULTIPLIERS[1]
+    hashed ^= hashed >> np.uint64(31)
+    return hashed
 
 
 class DigestReader:
-    """Computes digests of files, and remembers them.
+    """Computes digests of tables, and remembers the digests of their files.
 
-    `identity` returns a value that is equal for two names of one file, such as hard links; such a file is read once.
+    `open_file`: opens a file by its name. `identity`: returns one value for all names of a file, such as hard links.
+    A file is read once for each value.
     """
 
     def __init__(self, open_file: Callable[[str], BinaryIO | pa.NativeFile], identity: Callable[[str], object]) -> None:
@@ -111,15 +112,15 @@ def _digest_stream(name: str, stream: BinaryIO | pa.NativeFile) -> TableDigest:
 
 
 def _digest_table(name: str, rows: pa.Table) -> TableDigest:
-    others = [rows[column].to_numpy() for column in COLUMNS[2:]]
+    other_columns = [rows[column].to_numpy() for column in COLUMNS[2:]]
     products = _product_hashes(rows["product_id"].combine_chunks())
     if "date" not in rows.column_names:
-        return digest_rows(_day_of_folder(name), products, others)
+        return digest_rows(_day_of_folder(name), products, other_columns)
     days = rows["date"].cast(pa.date32()).cast(pa.int32()).to_numpy()
     digest = TableDigest()
     for day in np.unique(days):
         is_day = days == day
-        digest += digest_rows(int(day), products[is_day], [column[is_day] for column in others])
+        digest += digest_rows(int(day), products[is_day], [column[is_day] for column in other_columns])
     return digest
 
 
@@ -132,7 +133,8 @@ def _product_hashes(column: pa.Array) -> Hashes:
 
 
 def _day_of_folder(name: str) -> int:
-    found = _FOLDER.search(name)
+    """The date in a file's path, in days since 1970-01-01. Raises ValueError if the path has none."""
+    found = _DATE_FOLDER.search(name)
     if not found:
         raise ValueError(f"File [{name}] has neither a column nor a folder [date]: let the peer write one of them.")
     return (date.fromisoformat(found[1]) - _EPOCH).days

@@ -1,1 +1,1 @@
-"""One module per peer. `registry` imports a module only when its peer runs, because peers need different packages."""
+"""One module for each peer. `registry` imports a module only when its peer runs: peers need different packages."""

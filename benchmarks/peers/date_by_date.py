@@ -1,9 +1,7 @@
-"""The base class of anti-joins that process one date after the other.
+"""The base class of peers that find survivors with an anti-join, one date after the other.
 
-An anti-join finds the survivors: the parent's rows whose key the snapshot lacks.
-
-These peers assume what plan `adopt` proves: the snapshot is newer than the parent, and no two of its rows have the
-same key.
+Survivors are the parent's rows whose key the snapshot lacks. These peers assume what plan `adopt` proves: the snapshot
+is newer than the parent, and no two rows of the snapshot have the same key.
 """
 
 from __future__ import annotations
@@ -20,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class DateByDate(Peer):
-    """`survivors_only`: whether only the survivors are written, and the snapshot's files become part of the table."""
+    """Makes the new table date by date.
+
+    `survivors_only`: whether only survivors are written. Then the snapshot's files become part of the table.
+    """
 
     def __init__(self, session: Callable[[], SparkSession], *, survivors_only: bool = False) -> None:
         super().__init__(session)

@@ -1,4 +1,4 @@
-"""Runs this project's dedup job, from the request to the candidate, in a warm session."""
+"""Runs this project's dedup job, from the request to the candidate, in the Spark session of this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dedup_spark.job import DedupJob
 
 
 class DedupJobPeer(Peer):
-    """`plan`, `compare_values` and `exact` are fields of the job's request.
+    """The dedup job as a peer. `plan`, `compare_values` and `exact` are fields of the job's request.
 
     `stored_fingerprints`: whether the job finds the fingerprints that were stored when the parent was published.
     """

@@ -1,7 +1,7 @@
 """Merges the snapshot into a Delta table of the parent's rows with delta-rs.
 
-Each date has its own MERGE, because one for all dates needs far more memory. Writing the parent's rows into the
-Delta table is not measured.
+Each date has a MERGE of its own, because one MERGE of all dates needs far more memory. What is not measured: writing
+the parent's rows into the Delta table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Merge(Peer):
     def prepare(self, inputs: InputFiles, out: Path) -> None:
         for date_files in inputs.dates:
             write_deltalake(out / "table", _rows(date_files.parent), mode="append", partition_by=["date"])
-        self._state_uris = set(DeltaTable(out / "table").file_uris())
+        self._parent_uris = set(DeltaTable(out / "table").file_uris())
 
     def run(self, inputs: InputFiles, out: Path) -> None:
         same_key_sql = " AND ".join(f"old.{name} = new.{name}" for name in ("date", *KEYS))
@@ -37,7 +37,7 @@ class Merge(Peer):
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
         files = [uri.removeprefix("file://") for uri in DeltaTable(out / "table").file_uris()]
-        written = sum(Path(file).stat().st_size for file in files if file not in self._state_uris)
+        written = sum(Path(file).stat().st_size for file in files if file not in self._parent_uris)
         return PeerResult(tuple(files), bytes_written=written)
 
 

@@ -1,4 +1,4 @@
-"""Makes the new table by DuckDB's anti-join, date by date."""
+"""Makes the new table with DuckDB's anti-join, date by date."""
 
 from __future__ import annotations
 

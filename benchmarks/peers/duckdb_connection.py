@@ -1,4 +1,4 @@
-"""The settings of DuckDB, and the SQL, that the peers with DuckDB share."""
+"""Settings and SQL that all peers with DuckDB use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ COPY_OPTIONS = "format parquet, compression zstd, compression_level 1"
 
 
 def connect() -> duckdb.DuckDBPyConnection:
+    """A new in-memory database with two threads and at most 10 GB of memory."""
     connection = duckdb.connect()
     for setting in ("threads=2", "preserve_insertion_order=false", "memory_limit='10GB'"):
         connection.execute(f"SET {setting}")
@@ -20,6 +21,6 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def table_function(files: Iterable[str]) -> str:
-    """The SQL expression that reads these files."""
+    """A SQL table expression that reads these Parquet files."""
     names = ", ".join(f"'{file}'" for file in files)
     return f"read_parquet([{names}], hive_partitioning=false)"

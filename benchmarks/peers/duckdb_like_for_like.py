@@ -1,7 +1,7 @@
-"""Does with DuckDB, date by date, what plan `adopt` does: it trusts nothing, counts everything, writes the survivors.
+"""Does with DuckDB, date by date, the work of plan `adopt`.
 
-It validates the landed values, counts new, changed, missing and surviving rows and duplicate keys, and writes the
-survivors. It keeps no fingerprints for the next publish, and copies no files.
+The peer validates the landed values, counts new, changed, missing and surviving rows and duplicate keys, and writes the
+survivors. Other than `adopt`, it stores no fingerprints for the next publish, and copies no files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LikeForLike(DateByDate):
 def _validate(connection: duckdb.DuckDBPyConnection, date_files: DateFiles, snapshot_id: int) -> int:
     """Check every landed row of a date. Returns the number of duplicates, raises ValueError for invalid rows."""
     new_sql = table_function(date_files.snapshot)
-    # The sum of the values makes DuckDB decode that column too: an adopted file is loaded as it is.
+    # The sum makes DuckDB decode the values too, because plan `adopt` must know that adopted files can be read.
     row = connection.execute(
         f"SELECT {_NULLS_SQL}, count(*) FILTER (date <> DATE '{date_files.day}' OR update_id <> {snapshot_id}), "
         f"count(*), sum(attr_value) FROM {new_sql}"
@@ -54,7 +54,7 @@ def _validate(connection: duckdb.DuckDBPyConnection, date_files: DateFiles, snap
 
 
 def _compare(connection: duckdb.DuckDBPyConnection, date_files: DateFiles, duplicates: int) -> RowCounts:
-    """Join both sides of a date into table `differing`, of the rows that are not equal in both, and count them."""
+    """Write the rows that differ between parent and snapshot into table `differing`, and count them."""
     columns_sql = ", ".join(f"old.{name}" for name in ("date", "attr_value", "update_id"))
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE differing AS SELECT {_KEYS_SQL}, {columns_sql}, "

@@ -1,4 +1,4 @@
-"""Makes the new table by the anti-join of Polars' streaming engine, date by date."""
+"""Makes the new table with the anti-join of Polars' streaming engine, date by date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures a lower bound for any peer: pyarrow reads all columns, in as many Spark tasks as the job uses."""
+"""Measures a lower bound for all peers: pyarrow reads all columns, in as many Spark tasks as the job uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dedup_spark.execution.fan_out import assign_round_robin
 
 
 class ReadFloor(Peer):
-    """`inputs_read`: the names of the fields of DateFiles whose files are read."""
+    """Reads files, and makes no table. `inputs_read`: the names of the fields of DateFiles whose files are read."""
 
     def __init__(
         self, session: Callable[[], SparkSession], inputs_read: tuple[str, ...] = ("parent", "snapshot")
@@ -27,20 +27,22 @@ class ReadFloor(Peer):
     def run(self, inputs: InputFiles, out: Path) -> int:
         context = self.session().sparkContext
         tasks = task_count(context.defaultParallelism, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
-        files = [_files(date_files, self._inputs_read) for date_files in inputs.dates]
+        files = [_list_files(date_files, self._inputs_read) for date_files in inputs.dates]
         task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
-        return sum(context.parallelize(task_files, tasks).map(_read).collect())
+        return sum(context.parallelize(task_files, tasks).map(_count_rows).collect())
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
         read = sum(
-            Path(file).stat().st_size for date_files in inputs.dates for file in _files(date_files, self._inputs_read)
+            Path(file).stat().st_size
+            for date_files in inputs.dates
+            for file in _list_files(date_files, self._inputs_read)
         )
         return PeerResult(None, bytes_read=read, bytes_written=0)
 
 
-def _files(date_files: DateFiles, inputs_read: tuple[str, ...]) -> list[str]:
+def _list_files(date_files: DateFiles, inputs_read: tuple[str, ...]) -> list[str]:
     return [file for name in inputs_read for file in getattr(date_files, name)]
 
 
-def _read(files: list[str]) -> int:
+def _count_rows(files: list[str]) -> int:
     return sum(pq.ParquetFile(file).read(columns=list(COLUMNS), use_threads=False).num_rows for file in files)

@@ -1,4 +1,4 @@
-"""Lists all peers: their names and classes, the Python environment that they need, and how often they run."""
+"""Lists all peers: their names, classes and Spark sessions, and how often they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# The kinds of Spark sessions, which benchmarks/spark_sessions.py starts.
+# Kinds of Spark sessions. benchmarks/spark_sessions.py starts each of them.
 JOB_SESSION, DATAFRAME_PLAN_SESSION, PLAIN_SESSION = "job", "job with a DataFrame plan", "plain"
 ONE_CORE_SESSION = "job on one core"
 
@@ -23,8 +23,8 @@ ONE_CORE_SESSION = "job on one core"
 class PeerEntry:
     """How a peer is made and how often it runs by default. `title`: its name in reports.
 
-    `module.factory(start_session, **options)` makes the peer. `session_kind`: the kind of its Spark session, "" for a
-    peer without Spark. Each of the `rounds` is a process with `repeats` measured runs; slow peers have fewer rounds.
+    `module`: in this package. `module.factory(session, **options)` returns the peer. `session_kind`: the kind of its
+    Spark session; "" for a peer without Spark. Each of the `rounds` is a process with `repeats` measured runs.
     """
 
     title: str
@@ -41,6 +41,7 @@ class PeerEntry:
         return not self.session_kind
 
     def make(self, session: Callable[[], SparkSession]) -> Peer:
+        """Import the peer's module, and make the peer. `session`: returns the process's Spark session."""
         factory = getattr(import_module(f"benchmarks.peers.{self.module}"), self.factory)
         peer: Peer = factory(session, **dict(self.options))
         return peer
@@ -50,7 +51,7 @@ def _job(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> Pe
     return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB_SESSION, tuple(options.items()), rounds, repeats)
 
 
-def _one_core(title: str, **options: object) -> PeerEntry:
+def _job_on_one_core(title: str, **options: object) -> PeerEntry:
     return PeerEntry(title, "dedup_job", "DedupJobPeer", ONE_CORE_SESSION, tuple(options.items()), rounds=1, repeats=1)
 
 
@@ -58,11 +59,11 @@ def _job_with_dataframe_plan(title: str, plan: str) -> PeerEntry:
     return PeerEntry(title, "dedup_job", "DedupJobPeer", DATAFRAME_PLAN_SESSION, (("plan", plan),), rounds=1, repeats=1)
 
 
-_plain = partial(PeerEntry, session_kind=PLAIN_SESSION)
+_plain_spark_job = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
 ADOPT_COMPUTED = "adopt-computed"
-# For the memory benchmark: on one core, one task processes a whole date.
+# For sub-command `memory`: with one core, one task processes a whole date.
 ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE = "adopt-one-core", "adopt-computed-one-core"
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"
@@ -85,19 +86,19 @@ ENTRIES: dict[str, PeerEntry] = {
     ADOPT: _job("**this job: adopt**, stored fingerprints"),
     "adopt-keys": _job("**this job: adopt**, stored fingerprints, keys only", compare_values=False),
     ADOPT_COMPUTED: _job("**this job: adopt**, computed fingerprints", rounds=1, repeats=3, stored_fingerprints=False),
-    ADOPT_ONE_CORE: _one_core("**this job: adopt**, stored fingerprints, on one core"),
-    ADOPT_COMPUTED_ONE_CORE: _one_core(
+    ADOPT_ONE_CORE: _job_on_one_core("**this job: adopt**, stored fingerprints, on one core"),
+    ADOPT_COMPUTED_ONE_CORE: _job_on_one_core(
         "**this job: adopt**, computed fingerprints, on one core", stored_fingerprints=False
     ),
     "adopt-exact": _job("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
     "rewrite": _job("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
     "antijoin": _job_with_dataframe_plan("**this job: antijoin**", "antijoin"),
     "window": _job_with_dataframe_plan("**this job: window**", "window"),
-    ROW_NUMBER: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
-    "spark-sort-merge": _plain(
+    ROW_NUMBER: _plain_spark_job("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
+    "spark-sort-merge": _plain_spark_job(
         "Spark anti-join, sort-merge", "spark_antijoin", "AntiJoin", options=(("hint", "merge"),), rounds=1, repeats=1
     ),
-    "spark-shuffled-hash": _plain(
+    "spark-shuffled-hash": _plain_spark_job(
         "Spark anti-join, shuffled hash",
         "spark_antijoin",
         "AntiJoin",
@@ -105,7 +106,7 @@ ENTRIES: dict[str, PeerEntry] = {
         rounds=1,
         repeats=1,
     ),
-    "spark-copy": _plain("plain Spark copy (no dedup)", "spark_copy", "Copy", rounds=1, repeats=1),
+    "spark-copy": _plain_spark_job("plain Spark copy (no dedup)", "spark_copy", "Copy", rounds=1, repeats=1),
     "duckdb-qualify": PeerEntry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=1, repeats=1),
     "duckdb-antijoin": PeerEntry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=1),
     "duckdb-survivors": PeerEntry(

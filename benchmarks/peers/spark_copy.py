@@ -8,13 +8,13 @@ from pyspark.sql import functions as f
 
 from benchmarks.input_files import COLUMNS, InputFiles
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.peers.spark_tables import parent, snapshot, write
+from benchmarks.peers.spark_tables import read_parent, read_snapshot, write_table
 
 
 class Copy(Peer):
     def run(self, inputs: InputFiles, out: Path) -> None:
-        parent(self.session(), inputs).agg(*[f.max(name) for name in COLUMNS]).collect()
-        write(snapshot(self.session(), inputs), out)
+        read_parent(self.session(), inputs).agg(*[f.max(name) for name in COLUMNS]).collect()
+        write_table(read_snapshot(self.session(), inputs), out)
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
         return PeerResult(None)

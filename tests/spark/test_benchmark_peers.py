@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.dataset import make, table_of
+from benchmarks.dataset import generate, table_contract
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.input_files import InputFiles
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, file_digest_reader
 from benchmarks.json_records import read_record
 from benchmarks.paths import PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
-from benchmarks.published_parent import open_feed, prepare, request_publish
+from benchmarks.published_parent import open_feed, publish_parent, request_publish
 from dedup_clone.contract.request import Plan as JobPlan
 
 pytestmark = pytest.mark.spark
@@ -39,8 +39,8 @@ def prepared_dataset(tmp_path_factory: pytest.TempPathFactory, spark: SparkSessi
     @lru_cache
     def made(shape: DatasetShape) -> PreparedDataset:
         folder = root / shape.name
-        dataset = make(shape, folder, lambda text: None)
-        prepare(shape, table_of(shape), folder, dataset.rows)
+        dataset = generate(shape, folder, lambda text: None)
+        publish_parent(shape, table_contract(shape), folder, dataset.rows)
         return PreparedDataset(folder / "input_files.json", dataset)
 
     root = tmp_path_factory.mktemp("benchmarks")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.full_size_model import REASONS, Assumptions, FullSize, MeasuredPerRow, measured_per_row
 from benchmarks.full_size_report import report
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
-from benchmarks.rate_checks import rate_checks
+from benchmarks.rate_checks import check_rates
 from benchmarks.results import load
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.settings.spark_settings import Runner, SparkSize
@@ -103,7 +103,7 @@ def test_the_published_comparison_is_what_the_prices_say() -> None:
 
 def test_rates_are_compared_with_the_largest_date_and_in_proportion_to_it() -> None:
     adopt = 8.0 / 2000 * 2
-    assert {one.what: one.measured for one in rate_checks(MAIN, GROWTH, MEMORY)} == {
+    assert {one.name: one.measured for one in check_rates(MAIN, GROWTH, MEMORY)} == {
         "newest delivery, adopted": pytest.approx(adopt),
         "correction, adopted": pytest.approx(1.25 * adopt),
         "older delivery of a backlog": pytest.approx((3.0 - 1) / 5 * adopt),
@@ -119,5 +119,5 @@ def test_the_sizing_model_has_rates_like_those_of_the_stored_results() -> None:
     assert main
     assert growth
     assert memory
-    for one in rate_checks(main, growth, memory):
+    for one in check_rates(main, growth, memory):
         assert 0.33 <= one.measured / one.model <= 1.25, one

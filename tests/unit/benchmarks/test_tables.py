@@ -10,7 +10,7 @@ import pytest
 from benchmarks import growth, memory, peer_comparison
 from benchmarks.command import main
 from benchmarks.dataset_shape import DatasetShape, Variant
-from benchmarks.json_records import from_plain, read_record, write_record
+from benchmarks.json_records import from_json_value, read_record, write_record
 from benchmarks.peers.registry import ADOPT, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.results import Results, load, save
 from tests.unit.benchmarks.figures import figure, results
@@ -61,7 +61,7 @@ def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
 
 def test_a_backlog_is_compared_with_one_delivery() -> None:
     rows = 1000
-    shapes = growth.by_deliveries(rows)
+    shapes = growth.shapes_by_deliveries(rows)
     figures = [
         figure(ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=1.0) for shape in growth.all_shapes(rows)
     ]
@@ -73,7 +73,7 @@ def test_a_backlog_is_compared_with_one_delivery() -> None:
 
 def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
     rows = 1000
-    few = growth.for_plans(rows)
+    few = growth.shape_for_plans(rows)
     measured = results(
         "growth",
         *(figure(ADOPT, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
@@ -113,7 +113,7 @@ def test_records_keep_their_types(tmp_path: Path) -> None:
     shape = DatasetShape(100, variant=Variant.LATE)
     write_record(tmp_path / "shape.json", {"rows": 100, "dates": 13, "variant": "late", **_others(shape)})
     assert read_record(DatasetShape, tmp_path / "shape.json") == shape
-    assert from_plain(int | None, None) is None
+    assert from_json_value(int | None, None) is None
 
 
 def _others(shape: DatasetShape) -> dict[str, object]:
