@@ -58,7 +58,7 @@ def _few_partitions(spark: SparkSession) -> Iterator[None]:
 
 
 def is_right(name: str, measured: PreparedDataset, spark: SparkSession, out: Path) -> bool:
-    """Whether the peer's table is the generator's; one that writes none has nothing to be wrong."""
+    """Whether the peer's table is the expected one; true for a peer that makes no table."""
     inputs = read_record(InputFiles, measured.inputs)
     peer = ENTRIES[name].make(lambda: spark)
     peer.prepare(inputs, out)
@@ -77,7 +77,7 @@ def test_peers_with_spark_are_right(name: str, prepared_dataset: Make, spark: Sp
     "name", ["adopt", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in DATAFRAME_PLANS[1:])]
 )
 @pytest.mark.parametrize("variant", [Variant.DUPLICATES, pytest.param(Variant.LATE, marks=pytest.mark.exhaustive)])
-def test_general_methods_are_right_on_hard_snapshots(
+def test_plans_are_right_with_duplicate_keys_and_late_snapshots(
     variant: Variant, name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert is_right(name, prepared_dataset(DatasetShape(ROWS, DATES, variant, differing=0.05)), spark, tmp_path)
@@ -92,11 +92,11 @@ def test_text_keys_are_right(prepared_dataset: Make, spark: SparkSession, tmp_pa
 def test_peers_without_spark_are_right(prepared_dataset: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.interleaved_rounds.RUNS", tmp_path)
     measured = prepared_dataset(DatasetShape(ROWS, DATES))
-    said: list[str] = []
-    rounds = InterleavedRounds(None, said.append)
+    lines: list[str] = []
+    rounds = InterleavedRounds(None, lines.append)
     runs = rounds.run([PeerPlan(name, (measured,), 1, 1, warm_up=False) for name in WITHOUT_SPARK])
     assert [run.peer for run in runs] == WITHOUT_SPARK
-    assert len(said) == len(runs)
+    assert len(lines) == len(runs)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -114,12 +114,12 @@ def test_a_peer_with_a_wrong_table_has_no_figures(
     assert "do not use it" in rounds.failures["duckdb-antijoin"]
 
 
-def test_the_forgotten_fingerprints_are_computed(prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_fingerprints_are_computed(prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
     inputs = read_record(InputFiles, prepared_dataset(DatasetShape(ROWS, DATES, differing=0.05)).inputs)
     reasons = {}
     for stored_fingerprints in (True, False):
-        area = open_feed(inputs, spark, tmp_path / str(stored_fingerprints), stored_fingerprints=stored_fingerprints)
-        candidate = area.run(request_publish(area, inputs))
+        feed = open_feed(inputs, spark, tmp_path / str(stored_fingerprints), stored_fingerprints=stored_fingerprints)
+        candidate = feed.run(request_publish(feed, inputs))
         assert candidate.manifest
         reasons[stored_fingerprints] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
     assert reasons == {True: {"carried"}, False: {"computed"}}

@@ -1,4 +1,4 @@
-"""The short form of the long runs: a point or two of the kill matrix, and several markers at once after an outage."""
+"""A short form of the soak: one or two points of the kill matrix, and several markers that land at once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ def matrix(proxied_stack: ProxiedStack) -> KillMatrix:
 )
 def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name: str) -> None:
     (point,) = kill_points.select_points(name)
-    result = matrix.run(replace(point, feed=BY_SPARK))  # a feed of its own: the other tests count their runs
+    result = matrix.run(replace(point, feed=BY_SPARK))  # other tests count the runs of the worked example
     assert result.problems == (), result
 
 
 @pytest.mark.exhaustive
-def test_those_that_land_at_once_while_airflow_is_stopped_give_a_run_each_and_one_swap(
+def test_markers_that_land_while_airflow_is_stopped_give_a_run_each_and_one_swap(
     proxied_stack: ProxiedStack, matrix: KillMatrix
 ) -> None:
-    section = marker_burst.run(proxied_stack, matrix.deliveries, BY_SPARK, is_airflow_down=True, marker_count=times(3, 6))
+    section = marker_burst.run(
+        proxied_stack, matrix.deliveries, BY_SPARK, is_airflow_down=True, marker_count=times(3, 6)
+    )
     assert section.problems == (), section

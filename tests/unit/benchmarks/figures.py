@@ -1,4 +1,4 @@
-"""Figures as a benchmark leaves them, for tests of what is made from them."""
+"""Makes figures and results of benchmarks for tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from benchmarks.results import Figure, Results
 
 
 def figure(peer: str, inputs: str, rows: int, **values: object) -> Figure:
-    plain = Figure(peer, inputs, rows, 13, 1.0, 1.0, 0, 0, 0, 0, 0.0, 0, 0, 0, {"plans": "adopt 13"})
-    return replace(plain, **values)  # type: ignore[arg-type]
+    """A figure of 13 dates. `values`: its other fields."""
+    default = Figure(peer, inputs, rows, 13, 1.0, 1.0, 0, 0, 0, 0, 0.0, 0, 0, 0, {"plans": "adopt 13"})
+    return replace(default, **values)  # type: ignore[arg-type]
 
 
 def results(command: str, *figures: Figure) -> Results:

@@ -1,4 +1,4 @@
-"""From a command to its table, with rounds that measure nothing."""
+"""Each sub-command writes its table, with fake rounds instead of measured ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.benchmarks.figures import figure, results
 
 
 class FakeRounds:
-    """Every run takes a second for each thousand rows."""
+    """Replaces InterleavedRounds. Every run takes one second for each thousand rows."""
 
     def __init__(self, *_: Any) -> None:
         self.failures: dict[str, str] = {}
@@ -52,27 +52,27 @@ class FakeRounds:
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where tables go."""
+    """The page into which all tables are written. Nothing is prepared or measured."""
     for module in (peer_comparison, growth, memory):
         monkeypatch.setattr(module, "prepare_all", lambda shapes, log: None)
-        monkeypatch.setattr(module, "prepared_dataset", fake_material)
+        monkeypatch.setattr(module, "prepared_dataset", fake_prepared_dataset)
         monkeypatch.setattr(module, "InterleavedRounds", FakeRounds)
     monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
     monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
     monkeypatch.setattr(command, "PEERS_PYTHON", tmp_path)
-    found = tmp_path / "page.md"
+    path = tmp_path / "page.md"
     names = ("main", "growth", "memory", "full size")
-    found.write_text("".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in names))
-    monkeypatch.setattr(command, "_BENCHMARKS_PAGE", found)
-    monkeypatch.setattr(command, "_COSTS_PAGE", found)
-    return found
+    path.write_text("".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in names))
+    monkeypatch.setattr(command, "_BENCHMARKS_PAGE", path)
+    monkeypatch.setattr(command, "_COSTS_PAGE", path)
+    return path
 
 
-def fake_material(shape: DatasetShape) -> PreparedDataset:
+def fake_prepared_dataset(shape: DatasetShape) -> PreparedDataset:
     return PreparedDataset(Path(shape.name), Dataset(1, shape.name, shape.rows, TableDigest(), RowCounts()))
 
 
-def test_default_sizes_fill_the_pages(page: Path) -> None:
+def test_results_of_default_sizes_are_written_into_the_page(page: Path) -> None:
     for name in ("main", "growth", "memory", "model"):
         assert command.main([name]) == 0
     text = page.read_text()
@@ -84,7 +84,9 @@ def test_default_sizes_fill_the_pages(page: Path) -> None:
 
 
 @pytest.mark.parametrize("module", [peer_comparison, growth, memory])
-def test_other_sizes_change_no_page(module: ModuleType, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_other_sizes_change_no_page(
+    module: ModuleType, page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = page.read_text()
     assert command.main([module.COMMAND, "--rows", "640000"]) == 0
     assert page.read_text() == before
@@ -92,13 +94,13 @@ def test_other_sizes_change_no_page(module: ModuleType, page: Path, capsys: pyte
     assert "| --- |" in capsys.readouterr().out
 
 
-def test_a_choice_of_peers_changes_no_page(page: Path) -> None:
+def test_results_of_some_peers_change_no_page(page: Path) -> None:
     before = page.read_text()
     assert command.main(["main", "--only", f"{ADOPT},{ROW_NUMBER}"]) == 0
     assert page.read_text() == before
 
 
-def test_a_failed_peer_is_the_exit_code(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_peer_makes_the_exit_status_1(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(FakeRounds):
         def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
             self.failures["delta-merge"] = "no memory"
@@ -109,12 +111,12 @@ def test_a_failed_peer_is_the_exit_code(page: Path, monkeypatch: pytest.MonkeyPa
     assert "No figures of delta-rs MERGE: no memory" in page.read_text()
 
 
-def test_the_model_needs_results(page: Path) -> None:
+def test_the_model_needs_stored_results(page: Path) -> None:
     with pytest.raises(SystemExit, match="run these first"):
         command.main(["model"])
 
 
-def test_the_fixed_cost_is_what_cold_takes_longer() -> None:
+def test_the_fixed_cost_is_the_cold_time_minus_the_warm_time() -> None:
     measured = results(
         "fixed-cost",
         figure(fixed_cost.COLD, "large", 1000, wall_s=8.0, notes={"adopt": "1.00"}),
@@ -130,7 +132,7 @@ def test_the_fixed_cost_is_what_cold_takes_longer() -> None:
     assert "| 10 | 6.00 | 1.0 |  |  |" in text
 
 
-def test_files_and_objects_stand_side_by_side() -> None:
+def test_files_and_objects_have_a_line_each() -> None:
     notes = {"phases": "adopt 0.10", "plans": "adopt 13"}
     measured = results(
         "storage",

@@ -1,4 +1,4 @@
-"""Tables in pages of docs."""
+"""Markdown tables, and their place in pages of docs."""
 
 from __future__ import annotations
 

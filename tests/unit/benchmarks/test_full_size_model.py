@@ -1,4 +1,4 @@
-"""The arithmetic of the full size, with figures that can be checked by hand."""
+"""The model of a publish of 15 TB, with numbers that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ MEASURED = MeasuredPerRow(
 MODEL = FullSize(ASSUMED, MEASURED)
 
 
-def test_the_workload_is_the_tables() -> None:
+def test_the_workload_has_the_rows_bytes_and_dates_of_the_table() -> None:
     backlog = MODEL.workload(3)
     assert (backlog.newest_rows, backlog.older_rows, backlog.parent_rows) == (10**9, 2 * 10**9, 10**9)
     assert (backlog.delivered_bytes, backlog.dates) == (3 * 48 * 10**9, 100)
 
 
-def test_the_driver_is_paid_too() -> None:
+def test_the_price_includes_the_driver() -> None:
     size = replace(size_run(MODEL.workload(), SparkSize(), Runner.SERVERLESS), executors=25, expected_minutes=30.0)
     assert MODEL.spark_usd(size) == pytest.approx((25 * 4 + 4) * (0.6 + 3 * 0.1) * 0.5 * 0.06)
 
 
-def test_every_file_is_rewritten_once() -> None:
+def test_every_delivered_file_is_written_once() -> None:
     small = replace(ASSUMED, delivered_file_bytes=20e6)
     model = FullSize(small, MEASURED)
     assert model.files == 100 * 3  # 50 MB a date
     assert model.writes == 300 + 100 * ASSUMED.requests_per_date
 
 
-def test_on_demand_prices_are_those_of_the_published_run() -> None:
+def test_the_on_demand_price_equals_that_of_the_reference_run() -> None:
     assert FullSize(Assumptions(), MEASURED).on_demand_usd(2) == pytest.approx(171, abs=1)
 
 
-def test_slots_are_vcpus() -> None:
+def test_a_slot_is_as_fast_as_a_vcpu() -> None:
     assert MODEL.slot_hours(3.6e-6) == pytest.approx(1e9 * 3.6e-6 * 2 / 3600)
 
 
 def test_every_assumption_has_a_reason() -> None:
-    assert set(REASONS) == {one.name for one in fields(Assumptions)}
+    assert set(REASONS) == {field.name for field in fields(Assumptions)}
 
 
 MAIN = results(
@@ -79,14 +79,14 @@ GROWTH = results(
 MEMORY = results("memory", figure(ADOPT, "small", 1000, cpu_s=1.0), figure(ADOPT, "large", 2000, cpu_s=8.0))
 
 
-def test_figures_are_of_the_main_table() -> None:
+def test_values_per_row_come_from_the_results_of_main() -> None:
     assert measured_per_row(MAIN) == MeasuredPerRow(4.0, 0.0, 0.05, 30.0, 0.01, 5.0)
     text = report(MAIN, GROWTH, MEMORY)
     assert "| backlog of 6 |" in text
     assert "| late snapshot, filled in |" not in text  # it was not measured
 
 
-def test_the_published_comparison_is_what_the_prices_say() -> None:
+def test_prices_of_statements_have_the_ratios_of_the_reference_run() -> None:
     """QUALIFY took half the slot time of MERGE, GROUP BY as much as MERGE, and all were billed for 30 TiB at most."""
     lines = [line.split("|")[1:-1] for line in report(MAIN, GROWTH, MEMORY).splitlines()]
     prices = {line[0].strip().strip("`"): [cell.strip() for cell in line[1:]] for line in lines if len(line) == 5}
@@ -101,9 +101,9 @@ def test_the_published_comparison_is_what_the_prices_say() -> None:
     assert qualify[0] == group_by[0] < merge[0] < 1.5 * qualify[0]
 
 
-def test_rates_are_compared_with_the_largest_date_and_in_proportion_to_it() -> None:
+def test_measured_rates_are_multiples_of_the_rate_on_the_largest_date() -> None:
     adopt = 8.0 / 2000 * 2
-    assert {one.name: one.measured for one in check_rates(MAIN, GROWTH, MEMORY)} == {
+    assert {check.name: check.measured for check in check_rates(MAIN, GROWTH, MEMORY)} == {
         "newest delivery, adopted": pytest.approx(adopt),
         "correction, adopted": pytest.approx(1.25 * adopt),
         "older delivery of a backlog": pytest.approx((3.0 - 1) / 5 * adopt),
@@ -113,11 +113,11 @@ def test_rates_are_compared_with_the_largest_date_and_in_proportion_to_it() -> N
     }
 
 
-def test_the_sizing_model_has_rates_like_those_of_the_stored_results() -> None:
-    """So publishes get neither too few executors nor three times as many as they need."""
+def test_rates_of_the_sizing_model_are_near_those_of_the_stored_results() -> None:
+    """Otherwise publishes get too few executors, or more than three times as many as they need."""
     main, growth, memory = (load(command) for command in ("main", "growth", "memory"))
     assert main
     assert growth
     assert memory
-    for one in check_rates(main, growth, memory):
-        assert 0.33 <= one.measured / one.model <= 1.25, one
+    for check in check_rates(main, growth, memory):
+        assert 0.33 <= check.measured / check.model <= 1.25, check

@@ -1,4 +1,4 @@
-"""The generator's rows and its expected result, against the plain-Python oracle."""
+"""The generator's expected table equals the table that the oracle computes from the generated rows."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def only_block(shape: DatasetShape, date_number: int) -> Block:
 
 
 @pytest.mark.parametrize("variant", Variant)
-def test_the_expected_rows_are_the_oracles(variant: Variant) -> None:
+def test_the_expected_rows_and_counts_equal_those_of_the_oracle(variant: Variant) -> None:
     shape = DatasetShape(ROWS, DATES, variant, differing=0.05, survivor_share=0.02)
     for number in (0, DATES - 1):
         block = only_block(shape, number)
         arriving = list(zip(snapshot_ids(shape), block.arriving, strict=True))
         state = OracleState(oracle_table(PRODUCTS))
         for deliveries in ([(OLDEST_ID, block.oldest)], [(PARENT_ID, block.parent)], arriving):
-            told = [OracleDelivery(delivery, rows_of(shape, number, rows)) for delivery, rows in deliveries]
-            state = state.apply(told, date(2020, 1, 1))
+            applied = [OracleDelivery(delivery, rows_of(shape, number, rows)) for delivery, rows in deliveries]
+            state = state.apply(applied, date(2020, 1, 1))
         assert state.table_rows() == comparable(oracle_table(PRODUCTS), rows_of(shape, number, block.expected))
         expected, counts = state.counts[shape.days()[number]], block.counts
         found = (counts.new, counts.changed, counts.survivors, counts.duplicates)
@@ -62,13 +62,13 @@ def test_the_expected_rows_are_the_oracles(variant: Variant) -> None:
 
 def test_the_same_shape_gives_the_same_rows() -> None:
     shape = DatasetShape(ROWS, DATES)
-    one, other = only_block(shape, 3), only_block(shape, 3)
-    assert rows_of(shape, 3, one.arriving[0]) == rows_of(shape, 3, other.arriving[0])
-    another = only_block(DatasetShape(ROWS, DATES, seed=8), 3)
-    assert rows_of(shape, 3, one.arriving[0]) != rows_of(shape, 3, another.arriving[0])
+    first, second = only_block(shape, 3), only_block(shape, 3)
+    assert rows_of(shape, 3, first.arriving[0]) == rows_of(shape, 3, second.arriving[0])
+    other_seed = only_block(DatasetShape(ROWS, DATES, seed=8), 3)
+    assert rows_of(shape, 3, first.arriving[0]) != rows_of(shape, 3, other_seed.arriving[0])
 
 
-def test_no_difference_means_equal_keys_and_values() -> None:
+def test_snapshots_without_differences_have_equal_keys_and_values() -> None:
     block = only_block(DatasetShape(ROWS, DATES, Variant.SORTED, differing=0.0), 0)
     assert block.parent.keys.product.tolist() == block.arriving[0].keys.product.tolist()
     assert block.parent.values.tolist() == block.arriving[0].values.tolist()
@@ -82,7 +82,7 @@ def test_all_rows_may_differ() -> None:
     assert not before & arriving
 
 
-def test_differences_lie_in_the_newest_date_when_they_are_concentrated() -> None:
+def test_concentrated_differences_are_on_the_newest_date() -> None:
     shape = DatasetShape(ROWS, DATES, Variant.CONCENTRATED)
     assert shape.differing_share_by_date() == [0.0] * (DATES - 1) + [pytest.approx(0.013)]
 
@@ -96,19 +96,19 @@ def test_a_skewed_table_has_most_rows_in_its_newest_date() -> None:
 def test_large_dates_are_made_of_blocks_without_a_common_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.generated_rows.BLOCK_ROWS", 1_000)
     shape = DatasetShape(3_500, 1)
-    made = [make_block(shape, 0, number) for number in range(block_count(shape, 0))]
-    products = [set(block.expected.keys.product.tolist()) for block in made]
-    assert len(made) == 4
+    blocks = [make_block(shape, 0, number) for number in range(block_count(shape, 0))]
+    products = [set(block.expected.keys.product.tolist()) for block in blocks]
+    assert len(blocks) == 4
     assert sum(map(len, products)) == len(set.union(*products))
 
 
-def test_a_late_snapshot_is_older_than_the_parents() -> None:
+def test_a_late_snapshot_is_older_than_the_parents_newest_snapshot() -> None:
     assert snapshot_ids(DatasetShape(1, variant=Variant.LATE)) == (LATE_ID,)
     assert LATE_ID < PARENT_ID
     assert snapshot_ids(DatasetShape(1)) == (NEXT_ID,)
     assert NEXT_ID > PARENT_ID
 
 
-def test_a_correction_has_the_parents_id_and_a_backlog_those_that_follow() -> None:
+def test_a_correction_has_the_id_of_the_parents_newest_snapshot_and_a_backlog_the_next_ids() -> None:
     assert snapshot_ids(DatasetShape(1, variant=Variant.CORRECTION)) == (PARENT_ID,)
     assert snapshot_ids(DatasetShape(1, variant=Variant.BACKLOG_2)) == (NEXT_ID, NEXT_ID + 1)

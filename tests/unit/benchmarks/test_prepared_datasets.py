@@ -1,4 +1,4 @@
-"""Data sets are made once; a parent is published again when the job's code has changed."""
+"""A data set is prepared once, and again when the job's code has changed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-@pytest.mark.parametrize(("code", "made_again"), [(code_digest(), 0), ("of other code", 1)])
-def test_a_parent_of_other_code_is_made_again(
-    started: list[list[str]], tmp_path: Path, code: str, made_again: int
+@pytest.mark.parametrize(("code", "preparations"), [(code_digest(), 0), ("of other code", 1)])
+def test_a_parent_of_other_code_is_published_again(
+    started: list[list[str]], tmp_path: Path, code: str, preparations: int
 ) -> None:
     write_record(tmp_path / DatasetShape(1000).name / "input_files.json", {"code": code})
     prepared_datasets.prepare_all([DatasetShape(1000), DatasetShape(1000)], lambda text: None)
-    assert len(started) == made_again
+    assert len(started) == preparations
 
 
-def test_what_is_missing_is_made(started: list[list[str]]) -> None:
-    said: list[str] = []
-    prepared_datasets.prepare_all([DatasetShape(1000), DatasetShape(2000), DatasetShape(1000)], said.append)
+def test_missing_data_sets_are_prepared_once_each(started: list[list[str]]) -> None:
+    lines: list[str] = []
+    prepared_datasets.prepare_all([DatasetShape(1000), DatasetShape(2000), DatasetShape(1000)], lines.append)
     assert len(started) == 1
-    assert said[0].startswith("preparing 2 data sets")
+    assert lines[0].startswith("preparing 2 data sets")

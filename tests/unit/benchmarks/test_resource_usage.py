@@ -1,4 +1,4 @@
-"""What a block and its children spend."""
+"""Time and memory of a `with` block and of its child processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ while time.process_time() - began < 1.2:
 """
 
 
-def test_children_count() -> None:
+def test_child_processes_are_measured() -> None:
     with measure_usage() as spent:
         subprocess.run([sys.executable, "-c", _WORK], check=True)
     assert spent.cpu_s > 0.5
@@ -28,7 +28,7 @@ def test_children_count() -> None:
     assert spent.python_bytes >= spent.worker_bytes + spent.driver_bytes
 
 
-def test_an_earlier_peak_is_forgotten() -> None:
+def test_a_peak_before_the_measurement_is_not_measured() -> None:
     held = bytearray(300 * _MIB)
     held[::4096] = b"\1" * len(held[::4096])
     with measure_usage() as before:

@@ -1,4 +1,4 @@
-"""Fingerprints of tables: equal for equal rows in any files, different for anything else."""
+"""Digests of tables are equal for equal rows in any files, and differ for other rows."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> 
     return str(path)
 
 
-def judged(*files: str) -> TableDigest:
+def digest_of(*files: str) -> TableDigest:
     return DigestReader(lambda name: Path(name).open("rb"), lambda name: name).digest(list(files))
 
 
 def test_files_and_order_do_not_matter(tmp_path: Path) -> None:
-    whole = judged(write(tmp_path / "whole.parquet", ROWS))
-    parts = judged(write(tmp_path / "a.parquet", ROWS[:0:-1]), write(tmp_path / "b.parquet", ROWS[:1]))
+    whole = digest_of(write(tmp_path / "whole.parquet", ROWS))
+    parts = digest_of(write(tmp_path / "a.parquet", ROWS[:0:-1]), write(tmp_path / "b.parquet", ROWS[:1]))
     assert whole == parts
     assert whole.rows == len(ROWS)
 
 
-def test_a_folder_may_say_the_date(tmp_path: Path) -> None:
+def test_the_date_may_be_in_the_name_of_the_folder(tmp_path: Path) -> None:
     march = write(tmp_path / "out/date=2026-03-01/a.parquet", ROWS[:2], COLUMNS[1:])
     april = write(tmp_path / "out/date=2026-04-01/a.parquet", ROWS[2:], COLUMNS[1:])
-    assert judged(march, april) == judged(write(tmp_path / "whole.parquet", ROWS))
+    assert digest_of(march, april) == digest_of(write(tmp_path / "whole.parquet", ROWS))
 
 
 def test_a_file_without_any_date_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="neither a column nor a folder"):
-        judged(write(tmp_path / "a.parquet", ROWS, COLUMNS[1:]))
+        digest_of(write(tmp_path / "a.parquet", ROWS, COLUMNS[1:]))
 
 
-@pytest.mark.parametrize("place", range(len(COLUMNS)))
-def test_every_column_counts(tmp_path: Path, place: int) -> None:
+@pytest.mark.parametrize("column", range(len(COLUMNS)))
+def test_a_change_in_any_column_changes_the_digest(tmp_path: Path, column: int) -> None:
     changed = list(ROWS[0])
-    changed[place] = APRIL if place == 0 else 99
-    other = [(changed[0], *changed[1:]), *ROWS[1:]]
-    found = judged(write(tmp_path / "a.parquet", other))  # type: ignore[arg-type]
-    assert found != judged(write(tmp_path / "b.parquet", ROWS))
+    changed[column] = APRIL if column == 0 else 99
+    changed_rows = [(changed[0], *changed[1:]), *ROWS[1:]]
+    found = digest_of(write(tmp_path / "a.parquet", changed_rows))  # type: ignore[arg-type]
+    assert found != digest_of(write(tmp_path / "b.parquet", ROWS))
 
 
-def test_a_row_twice_and_another_missing_is_seen(tmp_path: Path) -> None:
-    twice = judged(write(tmp_path / "a.parquet", [ROWS[0], ROWS[0], ROWS[2]]))
+def test_a_doubled_row_instead_of_another_changes_the_digest(tmp_path: Path) -> None:
+    twice = digest_of(write(tmp_path / "a.parquet", [ROWS[0], ROWS[0], ROWS[2]]))
     assert twice.rows == len(ROWS)
-    assert twice != judged(write(tmp_path / "b.parquet", ROWS))
+    assert twice != digest_of(write(tmp_path / "b.parquet", ROWS))
 
 
-def test_text_keys_count(tmp_path: Path) -> None:
-    one = judged(write(tmp_path / "a.parquet", [(MARCH, "product-7", 1, 1, 20, 5)]))
-    assert one != judged(write(tmp_path / "b.parquet", [(MARCH, "product-8", 1, 1, 20, 5)]))
+def test_a_change_of_a_text_key_changes_the_digest(tmp_path: Path) -> None:
+    digest = digest_of(write(tmp_path / "a.parquet", [(MARCH, "product-7", 1, 1, 20, 5)]))
+    assert digest != digest_of(write(tmp_path / "b.parquet", [(MARCH, "product-8", 1, 1, 20, 5)]))
 
 
 def test_files_of_one_identity_are_read_once(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_files_of_one_identity_are_read_once(tmp_path: Path) -> None:
         return pa.OSFile(name)
 
     first = write(tmp_path / "a.parquet", ROWS)
-    judge = DigestReader(open_file, lambda name: "one identity")
-    judge.digest([first])
-    judge.digest([str(tmp_path / "a hard link.parquet")])
+    reader = DigestReader(open_file, lambda name: "one identity")
+    reader.digest([first])
+    reader.digest([str(tmp_path / "a hard link.parquet")])
     assert opened == [first]

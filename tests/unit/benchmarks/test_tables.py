@@ -1,4 +1,4 @@
-"""The tables that are made from figures, and the figures' files."""
+"""The tables that sub-commands make from figures, and the files in which figures are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.results import Results, load, save
 from tests.unit.benchmarks.figures import figure, results
 
 
-def test_the_main_table_has_the_quickest_first_and_says_the_ratios() -> None:
+def test_the_main_table_has_the_fastest_peer_first_and_the_ratios() -> None:
     measured = results(
         "main",
         figure(ROW_NUMBER, "data", 100, wall_s=60.0, dates=13),
@@ -43,7 +43,7 @@ def test_a_peer_that_failed_is_named() -> None:
     assert "No figures of delta-rs MERGE: no memory" in peer_comparison.report(measured)
 
 
-def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
+def test_growth_compares_the_time_per_row_with_the_first_shape_of_each_part() -> None:
     rows = 1000
     figures = [
         figure(
@@ -65,20 +65,20 @@ def test_a_backlog_is_compared_with_one_delivery() -> None:
     figures = [
         figure(ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=1.0) for shape in growth.all_shapes(rows)
     ]
-    figures = [replace(one, wall_s=2.5) if one.inputs == shapes[2].name else one for one in figures]
+    figures = [replace(f, wall_s=2.5) if f.inputs == shapes[2].name else f for f in figures]
     lines = growth.report(results("growth", *figures), rows).splitlines()
     ratios = [line.split(" | ")[6] for line in lines if line.startswith("| deliveries")]
     assert ratios == ["1.00", "1.00", "2.50", "1.00", "1.00"]
 
 
-def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
+def test_the_dataframe_plans_are_compared_with_row_number_on_few_rows() -> None:
     rows = 1000
-    few = growth.shape_for_plans(rows)
+    shape_of_plans = growth.shape_for_plans(rows)
     measured = results(
         "growth",
         *(figure(ADOPT, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
-        figure("window", few.name, few.rows, wall_s=4.0),
-        figure(ROW_NUMBER, few.name, few.rows, wall_s=5.0),
+        figure("window", shape_of_plans.name, shape_of_plans.rows, wall_s=4.0),
+        figure(ROW_NUMBER, shape_of_plans.name, shape_of_plans.rows, wall_s=5.0),
     )
     lines = growth.report(measured, rows).splitlines()
     table = lines[lines.index("| on few rows | rows per input | wall s, median | CPU s |") + 2 :]
@@ -88,7 +88,7 @@ def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
     ]
 
 
-def test_a_date_of_production_lies_on_the_line_through_the_two_largest_by_their_buckets() -> None:
+def test_memory_of_a_larger_date_is_extrapolated_linearly_by_buckets() -> None:
     sizes = zip(memory.shapes(100_000_000), (110, 120, 135), strict=True)
     measured = results(
         "memory", *(figure("adopt-tasks", s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes)
@@ -111,12 +111,13 @@ def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.
 
 def test_records_keep_their_types(tmp_path: Path) -> None:
     shape = DatasetShape(100, variant=Variant.LATE)
-    write_record(tmp_path / "shape.json", {"rows": 100, "dates": 13, "variant": "late", **_others(shape)})
+    write_record(tmp_path / "shape.json", {"rows": 100, "dates": 13, "variant": "late", **_other_fields(shape)})
     assert read_record(DatasetShape, tmp_path / "shape.json") == shape
     assert from_json_value(int | None, None) is None
 
 
-def _others(shape: DatasetShape) -> dict[str, object]:
+def _other_fields(shape: DatasetShape) -> dict[str, object]:
+    """The fields of a shape that the test does not write out."""
     names = ("differing", "survivor_share", "string_keys", "seed")
     return {name: getattr(shape, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""The producer of the long runs: snapshots with every kind of row; of many, all files before any marker."""
+"""The producer of the soak: its snapshots have new and missing keys, and files are uploaded before markers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from soak.delivery_producer import DeliveryProducer
 from soak.small_snapshots import PRODUCTS, small_snapshot, today
 
 
-def test_a_snapshot_has_every_kind_of_row_and_its_own_id() -> None:
+def test_consecutive_snapshots_have_new_and_missing_keys_and_their_own_ids() -> None:
     earlier, later = (small_snapshot(id_, today()).to_pylist() for id_ in (7, 8))
     keys = [{(r["date"], r["product_id"]) for r in rows} for rows in (earlier, later)]
-    assert len(keys[0] - keys[1]) == 3  # the product that is missing, on both dates, and the earlier one's own key
+    # The product that the later snapshot lacks, on both dates, and the earlier snapshot's own key.
+    assert len(keys[0] - keys[1]) == 3
     assert len(keys[1] - keys[0]) == 3
     assert {r["update_id"] for r in later} == {8}
     assert len(later) == 2 * (PRODUCTS - 1) + 1
 
 
-class Bucket:
-    """Keeps names in the order in which they were uploaded."""
+class FakeBucket:
+    """A GCS bucket that records the names of uploaded objects in order."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def blob(self, name: str) -> Blob:
-        return Blob(self, name)
+    def blob(self, name: str) -> FakeBlob:
+        return FakeBlob(self, name)
 
 
-class Blob:
+class FakeBlob:
     generation = 5
     time_created = None
 
-    def __init__(self, bucket: Bucket, name: str) -> None:
+    def __init__(self, bucket: FakeBucket, name: str) -> None:
         self._bucket = bucket
         self._name = name
 
@@ -39,11 +40,11 @@ class Blob:
     def reload(self) -> None: ...
 
 
-def test_markers_come_after_all_files() -> None:
-    bucket = Bucket()
+def test_markers_are_uploaded_after_all_files() -> None:
+    bucket = FakeBucket()
     deliveries = DeliveryProducer(bucket)
     landed = deliveries.land_at_once("feed", 3)
-    assert [one.snapshot_id for one in landed] == [1, 2, 3]
+    assert [delivery.snapshot_id for delivery in landed] == [1, 2, 3]
     assert all(name.endswith("_SUCCESS") for name in bucket.names[-3:])
     assert not any(name.endswith("_SUCCESS") for name in bucket.names[:-3])
     assert deliveries.land("feed").snapshot_id == 4

@@ -1,4 +1,4 @@
-"""The holding proxy forwards every request, and holds exactly the request that a hold matches."""
+"""The holding proxy forwards every request, and holds only the first request that a hold matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 30.0
 
 
 class Upstream(BaseHTTPRequestHandler):
-    """Counts what reaches it; says its own address, as storage does in its links."""
+    """A server that records the requested paths, and whose answers contain links to itself, as those of storage do."""
 
     protocol_version = "HTTP/1.1"
     reached: list[str]
@@ -53,7 +53,7 @@ def proxy(reached: list[str]) -> Iterator[HoldingProxy]:
 
 
 class Sender(threading.Thread):
-    """One request in the background; `answer` is None when the connection broke."""
+    """Sends one request in a thread. `answer`: None before the answer arrives, and if the connection breaks."""
 
     def __init__(self, proxy: HoldingProxy, path: str) -> None:
         super().__init__(daemon=True)
@@ -68,12 +68,12 @@ class Sender(threading.Thread):
             self.answer = None
 
 
-def test_a_request_without_a_hold_is_forwarded_and_links_lead_through_the_proxy(proxy: HoldingProxy) -> None:
+def test_a_request_without_a_hold_is_forwarded_and_links_point_to_the_proxy(proxy: HoldingProxy) -> None:
     answer = call("POST", f"{proxy.url}/x", body={})
     assert (answer.status, answer.json()) == (201, {"link": f"{proxy.url}/next"})
 
 
-def test_a_request_held_before_has_done_nothing_until_it_is_released(proxy: HoldingProxy, reached: list[str]) -> None:
+def test_a_request_held_before_reaches_the_server_when_released(proxy: HoldingProxy, reached: list[str]) -> None:
     hold = proxy.hold(lambda request: request.path == "/held", HoldPhase.BEFORE)
     sender = Sender(proxy, "/held")
     assert hold.wait(TIMEOUT_S)
@@ -86,7 +86,7 @@ def test_a_request_held_before_has_done_nothing_until_it_is_released(proxy: Hold
     assert sender.answer.status == 201
 
 
-def test_a_request_held_after_has_been_carried_out(proxy: HoldingProxy, reached: list[str]) -> None:
+def test_a_request_held_after_has_reached_the_server(proxy: HoldingProxy, reached: list[str]) -> None:
     hold = proxy.hold(lambda request: request.path == "/held", HoldPhase.AFTER)
     sender = Sender(proxy, "/held")
     assert hold.wait(TIMEOUT_S)
@@ -106,7 +106,7 @@ def test_a_dropped_request_never_arrives_and_breaks_its_connection(proxy: Holdin
     assert (sender.answer, reached) == (None, [])
 
 
-def test_a_hold_takes_one_request_only(proxy: HoldingProxy, reached: list[str]) -> None:
+def test_a_hold_holds_one_request_only(proxy: HoldingProxy, reached: list[str]) -> None:
     hold = proxy.hold(lambda request: True, HoldPhase.BEFORE)
     sender = Sender(proxy, "/first")
     assert hold.wait(TIMEOUT_S)

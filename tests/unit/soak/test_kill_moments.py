@@ -1,4 +1,4 @@
-"""Moments fall on the requests that they name, and on no others; points cover every process and every step."""
+"""Each moment matches its requests and no others. The points of the kill matrix cover every process and every step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def upload(name: str, content: str = "{}") -> ProxiedRequest:
     return ProxiedRequest(Service.STORAGE, "POST", target, body.encode())
 
 
-def current(intent: object) -> str:
+def current_object(intent: object) -> str:
     return json.dumps({"feed": FEED, "intent": intent}, sort_keys=True, indent=1)
 
 
@@ -31,7 +31,7 @@ def insertion(step: str) -> ProxiedRequest:
     return ProxiedRequest(Service.BIGQUERY, "POST", "/bigquery/v2/projects/local-dev/jobs", json.dumps(job).encode())
 
 
-def hit(request: ProxiedRequest) -> list[str]:
+def matching_moments(request: ProxiedRequest) -> list[str]:
     return [m.name for m in kill_moments.ALL if m.service is request.service and m.matches(FEED, request)]
 
 
@@ -39,9 +39,12 @@ def hit(request: ProxiedRequest) -> list[str]:
     ("request_", "names"),
     [
         (upload(f"{FEED}/arrivals/7-99.json"), ["notice.registering", "notice.registered"]),
-        (upload(f"{FEED}/CURRENT", current({"attempt": "x", "jobs": []})), ["resolve.leasing", "resolve.leased"]),
-        (upload(f"{FEED}/CURRENT", current({"attempt": "x", "jobs": ["y"]})), []),
-        (upload(f"{FEED}/CURRENT", current(None)), ["commit.current", "commit.committed"]),
+        (
+            upload(f"{FEED}/CURRENT", current_object({"attempt": "x", "jobs": []})),
+            ["resolve.leasing", "resolve.leased"],
+        ),
+        (upload(f"{FEED}/CURRENT", current_object({"attempt": "x", "jobs": ["y"]})), []),
+        (upload(f"{FEED}/CURRENT", current_object(None)), ["commit.current", "commit.committed"]),
         (upload(f"{FEED}/attempts/00000004-a/request.json"), ["resolve.requesting"]),
         (upload(f"{FEED}/attempts/00000004-a/candidate.json"), ["dedup.writing_candidate", "dedup.candidate_written"]),
         (upload(f"{FEED}/STAGING", '"state": "loading"'), ["load.beginning"]),
@@ -49,7 +52,7 @@ def hit(request: ProxiedRequest) -> list[str]:
         (upload(f"{FEED}/ledger/00000004-a.json"), ["commit.ledger"]),
         (upload(f"{FEED}/manifests/00000004.json"), ["commit.manifest"]),
         (upload(f"{FEED}/manifests/00000004.files.json"), []),
-        (upload("other_feed/CURRENT", current(None)), []),
+        (upload("other_feed/CURRENT", current_object(None)), []),
         (insertion("swap"), ["swap.inserting", "swap.running", "swap.committed"]),
         (insertion("load"), ["load.inserting", "load.running", "load.ended"]),
         (
@@ -71,20 +74,20 @@ def hit(request: ProxiedRequest) -> list[str]:
         ),
     ],
 )
-def test_a_moment_falls_on_its_request(request_: ProxiedRequest, names: list[str]) -> None:
-    assert hit(request_) == names
+def test_a_moment_matches_its_request(request_: ProxiedRequest, names: list[str]) -> None:
+    assert matching_moments(request_) == names
 
 
 def test_each_step_has_moments_in_the_order_of_the_protocol() -> None:
     assert tuple(dict.fromkeys(m.step for m in kill_moments.ALL)) == STEPS
 
 
-def test_every_process_is_killed_and_the_lasting_ones_at_every_step() -> None:
-    found = kill_points.all_points()
-    assert {p.victim for p in found} == set(Victim)
-    assert all(count == 1 for count in Counter(p.name for p in found).values())
+def test_every_process_is_killed_and_tasks_and_servers_at_every_step() -> None:
+    points = kill_points.all_points()
+    assert {p.victim for p in points} == set(Victim)
+    assert all(count == 1 for count in Counter(p.name for p in points).values())
     for victim in (Victim.TASK, Victim.SCHEDULER, Victim.TRIGGERER, Victim.BIGQUERY, Victim.STORAGE):
-        assert {p.moment.step for p in found if p.victim is victim} == set(STEPS), victim
+        assert {p.moment.step for p in points if p.victim is victim} == set(STEPS), victim
 
 
 def test_points_are_chosen_by_name_moment_step_or_victim() -> None:
@@ -97,7 +100,7 @@ def test_points_are_chosen_by_name_moment_step_or_victim() -> None:
 
 
 def markdown_table() -> list[str]:
-    """The lines of the table in docs/soak.md: for each moment the processes that are killed at it."""
+    """The lines of the table in docs/soak.md: each moment with the processes that are killed at it."""
     points = kill_points.all_points()
     lines = ["| Moment | How it is hit | Killed there, each in a publish of its own |", "| --- | --- | --- |"]
     for moment in kill_moments.ALL:

@@ -1,4 +1,4 @@
-"""The answers that the long runs expect after each swap, on a feed that only pretends to publish."""
+"""The answers that the soak expects after each swap, computed for a fake feed that publishes nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 from soak.readers.oracle_publisher import PRODUCTS, OraclePublisher
 
 
-class World:
-    """`table` is what it answers with; `generation` grows with each order."""
+class FakeFeed:
+    """The methods of FeedOnStandIn without a server.
+
+    `generation`: the newest one. `table`: what `rows` returns. `replayed`: for each publish whether it was a replay.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
@@ -20,7 +23,7 @@ class World:
         self.landed = [(r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in rows]
         return f"{snapshot_id}-1"
 
-    def resolve(self, name: str, *, replay: bool = False, **trigger: Any) -> Any:
+    def resolve(self, name: str, *, replay: bool = False, **conf: Any) -> Any:
         self.generation += 1
         self.replayed.append(replay)
         return SimpleNamespace(generation=self.generation)
@@ -43,22 +46,22 @@ class World:
     def commit(self, spec: Any) -> None: ...
 
 
-def test_a_row_too_few_and_one_too_many_are_told_with_examples() -> None:
-    world: Any = World()
-    publisher = OraclePublisher(world)
+def test_missing_and_surplus_rows_are_described_with_examples() -> None:
+    feed: Any = FakeFeed()
+    publisher = OraclePublisher(feed)
     publisher.publish(publisher.land())
-    world.table = world.landed
+    feed.table = feed.landed
     assert publisher.describe_differences() == ()
-    day, product, value, id_ = world.landed[0]
-    world.table = [(day, product, value + 1, id_), *world.landed[1:]]
-    (told,) = publisher.describe_differences()
-    assert told.startswith("target of generation 1: 1 rows too many, 1 too few: ")
-    assert str((day, product, value, id_)) in told
+    day, product, value, id_ = feed.landed[0]
+    feed.table = [(day, product, value + 1, id_), *feed.landed[1:]]
+    (description,) = publisher.describe_differences()
+    assert description.startswith("target of generation 1: 1 rows too many, 1 too few: ")
+    assert str((day, product, value, id_)) in description
 
 
-def test_a_rollback_is_the_content_of_that_generation_and_a_replay_fills_its_gaps_only() -> None:
-    world: Any = World()
-    publisher = OraclePublisher(world)
+def test_a_rollback_restores_the_rows_of_its_generation_and_replays_restore_the_newest_rows() -> None:
+    feed: Any = FakeFeed()
+    publisher = OraclePublisher(feed)
     names = []
     for _ in range(3):
         names.append(publisher.land())
@@ -69,12 +72,12 @@ def test_a_rollback_is_the_content_of_that_generation_and_a_replay_fills_its_gap
     answers = [swap.expected_answers for swap in publisher.swaps]
     assert answers[3] == answers[0]
     assert answers[5] == answers[2] != answers[4]
-    assert world.replayed == [False, False, False, True, True]
+    assert feed.replayed == [False, False, False, True, True]
     assert publisher.events == {"publish": 3, "rollback": 1, "replay": 2}
 
 
 def test_a_delivery_that_is_removed_from_the_backlog_never_becomes_live() -> None:
-    publisher = OraclePublisher(World())  # type: ignore[arg-type]
+    publisher = OraclePublisher(FakeFeed())  # type: ignore[arg-type]
     publisher.remove_from_backlog(publisher.land())
     publisher.publish(publisher.land())
     ((_, rows, _),) = next(a for a in publisher.swaps[0].expected_answers.values() if len(a[0]) == 3)

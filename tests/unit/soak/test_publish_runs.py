@@ -1,4 +1,4 @@
-"""Which publish runs of a delivery the soak tests take for right."""
+"""Which publish runs of a delivery the soak accepts: one, and repeats of a failed one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RUN = "publish__1__2"
 
 
 @dataclass(frozen=True)
-class Runs:
-    """The publish runs of a feed, by id, with their states."""
+class FakeStack:
+    """The methods of ProxiedStack about publish runs. `states`: the state of each run id."""
 
     states: dict[str, str]
 
@@ -40,7 +40,7 @@ class Runs:
     ],
 )
 def test_only_a_failed_run_may_be_repeated(states: dict[str, str], problem: str | None) -> None:
-    found = _check_runs(cast("Any", Runs(states)), "orders", [LANDED])
+    found = _check_runs(cast("Any", FakeStack(states)), "orders", [LANDED])
     if problem is None:
         assert found == []
     else:

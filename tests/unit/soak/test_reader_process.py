@@ -1,4 +1,4 @@
-"""The pace of the readers, whose answers may be late."""
+"""When a reader runs its queries if answers are slow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from soak.readers import reader_process
 
 INTERVAL_S = 2.0
-LONG_S = 30.0  # of the first answer
+FIRST_ANSWER_S = 30.0  # how long the first answer takes
 
 
 class Clock:
-    """Takes the place of the module `time` and of the event that stops the reader after so many queries."""
+    """Replaces the module `time`, and the event that stops the reader after `queries` queries."""
 
     def __init__(self, queries: int) -> None:
         self.now = 0.0
@@ -30,15 +30,17 @@ class Clock:
 
     def answer(self, sql: str) -> list[Any]:
         self.asked_at.append(self.now)
-        self.now += LONG_S if len(self.asked_at) == 1 else 0.0
+        self.now += FIRST_ANSWER_S if len(self.asked_at) == 1 else 0.0
         return []
 
 
-def test_a_reader_catches_up_on_what_was_due_while_it_waited_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_catches_up_on_queries_that_were_due_during_a_slow_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(queries=20)
     monkeypatch.setattr(reader_process, "time", clock)
     reader = reader_process.Reader(SimpleNamespace(query_and_wait=clock.answer), "t", INTERVAL_S, 0.0)
     monkeypatch.setattr(reader, "_stopping", clock)
     reader.run()
-    assert clock.asked_at == [0.0, *[LONG_S] * 15, 32.0, 34.0, 36.0, 38.0]
-    assert [one.error for one in reader.observed] == [""] * 20
+    assert clock.asked_at == [0.0, *[FIRST_ANSWER_S] * 15, 32.0, 34.0, 36.0, 38.0]
+    assert [answer.error for answer in reader.observed] == [""] * 20

@@ -1,4 +1,4 @@
-"""The report tells every point and never calls a run good that had a problem or was aborted."""
+"""The report contains every result, and calls only a complete run without problems good."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_good_run_is_good_and_its_points_are_in_both_files(tmp_path: Path) -> 
     report.add_point(result())
     report.add_section(Section("Readers", ("50 swaps",), ()))
     assert report.is_good
-    plain = json.loads((tmp_path / "report.json").read_text())
-    assert plain["kill_points"][0]["is_good"] is True
+    content = json.loads((tmp_path / "report.json").read_text())
+    assert content["kill_points"][0]["is_good"] is True
     text = (tmp_path / "report.md").read_text()
     assert "1 of 1 points" in text
     assert "| `swap.committed:task` |" in text
@@ -60,10 +60,10 @@ def test_a_run_that_was_aborted_is_not_good(tmp_path: Path) -> None:
     assert "was aborted: interrupted" in (tmp_path / "report.md").read_text()
 
 
-def test_a_point_that_missed_its_moment_is_known_as_missed() -> None:
+def test_a_point_whose_moment_did_not_come_is_missed() -> None:
     assert result("MomentMissed: the moment did not come").is_missed
     assert not result("table: 1 rows too many").is_missed
 
 
-def test_the_job_of_an_insertion_is_read_from_its_body() -> None:
+def test_a_job_id_is_found_in_the_body_of_its_insertion() -> None:
     assert find_job_id('{"jobReference": {"jobId": "dedup_clone-f-1-a-swap-1", "x": 1}}') == "dedup_clone-f-1-a-swap-1"

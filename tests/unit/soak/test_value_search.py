@@ -1,4 +1,4 @@
-"""The search for a value that was erased finds it in every form in which a stack may have written it."""
+"""The search for an erased value finds it in every form in which a stack may have written it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def zstd(text: bytes) -> bytes:
         pytest.param(lambda value: parquet(7, value), id="Parquet"),
     ],
 )
-def test_a_value_is_found_in_every_form_and_another_one_is_not(wrap: object) -> None:
+def test_a_value_is_found_in_every_form_and_other_values_are_not(wrap: object) -> None:
     assert callable(wrap)
     assert contains(wrap(VALUE), VALUE)
     assert not contains(wrap(VALUE - 1), VALUE)
