@@ -32,7 +32,7 @@ from testkit.table_contracts import PRODUCTS
 DATES = 3
 FILES_PER_DATE = 8
 PRODUCTS_PER_DATE = 10_000
-RECLUSTERED_AFTER = timedelta(minutes=31)  # the stand-in re-clusters tables earlier
+TIME_UNTIL_RECLUSTERED = timedelta(minutes=31)  # the stand-in re-clusters after 30 minutes
 ROW_BYTES = 8 * 2  # of the two columns that the query refers to
 
 
@@ -82,7 +82,7 @@ def main() -> None:
                 feed.publish(feed.land_files(1, snapshot(rows, variant)), plan=variant.plan).cluster_overlap
             )
         at_once = [share_read(feed, rows, "at once") for feed in feeds]
-        feeds[0].pass_time(RECLUSTERED_AFTER)
+        feeds[0].pass_time(TIME_UNTIL_RECLUSTERED)
         reclustered = [share_read(feed, rows, "re-clustered") for feed in feeds]
     print("| Files | Overlap | A filter on one value reads | After re-clustering |\n| --- | --: | --: | --: |")
     for measured in map(Measured, VARIANTS, overlaps, at_once, reclustered):

@@ -1,4 +1,4 @@
-"""Keeps tables with incremental models of dbt-bigquery: one model for each incremental strategy.
+"""Keeps tables with incremental models of dbt-bigquery, one model for each strategy and its settings.
 
 Each model reads as little as its strategy allows when every delivery is a complete snapshot. A snapshot is loaded into
 table `delivered` by a load job, which is free. Then dbt builds its models from that table.
@@ -24,12 +24,13 @@ from testkit.oracle import comparable
 from testkit.table_contracts import PRODUCTS, oracle_table
 
 DATASET = "by_dbt"
+# The partitioning and clustering of all tables, as settings of a model.
 LAYOUT = (
     f'partition_by={{"field": "{PRODUCTS.partition_column}", "data_type": "date"}}, '
     f"cluster_by={list(PRODUCTS.cluster_by)}"
 )
 # A snapshot lacks rows that the table must retain, so each partition is replaced by the newest row of each key.
-NEWEST = f"""
+NEWEST_ROWS = f"""
 select * from (
   select * from {DATASET}.delivered
   {{% if is_incremental() %}} union all select * from {{{{ this }}}} {{% endif %}}
@@ -45,8 +46,8 @@ MODELS = {
         f"select * from {DATASET}.delivered",
     ),
     # dbt finds the dates itself, from a temporary table with the model's rows.
-    "insert_overwrite": (OVERWRITE, NEWEST),
-    "insert_overwrite of given dates": (f"{OVERWRITE}, partitions=var('days')", NEWEST),
+    "insert_overwrite": (OVERWRITE, NEWEST_ROWS),
+    "insert_overwrite of given dates": (f"{OVERWRITE}, partitions=var('days')", NEWEST_ROWS),
 }
 
 

@@ -31,7 +31,7 @@ def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> l
 def find_record_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
     """What find_problems returns, without the problems of publish runs.
 
-    It is for a feed that another Airflow environment has published too, because that one's runs are unknown here.
+    It is for a feed that another Airflow environment has published too: this stack has no runs of those publishes.
     """
     published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
     return [

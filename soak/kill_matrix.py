@@ -23,7 +23,7 @@ from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
-# On a new stack, without kills: only from the third publish on there is old data to prune.
+# From the third publish on there is old data to prune, so a new stack first publishes this often without a kill.
 PUBLISHES_BEFORE_FIRST_KILL = 2
 # An error of these classes fails one point. The points after it still run.
 FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)

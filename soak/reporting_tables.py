@@ -39,7 +39,7 @@ SLOW_LOAD = {"match": REPORTING_LOADS, "effect": "delay", "seconds": 40.0, "time
 class DisturbedPublishes:
     """Publishes `feed` once for each disturbance of the reporting tables.
 
-    `disturbances`: the names of those so far. `problems`: sentences for the report.
+    `disturbances`: the names of the disturbances so far. `problems`: sentences for the report.
     """
 
     def __init__(self, stack: ProxiedStack, deliveries: DeliveryProducer, feed: str) -> None:
@@ -91,28 +91,29 @@ class DisturbedPublishes:
         """The published attempts, the oldest first."""
         return [r.attempt for r in self._stack.ledger(self._feed) if r.outcome is Outcome.PUBLISHED]
 
-    def _table(self, name: str) -> str:
+    def _qualified_name(self, name: str) -> str:
         return f"{self._stack.connection.dataset}.{name}"
 
     def _add_columns(self) -> None:
         for name in (STATUS_TABLE, LEDGER_TABLE):
-            table = self._stack.bigquery.get_table(self._table(name))
+            table = self._stack.bigquery.get_table(self._qualified_name(name))
             table.schema = [*table.schema, SchemaField("note", "STRING")]
             self._stack.bigquery.update_table(table, ["schema"])
 
     def _drop_tables(self) -> None:
         for name in (STATUS_TABLE, LEDGER_TABLE):
-            query_rows(self._stack, f"DROP TABLE {self._table(name)}")
+            query_rows(self._stack, f"DROP TABLE {self._qualified_name(name)}")
         self._expected_rows = 0
 
     def _recreate_with_one_column(self) -> None:
         self._drop_tables()
         for name in (STATUS_TABLE, LEDGER_TABLE):
-            query_rows(self._stack, f"CREATE TABLE {self._table(name)} (feed STRING)")
+            query_rows(self._stack, f"CREATE TABLE {self._qualified_name(name)} (feed STRING)")
 
     def _check_ledger_table(self) -> None:
         """Wait until the ledger table has one row of each publish since the table was made; if not, add a problem."""
-        sql = f"SELECT attempt FROM {self._table(LEDGER_TABLE)} WHERE feed = '{self._feed}' AND outcome = 'published'"
+        table = self._qualified_name(LEDGER_TABLE)
+        sql = f"SELECT attempt FROM {table} WHERE feed = '{self._feed}' AND outcome = 'published'"
         expected = self._published_attempts()[-self._expected_rows :]
         deadline = time.monotonic() + STATUS_TIMEOUT_S
         while (found := sorted(row["attempt"] for row in query_rows(self._stack, sql))) != expected:
