@@ -34,19 +34,20 @@ FINAL_TASK_STATES = ("success", "skipped", "failed", "upstream_failed", "removed
 class PointResult:
     """What happened at one point of the matrix.
 
-    `moment`: a description of the moment. `kill`: a text that names the held request and the killed process.
-    `recovered_by`: what was restarted, tried again or discarded. `recovered_s`: the seconds from the kill until the
-    publish had succeeded and every part of the stack was healthy; None if that did not happen. `problems`: sentences.
+    The fields are keys of report.json. `how`: the description of the moment. `hit`: a text that names the held request
+    and the killed process. `recovered_by`: what was restarted, tried again or discarded. `recovered_s`: the seconds
+    from the kill until the publish had succeeded and every part of the stack was healthy; None if that did not happen.
+    `seconds`: the duration of the point. `problems`: sentences.
     """
 
     point: str
     step: str
     victim: str
-    moment: str
-    kill: str
+    how: str
+    hit: str
     recovered_by: str
     recovered_s: float | None
-    duration_s: float
+    seconds: float
     problems: tuple[str, ...]
 
     @property
@@ -93,11 +94,11 @@ class KillMatrix:
             point=point.name,
             step=point.moment.step,
             victim=str(point.victim),
-            moment=point.moment.description,
-            kill=kill_text,
+            how=point.moment.description,
+            hit=kill_text,
             recovered_by=recovered_by,
             recovered_s=recovered_s,
-            duration_s=time.monotonic() - began,
+            seconds=time.monotonic() - began,
             problems=tuple(problems),
         )
 

@@ -101,7 +101,7 @@ def _point_table(points: list[PointResult]) -> list[str]:
     for point in points:
         recovered = "-" if point.recovered_s is None else f"{point.recovered_s:.0f} s"
         verdict = "good" if point.is_good else "**" + "; ".join(point.problems) + "**"
-        cells = (f"`{point.point}`", f"{point.moment}: {point.kill}", point.recovered_by, recovered, verdict)
+        cells = (f"`{point.point}`", f"{point.how}: {point.hit}", point.recovered_by, recovered, verdict)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return lines
 
@@ -110,4 +110,4 @@ def summary_line(result: PointResult) -> str:
     """The result as one line, for the terminal."""
     verdict = "good" if result.is_good else "FAILED: " + "; ".join(result.problems)
     recovered = "" if result.recovered_s is None else f"recovered in {result.recovered_s:5.1f} s, "
-    return f"  {result.point:<36} {recovered}{result.duration_s:5.1f} s in all, {verdict}  [{result.recovered_by}]"
+    return f"  {result.point:<36} {recovered}{result.seconds:5.1f} s in all, {verdict}  [{result.recovered_by}]"

@@ -15,11 +15,11 @@ def result(*problems: str) -> PointResult:
         point="swap.committed:task",
         step="swap",
         victim="task",
-        moment="the answer is held",
-        kill="held POST /jobs of process 7; killed 7",
+        how="the answer is held",
+        hit="held POST /jobs of process 7; killed 7",
         recovered_by="Airflow tried swap_target again (try 2)",
         recovered_s=None if problems else 12.0,
-        duration_s=40.0,
+        seconds=40.0,
         problems=problems,
     )
 
