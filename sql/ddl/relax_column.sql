@@ -1,3 +1,3 @@
--- Purpose: let a column of staging be NULL, as its feed declares.  Params: none.
--- Writes: staging's schema, no row.  Safe to retry: no, BigQuery refuses it for a column that may be NULL; look first.
+-- Purpose: make a REQUIRED column of staging NULLABLE, as its feed declares.  Params: none.
+-- Writes: staging's schema, no row.  Safe to retry: no, BigQuery refuses it if the column is NULLABLE already.
 ALTER TABLE {{ names.staging }} ALTER COLUMN {{ quoted(column.name) }} DROP NOT NULL;

@@ -1,6 +1,6 @@
--- Purpose: copy target's rows into a table of the columns that the feed file declares now, from where they are exported.
+-- Purpose: copy target's rows into a table with the columns that the feed file declares now, to export them from it.
 -- Params: @retention_day DATE.
--- Writes: the incoming table, which must not exist.  Safe to retry: as one job an attempt, after dropping that table.
+-- Writes: the incoming table, which must not exist.  Safe to retry: only after that table is dropped.
 CREATE TABLE {{ names.incoming }}
 PARTITION BY {{ quoted(table.partition_column) }}
 OPTIONS (

@@ -1,1 +1,1 @@
-"""The page Snapshots in Airflow's navigation: what readers see, what waits, what can be replayed or rolled back."""
+"""The page Snapshots in Airflow: each feed's live table, waiting deliveries, and forms for replay and rollback."""

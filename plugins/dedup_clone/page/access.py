@@ -1,4 +1,4 @@
-"""Asks Airflow's auth manager what the logged-in user may see and start."""
+"""Asks Airflow's auth manager which DAGs the logged-in user may read and trigger."""
 
 from __future__ import annotations
 

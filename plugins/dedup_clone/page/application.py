@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".svg": "image/svg+xml"}
 HEADERS = {
-    # Airflow shows the page in a frame of its own origin; no other origin is loaded, no inline script runs.
+    # Airflow shows the page in a frame of Airflow's own origin. Other origins and inline scripts are blocked.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -50,8 +50,8 @@ def create_application(
 ) -> FastAPI:
     """The page's FastAPI application.
 
-    `require_login`: a FastAPI dependency that rejects requests without a login; all paths have it. `permissions_of`: a
-    FastAPI dependency that returns the permissions of the user who sends the request.
+    `require_login`: a FastAPI dependency that rejects requests without a login; it guards every path.
+    `permissions_of`: a FastAPI dependency that returns the permissions of the user who sends the request.
     """
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, JSONResponse
@@ -65,7 +65,7 @@ def create_application(
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers.update(HEADERS)
-        # Files change with a deployment: browsers revalidate them. Data changes with every publish: it is never stored.
+        # Static files change with a deployment, so browsers revalidate them. Data must never be stored.
         response.headers["Cache-Control"] = "no-cache" if "/static/" in request.url.path else "no-store"
         return response
 

@@ -1,7 +1,7 @@
 """Reads what the page shows from the state bucket: each feed's index.json and its freshness verdict.
 
-Objects are cached for a few seconds, and after that read again only if they have changed. For the list of all feeds two
-listings suffice, however many feeds there are.
+Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
+needs two listings, however many feeds there are.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dedup_clone.state.store import ObjectStore, in_parallel
 
 CACHED_S = 3.0
 OTHER_VERSION = "Another version of this project wrote this feed's index; the next arrival writes it anew."
-_FEED_FOLDER = re.compile("[a-z][a-z0-9_]*/")  # the other folders belong to no feed
+_FEED_FOLDER = re.compile("[a-z][a-z0-9_]*/")  # other folders of the state bucket belong to no feed
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class FeedRecords:
-    """The stored records of one feed. `index`: None if it cannot be read; `problem` then says why.
+    """The stored records of one feed. `index`: None if it is missing or unreadable; `problem` then says why.
 
-    `verdict`: None if the watchdog has stored none, or one of another version of this project.
+    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it.
     """
 
     feed: str
@@ -54,9 +54,9 @@ class FeedOverview:
 
 @dataclass
 class _CachedObject(Generic[T]):
-    """The content of an object when it was read last.
+    """The content of an object as last read. `object_generation`: 0 if there is no such object.
 
-    `record`: None if there is no such object, or if another version of this project wrote it.
+    `record`: None if there is no such object, or if another version of this project wrote the object.
     """
 
     name: str
@@ -106,9 +106,9 @@ class FeedReader:
         self._cache: dict[str, _CachedFeed] = {}
 
     def overview(self) -> list[FeedOverview]:
-        """Every feed that has an index, ordered by name.
+        """Every feed that has an index or whose verdict is `stopped`, ordered by name.
 
-        The index of a feed is read only if no check of the watchdog has found a delivery of it yet.
+        A feed's index is read only if the watchdog has not yet seen a delivery or a live generation of the feed.
         """
         store, feeds = self._list()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}
@@ -121,7 +121,7 @@ class FeedReader:
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
-        """The records of one feed; None if there is no such feed, or if it has no index yet."""
+        """The records of one feed; None if it has neither an index nor a verdict `stopped`."""
         store, feeds = self._list()
         return self._read(store, feed) if feed in feeds else None
 
@@ -155,7 +155,7 @@ class FeedReader:
 
 
 def _stopped_before_first_arrival(feed: str, verdict: FreshnessVerdict | None) -> FeedRecords | None:
-    """The records of a feed that has no index: its file may have been invalid from the beginning."""
+    """The records of a feed without an index whose verdict is `stopped`, as for an invalid feed file; else None."""
     if verdict is None or verdict.status is not FreshnessStatus.STOPPED:
         return None
     return FeedRecords(feed, None, verdict, " ".join([verdict.headline, *(i.what for i in verdict.incidents)]))

@@ -1,4 +1,4 @@
-"""Composes what the page shows of a feed, as plain JSON values, from the feed's index and freshness verdict.
+"""Builds the JSON values that the page shows of a feed, from the feed's index and freshness verdict.
 
 Snapshot ids and object generations are strings, because JavaScript's numbers are exact only up to 2**53.
 """
@@ -87,7 +87,7 @@ def _waiting(index: Index) -> list[IndexArrival]:
 
 
 def _stopped(index: Index) -> dict[str, Any] | None:
-    """The newest waiting delivery, if a check before the swap ended its last attempt, with the evidence; else None."""
+    """The newest waiting delivery and its failed checks, if checks before the swap ended its attempt; else None."""
     waiting, last = _waiting(index), index.failures[-1] if index.failures else None
     if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
         return None
@@ -107,6 +107,7 @@ def _stopped(index: Index) -> dict[str, Any] | None:
 
 
 def _live(index: Index, kinds: dict[int, PublishKind], now: datetime) -> dict[str, Any] | None:
+    """The publish of the live generation, with its age; None if the index has no record of it."""
     record = next((r for r in reversed(index.records) if r.generation == index.generation), None)
     if record is None:
         return None
@@ -158,7 +159,7 @@ def _failure(record: LedgerRecord) -> dict[str, Any]:
 
 
 def _dates(index: Index, now: datetime) -> list[list[Any]]:
-    """For each partition: date, rows, survivors, and the days (in UTC) until it expires, negative if overdue."""
+    """For each partition: date, rows, survivors, and UTC days until it expires, negative if it is overdue."""
     day = now.astimezone(UTC).date()
     return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
 
@@ -169,12 +170,12 @@ def _checks(index: Index, checks: IndexChecks) -> dict[str, Any]:
 
 
 def _sql_checks(index: Index) -> list[str]:
-    """The feed's own SQL checks in the stored results."""
+    """The names of the feed's own SQL checks that occur in stored results."""
     return sorted({v.check for checks in index.checks for v in checks.verdicts if v.check.startswith(SQL_CHECK_PREFIX)})
 
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
-    """The sums over the publishes that can be compared with a MERGE or QUALIFY: not over rollbacks and bootstraps."""
+    """Summed costs of the publishes for which the cost of a MERGE is known; rollbacks and bootstraps have none."""
     costs = [r.cost for r in records if r.cost is not None and r.cost.merge_usd is not None]
     return {
         "publishes": len(costs),

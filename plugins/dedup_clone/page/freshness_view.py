@@ -1,4 +1,4 @@
-"""Composes what the page shows of a feed's freshness: the watchdog's verdict with its age, and the day's arrivals."""
+"""Builds the JSON values that the page shows of a feed's freshness: the verdict with its age, and today's arrivals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_VERDICT = (
 def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting`: the deliveries that wait now; some may have arrived since the check.
+    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict.
     """
     if verdict is None:
         return {
@@ -60,8 +60,10 @@ def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: 
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals. Today is the day in the feed's time zone; in UTC if the feed declares no
-    expected arrivals."""
+    """Today's expected and actual arrivals.
+
+    The day is that of the feed's time zone; of UTC if the feed declares no expected arrivals.
+    """
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)

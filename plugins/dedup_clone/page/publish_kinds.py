@@ -1,4 +1,4 @@
-"""Tells how each generation came about, for example by the first publish of a delivery or by a replay."""
+"""Classifies each generation by what made it: a first publish, replay, rollback, bootstrap, erasure or rebuild."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dedup_clone.state.ledger import LedgerRecord
 
 
 class PublishKind(StrEnum):
-    """How a generation came about. The freshness SLA applies to PUBLISH only."""
+    """What made a generation. The freshness SLA applies to PUBLISH only."""
 
     PUBLISH = "publish"  # at least one delivery became live for the first time
-    REPLAY = "replay"  # all its deliveries had been live before, or it published again only some dates of one
+    REPLAY = "replay"  # all its deliveries had been live before; a replay of single dates records no delivery
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"
@@ -31,6 +31,7 @@ def publish_kinds(index: Index) -> dict[int, PublishKind]:
 
 
 def _kind(record: LedgerRecord, published: set[Delivery]) -> PublishKind:
+    """The kind of one generation. `published`: the deliveries of all earlier generations in the index."""
     if record.restores is not None:
         return PublishKind.ROLLBACK
     if record.is_bootstrap:

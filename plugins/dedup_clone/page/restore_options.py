@@ -1,4 +1,4 @@
-"""Tells from the index which generations a rollback can restore. The first task of a rollback checks it exactly."""
+"""Computes from the index which generations a rollback can restore. The rollback itself verifies it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# An operator may take this long to approve a rollback; afterwards time travel must still reach the generation.
+# An operator may take this long to approve a rollback; time travel must reach the generation until then.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
 def generation_view(index: Index, generation: IndexGeneration, now: datetime) -> dict[str, Any]:
-    """One generation. `restorable` is what it can be restored from, `time travel` or `files`; None if from neither."""
+    """One generation. `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither."""
     until = _time_travel_until(index, generation)
     restorable = None
     if generation.generation != index.generation:
@@ -34,7 +34,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """Until when time travel can restore the generation; None if it cannot, or if its reach is not known.
+    """Until when time travel can restore the generation; None if it cannot, or if the time travel window is unknown.
 
     Time travel does not reach back beyond the creation of staging.
     """

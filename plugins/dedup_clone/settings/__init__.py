@@ -1,1 +1,1 @@
-"""Feed files and deployment profiles, read strictly: errors name file, line and key."""
+"""Models of feed files and deployment profiles, and their strict reader. Its errors name file, line and key."""

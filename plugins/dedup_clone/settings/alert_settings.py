@@ -1,4 +1,7 @@
-"""The profile's section `alerts`: who is notified of incidents, besides the log. It contains no secrets."""
+"""Models of a profile's section `alerts`: how often feeds are checked, and who is notified of incidents.
+
+Secrets belong in Airflow connections, which the section names.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 class NotifierSettings(StrictModel):
     """An Airflow notifier that gets each alert, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier.
 
-    `arguments`: those of its constructor. An argument that the notifier renders as a template may contain
-    `{{ alert.title }}`, `{{ alert.text }}`, `{{ alert.html }}`, `{{ alert.feed }}` and so on.
+    `arguments`: the arguments of the notifier's constructor. Those that the notifier renders as templates may contain
+    fields of the alert, such as `{{ alert.title }}`, `{{ alert.text }}`, `{{ alert.html }}` and `{{ alert.feed }}`.
     """
 
     class_path: ClassPath
@@ -24,10 +27,12 @@ class NotifierSettings(StrictModel):
 
 
 class AlertSettings(StrictModel):
-    """`check_interval_minutes`: interval of the watchdog's checks (deprecated name: `look_every_minutes`).
+    """The section `alerts`.
 
-    `runbook`: where people read docs/runbook.md; each alert links to its section. `webhooks`: Airflow connections;
-    each alert is posted as JSON to their addresses, with their logins.
+    `check_interval_minutes`: interval of the watchdog's checks (deprecated name: `look_every_minutes`).
+
+    `runbook`: the address of docs/runbook.md; each alert links to the section on its incident. `webhooks`: Airflow
+    connections; each alert is posted as JSON to the address of each connection, with the connection's login.
     """
 
     check_interval_minutes: Annotated[

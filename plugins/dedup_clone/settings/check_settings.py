@@ -1,4 +1,4 @@
-"""A feed's section `checks`: what stops a publish before readers see it."""
+"""Models of a feed's section `checks`: the bounds and queries that stop a publish before the swap."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SqlCheck(StrictModel):
     max_rows: Annotated[int, Field(ge=0)] = 0
     """The check fails when the query returns more rows than this."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
-    """How much BigQuery may bill for one run of the query, in bytes. A dry run compares first, and is free."""
+    """Most bytes that BigQuery may bill for one run of the query. A dry run, which is free, estimates them first."""
 
     @property
     def check(self) -> str:
@@ -48,7 +48,7 @@ class CheckSettings(StrictModel):
     """
 
     duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
-    """What a key that one delivery has more than once does: `warn` or `fail`. One row of the key is kept."""
+    """Result of the check if a delivery contains a key more than once: `warn` or `fail`. One row of the key counts."""
     max_missing_dates: Annotated[int, Field(ge=0)] = 1
     """How many dates of the parent generation a delivery may lack."""
     max_new_share: Share = 0.2
@@ -56,13 +56,13 @@ class CheckSettings(StrictModel):
     max_survivor_share: Share = 0.2
     """Largest share of rows whose key the delivery lacks; these rows stay in the table."""
     max_changed_share: Share = 0.5
-    """Largest share of rows with a known key and other values."""
+    """Largest share of rows whose key the parent generation has with other values."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = 10.0
     """Each share may be at most this many times its median over the last twenty publishes (null: not compared)."""
     tolerated_share: Share = 0.01
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()
-    """Queries of the feed's own. They run before the swap of every publish but a rollback or an erasure."""
+    """The feed's own queries. They run before each swap, except in a rollback or an erasure."""
 
     @model_validator(mode="after")
     def names_are_unique(self) -> Self:

@@ -1,7 +1,7 @@
-"""Profiles: where a deployment runs (project, buckets, dataset, connections, runner). One file per profile.
+"""The model and the reader of profiles: where feeds run (project, GCS buckets, dataset, connections, runner).
 
-A profile may extend another one, and then names only what differs: environments for development, staging and production
-have the same feeds in other places.
+Each profile is one file. A profile may extend another profile; it then contains only the settings that differ. With
+such profiles, environments for development, staging and production run the same feeds in different projects.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Deployment(StrictModel):
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
     of a running job. `organization_views`: whether a publish is also refused while a materialized view of another
-    project of the organization reads target. `extends`: the profile that has whatever this one does not name,
-    sections included.
+    project of the organization reads target. `extends`: the profile from which absent settings are taken, also those
+    absent from a section.
     """
 
     extends: str | None = None
@@ -49,7 +49,7 @@ class Deployment(StrictModel):
 
     @model_validator(mode="after")
     def buckets_differ_and_runner_has_what_it_needs(self) -> Self:
-        if self.landing_bucket == self.state_bucket:  # to retire a feed would delete what landed
+        if self.landing_bucket == self.state_bucket:  # retiring a feed would delete its landed files
             raise ValueError(f"[{self.state_bucket}] is the bucket of landing and of state: name two buckets")
         missing = self.spark.missing_setting(self.runner)
         if missing:
@@ -58,23 +58,24 @@ class Deployment(StrictModel):
 
 
 def profile_name(environment: Mapping[str, str] = os.environ) -> str:
-    """The profile that DEDUP_CLONE_PROFILE names, gcp by default."""
+    """The name of the profile that DEDUP_CLONE_PROFILE selects; `gcp` by default."""
     return environment.get(PROFILE_VARIABLE, DEFAULT_PROFILE)
 
 
 def read_deployment(folder: Path, environment: Mapping[str, str] = os.environ) -> Deployment:
-    """The profile that DEDUP_CLONE_PROFILE names, gcp by default. Raises ConfigurationError."""
+    """The profile in `folder` that DEDUP_CLONE_PROFILE selects; `gcp` by default. Raises ConfigurationError."""
     name = profile_name(environment)
     profiles = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in profiles:
         raise ConfigurationError(f"{PROFILE_VARIABLE} is [{name}], expected one of {profiles} (files in [{folder}]).")
     path = folder / f"{name}.yaml"
-    base = read_yaml(path).get("extends")
-    if base is None:
+    base_name = read_yaml(path).get("extends")
+    if base_name is None:
         return read_model(Deployment, path)
-    if base == name or base not in profiles or read_yaml(folder / f"{base}.yaml").get("extends") is not None:
+    base_path = folder / f"{base_name}.yaml"
+    if base_name == name or base_name not in profiles or read_yaml(base_path).get("extends") is not None:
         raise ConfigurationError(
-            f"Profile [{name}] extends [{base}], expected one of {profiles} that is complete and extends no other."
+            f"Profile [{name}] extends [{base_name}], expected one of {profiles} that is complete and extends no other."
         )
-    read_model(Deployment, folder / f"{base}.yaml")  # so that an error of the base names its own file
-    return read_model(Deployment, path, base=read_yaml(folder / f"{base}.yaml"))
+    read_model(Deployment, base_path)  # so that an error in the extended profile names that profile's file
+    return read_model(Deployment, path, base=read_yaml(base_path))

@@ -1,4 +1,4 @@
-"""Feed files: where snapshots land, the table, its checks, its freshness SLA and its audit."""
+"""The models and the reader of feed files: landing, table, engine, checks, freshness SLA and content audit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dedup_clone.settings.table_settings import TableSettings
 
 
 class LandingSettings(StrictModel):
-    """Snapshots are `<prefix>/snapshot_id=N/[date=D/]*.parquet` in the landing bucket; the marker is written last."""
+    """Landed files are `<prefix>/snapshot_id=N/[<partition column>=D/]*.parquet`; the marker is written last."""
 
     prefix: ObjectPrefix
     """Folder of the feed in the landing bucket, such as `stores/visits`."""
@@ -44,35 +44,35 @@ class DedupSettings(StrictModel):
 
     ADRs 0005 and 0006 give the odds of a collision."""
     compare_values: bool = True
-    """Whether plan `adopt` reads the value columns too, to count changed rows. Without it their share is unknown."""
+    """Whether plan `adopt` also reads the value columns, to count changed rows. If false, their share is unknown."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = DEFAULT_FILE_BYTES // MIB
-    """Target size of the files that the job writes. Files are larger where one load job could not name them all."""
+    """Target size of the files that the job writes. Files are larger if they would be too many for one load job."""
 
 
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
     publish: Literal["staging", "direct"] = "staging"
-    """`staging`: rows are streamed into staging, checked, and readers see them by the swap, all at once.
+    """`staging`: rows are streamed into staging and checked; readers see all of them at the swap.
 
-    `direct`: they are streamed into target, where readers see each row as soon as BigQuery has applied it."""
+    `direct`: rows are streamed into target; readers see each row as soon as BigQuery has applied it."""
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = 0.02
     """If more than this share of the table's rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 15
     """Option `max_staleness` of the table: BigQuery applies streamed rows within so many minutes.
 
-    BigQuery recommends twice the time that applying takes, and seven minutes more."""
+    BigQuery recommends twice the duration of an apply job, plus seven minutes."""
 
 
 class ContentAuditSettings(StrictModel):
     """Each day, some partitions of the target are compared with the published files."""
 
     enabled: bool = True
-    """Without a schedule (`false`), the DAG can still be triggered by hand."""
+    """Whether the DAG has a schedule. If false, it can still be triggered by hand."""
     partitions_per_day: Annotated[int, Field(ge=1, le=100)] = 1
     """How many partitions are compared each day."""
     bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
-    """How much BigQuery may bill for the comparison in a UTC day, in bytes."""
+    """Most bytes that BigQuery may bill for the comparison in one UTC day."""
 
 
 class Feed(StrictModel):
@@ -93,7 +93,7 @@ class Feed(StrictModel):
 
     `last_changed` needs snapshots in order."""
     engine: Engine = Engine.SPARK
-    """What deduplicates: `spark` (reads files) or `cdc` (streams the rows that changed); in SQL `bigquery` or `merge`.
+    """What deduplicates: Spark (`spark`; `cdc` streams new and changed rows only) or SQL (`bigquery`, `merge`).
 
     docs/engines.md compares them."""
     form: SqlForm = SqlForm.QUALIFY
@@ -101,7 +101,7 @@ class Feed(StrictModel):
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = TIB
-    """Bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused with its estimate."""
+    """Most bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused."""
     runner: Runner | None = None
     """Where the feed's Spark job runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
@@ -119,14 +119,14 @@ class Feed(StrictModel):
 
     docs/changes.md describes it."""
     changes_days: Annotated[int, Field(ge=1, le=3652)] = 60
-    """How many days that table keeps the changes of a publish."""
+    """How many days `FEED_changes` retains the changes of a publish."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """The daily comparison of the table with the published files."""
 
     _queries: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def columns_are_no_tables(self) -> Self:
+    def no_column_is_named_like_a_table(self) -> Self:
         tables = {f"{self.target}{suffix}".lower() for suffix in ("", *RESERVED_SUFFIXES)}
         taken = [column.name for column in self.table.columns if column.name.lower() in tables]
         if taken:
@@ -167,7 +167,7 @@ class Feed(StrictModel):
         return self
 
     @model_validator(mode="after")
-    def direct_needs_no_staging(self) -> Self:
+    def sql_checks_have_staging(self) -> Self:
         if self.cdc.publish == "direct" and self.checks.sql:
             raise ValueError(
                 "cdc.publish is [direct], so readers see rows before checks.sql could query them: leave checks.sql "
@@ -176,7 +176,7 @@ class Feed(StrictModel):
         return self
 
     def unsupported_reason(self, engine: Engine) -> str | None:
-        """Why the engine cannot deduplicate this feed, and which engine can; None when it can."""
+        """Why `engine` cannot deduplicate this feed, and which engine can; None if `engine` can."""
         policies, since = self.table.policies, self.table.since()
         if not engine.runs_spark and since:
             return (
@@ -204,11 +204,11 @@ class Feed(StrictModel):
         return f"{self.feed}_staging"
 
     def query_of(self, check: SqlCheck) -> str:
-        """The text of the check's file."""
+        """The SQL of the check's file, as `read_queries` has read it."""
         return self._queries[check.name]
 
     def read_queries(self, folder: Path) -> None:
-        """Read the files of `checks.sql` from the feed's folder. Raises ConfigurationError for a missing one."""
+        """Read the SQL files of `checks.sql` from `folder`/<feed>. Raises ConfigurationError if one is missing."""
         for check in self.checks.sql:
             path = folder / self.feed / f"{check.name}.sql"
             if not path.is_file():

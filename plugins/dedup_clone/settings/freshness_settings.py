@@ -1,4 +1,4 @@
-"""A feed's section `freshness`: its SLA, and when its snapshots are expected."""
+"""Models of a feed's section `freshness`: the freshness SLA, and when snapshots are expected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExpectedArrivals(StrictModel):
             return times
         if any(isinstance(item, int) for item in times):
             raise ValueError('write each time in quotes, as "10:00": otherwise YAML reads it as a number')
-        # What a validator returns counts as Python, not as JSON, and strict mode then refuses a list for a tuple.
+        # In strict mode, pydantic accepts a list for a tuple in JSON, but not in a value that a validator returned.
         return tuple(times)
 
     @model_validator(mode="after")
@@ -45,16 +45,17 @@ class ExpectedArrivals(StrictModel):
 
     @property
     def clock_times(self) -> tuple[time, ...]:
+        """The due times in `zone`, earliest first."""
         return tuple(sorted(time.fromisoformat(text) for text in self.times))
 
 
 class FreshnessSettings(StrictModel):
-    """How fresh the feed has to be. The SLA also limits how long its runs take and are retried."""
+    """How fresh the feed has to be. The SLA also limits the duration and the retries of the feed's runs."""
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
     ] = 60
-    """Most minutes from a snapshot's arrival to its swap (deprecated name: `promise_minutes`)."""
+    """Longest time allowed from a snapshot's arrival to its swap, in minutes (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
     max_age_minutes: Annotated[int, Field(ge=1)] | None = None

@@ -1,4 +1,4 @@
-"""Types for names that become part of SQL, paths or labels. Settings validate them, so that other code need not."""
+"""Types for names that become part of SQL, paths or labels. The settings models validate such names once, when read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _require_unreserved(name: str) -> str:
 
 
 def _require_free_table_names(feed: str) -> str:
-    """A feed's target has the feed's name, so it must not be that of a table that this project makes for another."""
+    """The feed's name, which is also its target's. Raises ValueError if this project names other tables like it."""
     for suffix in RESERVED_SUFFIXES:
         if feed.endswith(suffix):
             owner = feed.removesuffix(suffix)

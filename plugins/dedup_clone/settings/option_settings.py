@@ -1,4 +1,4 @@
-"""A feed's section `table.options`: options of target that each swap sets."""
+"""The model of a feed's section `table.options`: options of target that each swap sets."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/key
 
 
 class OptionSettings(StrictModel):
-    """Options that every swap sets on target. Without them, a swap would remove what somebody has set there."""
+    """Options that every swap sets on target. A swap removes options that were set on target in any other way."""
 
     friendly_name: Annotated[str, Field(pattern=r'^[^"\\\n]{1,1024}$')] | None = None
     """The table's display name."""
     labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=MAX_LABELS)
-    """Labels, for example for the bill. This project adds three, whose keys begin with `dedup_clone_`."""
+    """Labels, for example to attribute costs. This project adds three, whose keys begin with `dedup_clone_`."""
     require_partition_filter: bool = False
     """Whether BigQuery refuses queries of target without a filter on the partition column."""
-
     kms_key: KmsKey | None = None
     """Cloud KMS key with which BigQuery encrypts staging, target and the incoming table, instead of its own key."""
 

@@ -1,4 +1,4 @@
-"""Settings of Spark: a profile says where it runs, a feed with how many executors and with which properties."""
+"""Models of the sections `spark`: a profile's says where jobs run, a feed's has executors and Spark properties."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class SparkSettings(StrictModel):
         return int(self.runtime_version.partition(".")[0]) >= 3
 
     def missing_setting(self, runner: Runner) -> str | None:
-        """The first absent setting that `runner` requires; None when it has all."""
+        """The name of the first absent setting that `runner` requires; None if none is absent."""
         needed = {
             Runner.LOCAL: (),
             # Runtime 3.0 would otherwise run batches with the credentials of whoever submits them: Airflow's.
@@ -141,7 +141,7 @@ class SparkSize(StrictModel):
 
 
 def forbidden_property(properties: Mapping[str, str]) -> str | None:
-    """The first property that may not be set, and why; None when all may."""
+    """Why the first forbidden one of `properties` may not be set; None if all are allowed."""
     for name in properties:
         if not name.startswith("spark."):
             return f"property [{name}] is none of Spark's, expected a name that starts with [spark.]"
@@ -155,4 +155,5 @@ def forbidden_property(properties: Mapping[str, str]) -> str | None:
 
 
 def _matches(name: str, prefix: str) -> bool:
+    """Whether `name` is `prefix`, or begins with a `prefix` that ends in a dot."""
     return name == prefix or (prefix.endswith(".") and name.startswith(prefix))

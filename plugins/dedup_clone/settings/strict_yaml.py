@@ -1,4 +1,4 @@
-"""Reads a YAML file into a pydantic model. Errors name file, line and key; for an unknown key also the nearest one."""
+"""Reads a YAML file into a pydantic model. Errors name file, line and key, and suggest known keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
 
-M = TypeVar("M", bound=BaseModel)
-Location = tuple[int | str, ...]
+Model = TypeVar("Model", bound=BaseModel)
+KeyPath = tuple[int | str, ...]  # the keys and list positions that lead to a value
 
 
 class StrictModel(BaseModel):
@@ -26,14 +26,14 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
-def read_model(kind: type[M], path: Path, *, base: Mapping[str, Any] | None = None) -> M:
-    """Read the file at `path` as a model of class `kind`. What the file does not name is taken from `base`.
+def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None = None) -> Model:
+    """The file at `path` as a model of class `kind`. Keys that the file lacks are taken from `base`.
 
     Raises ConfigurationError, which names file, line and key of every error.
     """
     plain, root = _parse(path)
     if base is not None and isinstance(plain, dict):
-        plain = _extended(base, plain)
+        plain = _merged(base, plain)
     try:
         # Validated as JSON: strict mode then accepts lists for tuples and strings for enums.
         return kind.model_validate_json(json.dumps(plain, default=str))
@@ -43,13 +43,13 @@ def read_model(kind: type[M], path: Path, *, base: Mapping[str, Any] | None = No
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The keys of the file, not validated; none if it has no keys. Raises ConfigurationError if it cannot be read."""
+    """The file's mapping, not validated; empty if it has none. Raises ConfigurationError if it is unreadable."""
     plain, _ = _parse(path)
     return plain if isinstance(plain, dict) else {}
 
 
 def _parse(path: Path) -> tuple[Any, Any]:
-    """The file's content, and its nodes, which know their lines."""
+    """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
     try:
         text = path.read_text(encoding="utf-8")
         return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
@@ -59,18 +59,18 @@ def _parse(path: Path) -> tuple[Any, Any]:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
 
 
-def _extended(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `own` in their places. Sections are merged, lists replaced."""
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`base`, overridden by `own`. Sections are merged key by key; lists are replaced."""
 
     def value(key: str) -> Any:
-        former, new = base.get(key), own[key]
-        return _extended(former, new) if isinstance(former, dict) and isinstance(new, dict) else new
+        inherited, new = base.get(key), own[key]
+        return _merged(inherited, new) if isinstance(inherited, dict) and isinstance(new, dict) else new
 
     return {**base, **{key: value(key) for key in own}}
 
 
 def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
-    location: Location = fault["loc"]
+    location: KeyPath = fault["loc"]
     key = ".".join(str(part) for part in location) or "(whole file)"
     line = _line(root, location)
     if fault["type"] == "extra_forbidden":
@@ -84,8 +84,8 @@ def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
     return f"{path}:{line}: [{key}]: {fault['msg']} (found [{fault['input']!r:.80}])"
 
 
-def _line(node: Any, location: Location) -> int:
-    """The line, counted from 1, of the key at `location`, or of its nearest parent that the file has."""
+def _line(node: Any, location: KeyPath) -> int:
+    """The line, counted from 1, of the key at `location`. If the file lacks the key, that of its nearest parent."""
     line = 1 if node is None else node.start_mark.line + 1
     for part in location:
         child = None
@@ -102,7 +102,8 @@ def _line(node: Any, location: Location) -> int:
     return line
 
 
-def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel]:
+def _model_at(kind: type[BaseModel], location: KeyPath) -> type[BaseModel]:
+    """The model of the section at `location` in a file of class `kind`."""
     model = kind
     for part in location:
         if isinstance(part, str) and part in model.model_fields:
@@ -111,6 +112,7 @@ def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel]:
 
 
 def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | None:
+    """The present name of the setting that `key` is an accepted name of; None if there is none."""
     for name, field in model.model_fields.items():
         if isinstance(field.validation_alias, AliasChoices) and key in field.validation_alias.choices:
             return name

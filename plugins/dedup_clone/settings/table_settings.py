@@ -1,4 +1,4 @@
-"""A feed's section `table`: its columns, their roles, its retention and the policies that it must have."""
+"""Models of a feed's section `table`: columns and their roles, retention, required policies and options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dedup_clone.settings.strict_yaml import StrictModel
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
-
 MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
@@ -50,13 +49,13 @@ class ColumnSettings(StrictModel):
         return self
 
     def since_by_path(self, prefix: str = "") -> dict[str, int]:
-        """`since` of this column and those nested in it, by their paths, such as `store.city`."""
+        """`since` of this column and of its nested columns, by column path, such as `store.city`."""
         path = f"{prefix}{self.name}"
         own = {} if self.since is None else {path: self.since}
         return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
 
     def descriptions(self, prefix: str = "") -> dict[str, str]:
-        """The descriptions of this column and those nested in it, by their paths."""
+        """The descriptions of this column and of its nested columns, by column path."""
         path = f"{prefix}{self.name}"
         own = {path: self.description} if self.description else {}
         return own | {k: v for inner in self.fields for k, v in inner.descriptions(f"{path}.").items()}
@@ -66,7 +65,7 @@ class ColumnSettings(StrictModel):
 
 
 class PolicySettings(StrictModel):
-    """Row access policies by name, and policy tags by column, that staging must have so that its clones have them.
+    """Row access policies by name, and policy tags by column. Staging must have them, so that its clones have them.
 
     This project never creates policies. When staging lacks one, nothing is published.
     """
@@ -78,7 +77,7 @@ class PolicySettings(StrictModel):
 
 
 class TableSettings(StrictModel):
-    """The table's columns, and the role of some of them (see TableContract)."""
+    """The table's columns and their roles, its retention, policies and options."""
 
     columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
     """All columns of the files and of the table, in the table's order."""
@@ -135,11 +134,11 @@ class TableSettings(StrictModel):
         return self
 
     def descriptions(self) -> dict[str, str]:
-        """The declared descriptions of columns, nested ones too, by their paths."""
+        """The declared descriptions of all columns, also of nested ones, by column path."""
         return {path: text for column in self.columns for path, text in column.descriptions().items()}
 
     def since(self) -> dict[str, int]:
-        """The first snapshot id whose files must have a column, by its path. Columns without `since` are left out."""
+        """The first snapshot id whose files must have a column, by column path; only of columns with `since`."""
         return {path: first for column in self.columns for path, first in column.since_by_path().items()}
 
     def to_contract(self) -> TableContract:

@@ -1,6 +1,6 @@
--- Purpose: the baseline: merge the deliveries into staging, which holds the parent.
+-- Purpose: merge the deliveries into staging, which contains the parent generation.
 -- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
--- Writes: staging (old dates deleted, rows updated and inserted).  Safe to retry: yes, merging again changes nothing.
+-- Writes: staging (expired dates deleted, rows updated and inserted).  Safe to retry: yes, merging again changes nothing.
 {%- set with_target = false %}
 DELETE FROM {{ names.staging }} WHERE {{ quoted(table.partition_column) }} < @retention_day;
 MERGE INTO {{ names.staging }} AS held

@@ -1,4 +1,4 @@
-// Requests to the page's own application and, with the user's login (a cookie), to Airflow's REST API.
+// Requests to the page's own application and to Airflow's REST API, both with the user's login cookie.
 
 /** JSON of one of the page's own URLs. Throws an Error with a sentence for the user. */
 export async function read(path) {
@@ -33,7 +33,7 @@ export async function startRun(dagId, conf) {
 
 const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
 
-/** What Airflow asks people about runs of the feed's DAGs, oldest first. Empty if the user may not see it, or Airflow fails. */
+/** Open approvals of runs of the feed's DAGs, oldest first; empty if the user may not see them, or if Airflow fails. */
 export async function openApprovals(feed, isOfFeed) {
   const query = `response_received=false&limit=100&dag_id_prefix_pattern=${encodeURIComponent(`${feed}_`)}`;
   try {
@@ -49,7 +49,7 @@ const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 
 /**
- * What the first task of a run returned, once that task has ended; null if it was skipped, or if it waits for another run.
+ * The return value of a run's first task, once it has ended; null if it was skipped, or if it waits for another run.
  * Throws an Error with the task's own message if it failed.
  */
 export async function firstTaskResult(dagId, runId, taskId) {

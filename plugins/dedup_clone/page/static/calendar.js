@@ -1,4 +1,4 @@
-// Every partition of the live table: a row a month, a square a day, darker where there are more rows.
+// Every partition of the live table: one row for each month, one square for each day, darker for more rows.
 
 import { h, pill, svg, table } from "./dom.js";
 import { count, moment, short } from "./formats.js";
@@ -17,7 +17,7 @@ function describe([date, rows, retained, days]) {
   return `${date}: ${count(rows)} rows, ${count(retained)} of them retained; ${end}.`;
 }
 
-/** What the content audit found: target compared, value by value, with the published files. */
+/** The result of the newest content audit, which compares a partition of target with the published files. */
 function audited(audit, now) {
   if (!audit) return h("p", { class: "muted" }, "No partition has been audited yet.");
   const wrong = audit.unequal_dates;

@@ -39,21 +39,21 @@ function draw(container, label, key, options, data, readout) {
   container.observer.observe(box);
 }
 
-const MOST_TIMES_USUAL = 10;
+const MAX_TIMES_MEDIAN = 10;
 
-/** Where a chart ends: what is far taller than the usual, such as the first publish, is cut off. */
-function heightOf(tops) {
-  const usual = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)];
+/** The upper end of the y axis. Values far above the median, such as those of the first publish, are cut off. */
+function axisLimit(tops) {
+  const median = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)];
   const highest = Math.max(...tops);
-  const shown = Math.max(...tops.filter((top) => top <= usual * MOST_TIMES_USUAL), 0);
-  return usual > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
+  const shown = Math.max(...tops.filter((top) => top <= median * MAX_TIMES_MEDIAN), 0);
+  return median > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
 }
 
-/** A snapshot id for an axis: of a long one, its end. */
+/** A snapshot id for an axis label; a long id is shortened to its last digits. */
 const shortId = (id) => (id.length > 8 ? `…${id.slice(-6)}` : id);
 
 /** The axis below a chart: the snapshot id of each publish, from left to right. */
-const snapshots = (publishes) => ({
+const snapshotAxis = (publishes) => ({
   scale: { time: false, range: () => [-0.6, publishes.length - 0.4] },
   axis: axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? shortId(publishes[i]?.snapshot_id ?? "") : "")), 28, COUNT_STEPS),
 });
@@ -69,10 +69,10 @@ export function renderLag(container, { publishes, sla, now }) {
   const missed = over.filter((m) => m !== null).length;
   const middle = [...minutes].sort((a, b) => a - b)[Math.floor(minutes.length / 2)];
   const label = `Last ${shown.length}: median ${duration(middle * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${missed} over ${sla} min.`;
-  const { limit: tallest, cut, highest } = heightOf(minutes);
+  const { limit: tallest, cut, highest } = axisLimit(minutes);
   const limit = Math.max(sla * 1.15, tallest);
   const beyond = cut && highest > limit ? `cut off at ${duration(limit * 60)}, up to ${duration(highest * 60)}` : null;
-  const x = snapshots(shown);
+  const x = snapshotAxis(shown);
   draw(container, label,
     [swatch("lag", "arrival to swap, minutes"), swatch("sla", `freshness SLA, ${sla} min`), missed ? swatch("over", "over the SLA") : null,
       beyond ? h("li", {}, beyond) : null].filter(Boolean),
@@ -86,19 +86,19 @@ export function renderLag(container, { publishes, sla, now }) {
         { stroke: colour("late"), width: 0, paths: () => null, points: { show: true, size: 9, fill: colour("late") } },
       ],
     },
-    [positions(shown), around(shown, low(minutes, limit)), positions(shown).map(() => sla), around(shown, low(over, limit))],
+    [positions(shown), padded(shown, clipped(minutes, limit)), positions(shown).map(() => sla), padded(shown, clipped(over, limit))],
     (i) => {
       const p = shown[shown.length > 1 ? i : 0];
       return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)}: readers saw it ${duration(p.lag_s)} later.`;
     });
 }
 
-/** What is cut off stays visible, at the upper edge. */
-const low = (values, limit) => values.map((value) => (value === null ? null : Math.min(value, limit)));
+/** Values above `limit` are drawn at the upper edge. */
+const clipped = (values, limit) => values.map((value) => (value === null ? null : Math.min(value, limit)));
 
-/** A single point gets half a position on both sides, so that the SLA is a line. */
+/** The x positions. A single point gets a neighbour on each side, so that the line of the SLA has a length. */
 const positions = (shown) => (shown.length > 1 ? shown.map((_, i) => i) : [-0.5, 0, 0.5]);
-const around = (shown, values) => (shown.length > 1 ? values : [null, values[0], null]);
+const padded = (shown, values) => (shown.length > 1 ? values : [null, values[0], null]);
 
 export function renderRows(container, publishes) {
   if (!publishes.length) {
@@ -113,8 +113,8 @@ export function renderRows(container, publishes) {
     paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
   });
   const newest = publishes[publishes.length - 1];
-  const { limit, cut, highest } = heightOf(fresh.map((top) => Math.max(top, 1)));
-  const x = snapshots(publishes);
+  const { limit, cut, highest } = axisLimit(fresh.map((top) => Math.max(top, 1)));
+  const x = snapshotAxis(publishes);
   const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
     `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
   draw(container, describe(newest),

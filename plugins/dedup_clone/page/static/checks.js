@@ -1,10 +1,10 @@
-// The checks of one attempt with their evidence: failed ones first, then warnings; passed ones are folded.
+// The check results of one attempt: failures first, then warnings; passed checks are collapsed.
 
 import { h, pill, table } from "./dom.js";
 
 const ORDER = ["fail", "warn", "pass"];
 
-/** What a check found, with the keys or rows that show it. */
+/** The text of what a check found, with example keys or rows. */
 export const found = (v) => v.examples?.length ? `${v.found}; for example ${v.examples.join("; ")}` : v.found;
 
 function evidence(label, verdicts) {
@@ -23,7 +23,7 @@ export function renderChecks(container, attempts) {
   }
   const newest = [...attempts].reverse();
   const verdicts = h("div", {});
-  const choice = h("select", { onchange: () => show(newest[choice.selectedIndex]) }, newest.map((a) =>
+  const attemptSelect = h("select", { onchange: () => show(newest[attemptSelect.selectedIndex]) }, newest.map((a) =>
     h("option", {}, `Generation ${a.generation}, snapshot ${a.snapshot_id}: ${a.published ? "published" : "not published"}`)));
   const show = (attempt) => {
     const [failed, warned, passed] = ORDER.map((level) => attempt.verdicts.filter((v) => v.level === level));
@@ -33,6 +33,6 @@ export function renderChecks(container, attempts) {
       failed.length + warned.length ? evidence("Failed and warned", [...failed, ...warned]) : null,
       passed.length ? h("details", {}, h("summary", {}, "What passed, with its evidence"), evidence("Passed", passed)) : null));
   };
-  container.replaceChildren(h("label", {}, "Attempt", choice), verdicts);
+  container.replaceChildren(h("label", {}, "Attempt", attemptSelect), verdicts);
   show(newest[0]);
 }

@@ -33,7 +33,7 @@ export function formatDates(dates) {
   return ranges.map(([first, last]) => (first === last ? first : `${first}..${last}`)).join(", ");
 }
 
-/** What replaying this date of the delivery would meet in the table. */
+/** The state of this date in the live table. `live`: the partitions by date; `oldest`: the first retained date. */
 function describe(date, live, oldest) {
   if (date < oldest) return "older than the retention";
   const entry = live.get(date);
@@ -41,8 +41,8 @@ function describe(date, live, oldest) {
 }
 
 /**
- * A field for dates. `select(text)` offers the dates of another delivery, given as ranges; empty if they are not known.
- * `values()`: the parts of the text. `partitions`: those of the table; `retention`: in days; `today`: YYYY-MM-DD.
+ * A field for dates. `select(text)` offers the dates of a delivery, given as ranges; empty if its dates are unknown.
+ * `values()`: the entered dates and ranges. `partitions`: those of the table; `retention`: in days; `today`: YYYY-MM-DD.
  */
 export function datesField({ partitions, retention, today }) {
   const live = new Map(partitions.map((entry) => [entry[0], entry]));

@@ -1,4 +1,4 @@
-// Creates elements. A child that is no element becomes a text node: data is never parsed as HTML.
+// Creates elements. Strings become text nodes: data is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,7 +17,7 @@ export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for SVG. */
+/** An SVG element with attributes and children. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }

@@ -1,5 +1,5 @@
-// The form of numbers, times and durations. Times are UTC, and in the reader's zone on hover; durations are as in
-// freshness/durations.py.
+// Formats numbers, times and durations. Times are in UTC, on hover in the reader's time zone; durations look as in
+// alerts (freshness/durations.py).
 
 import { h } from "./dom.js";
 
@@ -18,7 +18,7 @@ export function usd(amount) {
   return `$${amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
-/** Such as `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`. */
+/** A duration such as `45 s`, `12 min`, `3 h 05 min` or `2 d 4 h`. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const whole = Math.max(0, Math.round(seconds));

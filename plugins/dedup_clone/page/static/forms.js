@@ -7,16 +7,16 @@ import { runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
 import { moment } from "./formats.js";
 
-/** A link to where a run's question is answered. */
+/** A link to the page of Airflow on which a run's approval is given. */
 export function answerLink(dagId, runId, taskId, text) {
   const path = ["dags", dagId, "runs", runId, "tasks", taskId, "required_actions"].map(encodeURIComponent).join("/");
   return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
 }
 
 /**
- * A form whose button starts a run of `dagId` with `conf()`, and shows whether its first task, `task`, refused it.
- * `label()`: what the button does now. `after(parameters, runId)`: what to say once the first task has ended, if its
- * result, a text, is shown; null if it is not.
+ * A form whose button starts a run of `dagId` with `conf()`. It then shows the result of the run's first task, `task`, or
+ * the task's error. `label()`: the button's text. `after(parameters, runId)`: the message beside a shown result; null if
+ * the result is not to be shown. Returns a function that updates the button's text.
  */
 function runForm(container, { dagId, may, fields, conf, label, hint, task, after }) {
   const answer = h("p", { class: "answer", role: "status" });
@@ -24,9 +24,9 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
   const shown = h("div", { class: "result" });
   const button = h("button", {}, label());
   const fieldset = h("fieldset", { disabled: !may }, fields, button);
-  const renew = () => { button.textContent = label(); };
+  const updateLabel = () => { button.textContent = label(); };
   const form = h("form", {
-    oninput: () => { container.dataset.busy = "yes"; renew(); },
+    oninput: () => { container.dataset.busy = "yes"; updateLabel(); },
     onsubmit: async (event) => {
       event.preventDefault();
       fieldset.disabled = true;
@@ -52,10 +52,10 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
   }, fieldset, answer, shown);
   container.replaceChildren(
     h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
-  return renew;
+  return updateLabel;
 }
 
-/** A field with its name; `required`: an element that says so, if it can change. */
+/** A field with its name. `required`: a mark beside the name, or null. */
 const labelled = (name, field, required = null) => h("label", {}, name, required, field);
 const requiredMark = () => h("span", { class: "required" }, " (required)");
 const reasonField = () => h("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
@@ -64,8 +64,8 @@ function options(values, first) {
   return [h("option", { value: "" }, first), values.map((value) => h("option", { value }, value))];
 }
 
-/** Without empty values: what is left out is as the feed says. */
-const filled = (conf) => Object.fromEntries(Object.entries(conf).filter(([, value]) => value !== "" && value?.length !== 0));
+/** Parameters without empty values: for an absent parameter, the run takes the feed's setting. */
+const withoutEmpty = (conf) => Object.fromEntries(Object.entries(conf).filter(([, value]) => value !== "" && value?.length !== 0));
 
 export function renderReplay(container, { replayable, choices, engine, may, now, partitions, retention }) {
   if (!replayable.length) {
@@ -74,7 +74,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
   }
   const delivery = h("select", { required: true, onchange: () => dates.select(chosen().dates) }, replayable.map((a, number) =>
     h("option", { value: number }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)}: ${a.fate}`)));
-  // A refused delivery is in the list, but nobody replays it by oversight.
+  // A refused delivery is selected by default only if there is no other delivery.
   delivery.value = Math.max(0, replayable.findIndex((a) => a.fate !== "refused"));
   const chosen = () => replayable[Number(delivery.value)];
   const engines = h("select", {}, options(choices.engines, `as the feed says (${engine})`));
@@ -84,7 +84,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
   const dates = datesField({ partitions, retention, today: now });
   dates.select(chosen().dates);
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; } });
-  const renew = runForm(container, {
+  const updateLabel = runForm(container, {
     dagId: choices.publish_dag, may, task: "resolve_publish",
     label: () => (dryRun.checked ? `Show what a replay of ${chosen().snapshot_id} would do` : `Replay snapshot ${chosen().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
@@ -99,7 +99,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
       labelled("Reason", reason, mark),
       h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),
     ],
-    conf: () => filled({
+    conf: () => withoutEmpty({
       snapshot_id: chosen().snapshot_id,
       marker_generation: chosen().marker_generation,
       dates: dates.values(),
@@ -115,7 +115,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
     dates.select(chosen().dates);
     for (const box of checks) box.checked = accepted.includes(box.value);
     container.dataset.busy = "yes";
-    renew();
+    updateLabel();
     reason.focus();
     reason.scrollIntoView({ block: "center" });
   });
@@ -123,9 +123,9 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
 
 /** Fills the form when another part of the page asks for it, by the event `fill`. */
 function fillOnRequest(container, fill) {
-  container.former?.abort();
-  container.former = new AbortController();
-  container.addEventListener("fill", ({ detail }) => fill(detail), { signal: container.former.signal });
+  container.fillListener?.abort();
+  container.fillListener = new AbortController();
+  container.addEventListener("fill", ({ detail }) => fill(detail), { signal: container.fillListener.signal });
 }
 
 export function renderRollback(container, { generations, choices, may, now }) {

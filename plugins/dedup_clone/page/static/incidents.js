@@ -7,12 +7,12 @@ import { duration, time } from "./formats.js";
 import { runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
 
-function facts(pairs) {
+function definitionList(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }
 
 /** A link to the incident's entry in the runbook; plain text where the profile names no address. */
-function entry(runbook, kind) {
+function runbookLink(runbook, kind) {
   if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${kind}` : null;
   return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, kind);
 }
@@ -20,16 +20,16 @@ function entry(runbook, kind) {
 function incident({ severity, kind, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
   return h("article", { class: `incident ${severity}` },
     h("h3", {}, pill(severity), " ", what[0].toUpperCase() + what.slice(1)),
-    facts([
+    definitionList([
       ["Since", [time(since, now), ` (${duration((new Date(now) - new Date(since)) / 1000)})`]],
       ["Readers see", see],
       ["Next step", next],
       ["Run", run ? runLink(dag, run, run) : null],
-      ["Runbook", entry(runbook, kind)],
+      ["Runbook", runbookLink(runbook, kind)],
     ]));
 }
 
-/** The snapshot that a check stopped, the evidence, and the two ways on. */
+/** The snapshot that checks stopped, their results, and how to accept or correct it. */
 function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable }, may) {
   const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
     detail: { snapshot, marker, checks: failed.map((f) => f.check) },
@@ -41,7 +41,7 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
       { title: "Found", words: true, cell: found },
       { title: "Expected", words: true, cell: (f) => f.expected },
     ], failed),
-    facts([
+    definitionList([
       ["If the snapshot is right", acceptable
         ? may ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
         : "correct what the check names, then replay it: this check cannot be accepted."],
@@ -53,7 +53,7 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
 function approval({ subject, body, created_at: since, assigned_users: users, task_instance: task }, now) {
   return h("article", { class: "incident warning" },
     h("h3", {}, pill("waits for a person", "waiting"), " ", subject),
-    facts([
+    definitionList([
       ["Since", time(since, now)],
       ["Who is asked", users?.length ? users.map((user) => user.name).join(", ") : `everybody who may edit runs of ${task.dag_id}`],
       ["Answer", answerLink(task.dag_id, task.dag_run_id, task.task_id, "Required Actions of this run")],

@@ -10,7 +10,7 @@ const OVERLAP = "Row groups of the files whose values of the first clustering co
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
 const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
-/** A link to a run; it goes through Airflow's own navigation. */
+/** A link to a run, opened by Airflow's own router. */
 export function runLink(dagId, runId, text) {
   const path = `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
   return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);

@@ -1,4 +1,4 @@
-// The page: chooses a feed, reads its view every 15 seconds, and renders the parts that changed.
+// The page: selects a feed, reads its JSON view every 15 seconds, and renders the parts whose values changed.
 
 import { openApprovals, read } from "./airflow.js";
 import { renderCalendar } from "./calendar.js";
@@ -16,13 +16,13 @@ import { renderToday } from "./today.js";
 import { clock } from "./formats.js";
 
 const REFRESH_MS = 15000;
-const SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_backfill", "_erase", "_rebuild", "_retire", "_content_audit"];
+const DAG_SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_backfill", "_erase", "_rebuild", "_retire", "_content_audit"];
 const byId = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;
-let reading = 0;
+let latestRefresh = 0;
 
-/** The parts of the page: the id of its element, its values of the view, and the function that renders them. */
+/** The parts of the page. Each: its element's id, a function that selects its values from the view, its renderer. */
 const PARTS = [
   ["incidents", (v) => ({
     stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, may: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
@@ -45,7 +45,7 @@ function renderPart([id, choose, render], view) {
   const value = choose(view);
   if (value?.live) value.live = { ...value.live, age_s: null };
   const text = JSON.stringify(value);
-  // A form that is being filled in is not rendered again.
+  // A form that somebody is filling in (`busy`) would lose its input.
   if (rendered.get(id) === text || (rendered.has(id) && byId(id).dataset.busy)) return;
   rendered.set(id, text);
   render(byId(id), value);
@@ -70,30 +70,30 @@ function showFeed(shown) {
   byId("hero").hidden = byId("cards").hidden = !shown;
 }
 
-/** The feed named in the URL: after `#`, or by the DAG on whose tab the page is. Else the one in the worst state. */
+/** The feed that the URL names after `#` or by its parameter `dag`; without these, the feed in the worst state. */
 function wantedFeed(feeds) {
   const named = decodeURIComponent(window.location.hash.slice(1));
   const dag = new URLSearchParams(window.location.search).get("dag");
   if (feeds.some((feed) => feed.feed === named)) return { feed: named };
   if (dag) {
-    const owner = SUFFIXES.filter((s) => dag.endsWith(s)).map((s) => dag.slice(0, -s.length))
+    const owner = DAG_SUFFIXES.filter((s) => dag.endsWith(s)).map((s) => dag.slice(0, -s.length))
       .find((name) => feeds.some((feed) => feed.feed === name));
     return owner ? { feed: owner } : { none: `The DAG ${dag} belongs to no feed. Choose a feed above.` };
   }
   const order = ["stopped", "late", "unknown", "at risk", "fresh", "empty"];
-  const pressing = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
-  return pressing ? { feed: pressing.feed } : {
+  const worst = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
+  return worst ? { feed: worst.feed } : {
     none: "No feed is known yet. A feed appears here as soon as its first snapshot has arrived.",
   };
 }
 
-async function renew() {
-  const turn = ++reading;
+async function refresh() {
+  const thisRefresh = ++latestRefresh;
   clearTimeout(timer);
   try {
     const list = await read("api/feeds");
     const wanted = wantedFeed(list.feeds);
-    if (turn !== reading) return;
+    if (thisRefresh !== latestRefresh) return;
     renderFeeds(list.feeds, wanted.feed);
     byId("as-of").textContent = `as of ${clock(list.now)} UTC`;
     if (wanted.none) {
@@ -101,14 +101,14 @@ async function renew() {
       showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
-      const approvals = await openApprovals(view.feed, (dag) => SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`));
-      if (turn !== reading) return;
+      const approvals = await openApprovals(view.feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`));
+      if (thisRefresh !== latestRefresh) return;
       show({ ...view, approvals });
     }
   } catch (error) {
-    if (turn === reading) showNotice(error.message);
+    if (thisRefresh === latestRefresh) showNotice(error.message);
   } finally {
-    if (turn === reading) timer = setTimeout(renew, REFRESH_MS);
+    if (thisRefresh === latestRefresh) timer = setTimeout(refresh, REFRESH_MS);
   }
 }
 
@@ -132,6 +132,6 @@ followTheme(() => {
   for (const id of ["lag", "rows"]) rendered.delete(id);
   if (lastView) show(lastView);
 });
-window.addEventListener("hashchange", renew);
-document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(); });
-renew();
+window.addEventListener("hashchange", refresh);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+refresh();

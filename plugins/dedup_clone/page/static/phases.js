@@ -1,4 +1,4 @@
-// Where the lag of the newest publish went: its phases, which add up to the lag (docs/hour.md).
+// The phases of the newest publish, which add up to its lag (docs/hour.md).
 
 import { h, table } from "./dom.js";
 import { duration } from "./formats.js";
@@ -9,7 +9,7 @@ const PHASES = {
   spark_start: "Spark started",
   dedup: "dedup job",
   load_start: "the load task started",
-  load_queue: "the load waited to run", // of records that lack `queued`
+  load_queue: "the load waited to run", // only in records without `queued`
   load: "load into staging",
   checks: "checks, an approval if one was asked for, and the start of the swap",
   swap: "swap",

@@ -1,5 +1,4 @@
-// Airflow's theme: the page is in a frame of Airflow's own origin and reads its root element. Outside Airflow, the
-// system's theme.
+// The theme: Airflow's, read from the root element of the Airflow page that frames this page; otherwise the system's.
 
 const SYSTEM = window.matchMedia("(prefers-color-scheme: dark)");
 

@@ -1,5 +1,5 @@
--- Purpose: rows and last change of each partition, and BigQuery's own time of the answer (a row of its own, so that
---   an empty table has it too).  Params: @table_name STRING.
+-- Purpose: row count and last change of each partition, and the time of the query on BigQuery's clock. The time has
+--   a row of its own, because an empty table has no partition.  Params: @table_name STRING.
 -- Writes: nothing; reads metadata only (10 MB billed).  Safe to retry: yes.
 SELECT
   CURRENT_TIMESTAMP() AS observed_at,

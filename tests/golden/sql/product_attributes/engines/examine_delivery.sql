@@ -1,7 +1,7 @@
--- Purpose: judge the rows of one landed delivery, file by file, before any of it is used.
+-- Purpose: count the invalid rows in each file of one landed delivery, before the delivery is used.
 -- Params: @snapshot_id INT64, @retention_day DATE, @latest_day DATE, @date_folders BOOL (a file's folder names its
 --   date).  `delivery` is the job's external table.
--- Writes: nothing; scans keys, date and snapshot id of the landed files.  Safe to retry: yes.
+-- Writes: nothing; scans keys, snapshot id and REQUIRED columns of the landed files.  Safe to retry: yes.
 WITH
   landed AS (
     SELECT

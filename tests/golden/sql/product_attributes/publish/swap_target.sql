@@ -1,8 +1,9 @@
--- Purpose: put staging, as it was when it was checked, live as target in one statement. With @form 'direct' the rows are
---   in target already, and it gets the labels of the generation.
+-- Purpose: replace target with a clone of staging as of @checked_at, in one statement. With @form 'direct', target
+--   already has the rows, and only gets the generation's labels and options.
 -- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @form STRING,
 --   @checked_at TIMESTAMP, @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
--- Writes: target (replaced).  Safe to retry: yes, it refuses when target is neither the parent's nor already ours.
+-- Writes: target (replaced).  Safe to retry: yes; it does nothing if target has @generation already, and
+--   fails if target has neither @generation nor @parent.
 DECLARE live STRING DEFAULT IFNULL((
   SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"')
   FROM `local-dev.warehouse`.INFORMATION_SCHEMA.TABLE_OPTIONS

@@ -1,5 +1,5 @@
--- Purpose: fingerprint one partition of target as readers see it: the rows' canonical texts, hashed and added up so that
---   the order of rows does not count. The same is computed from the generation's files; both must be equal.
+-- Purpose: fingerprint one partition of target: each row's canonical text is hashed, and the hashes are combined
+--   independently of row order. It must equal the fingerprint of the generation's files for the same date.
 -- Params: @audited_date DATE.
 -- Writes: nothing; scans all columns of one partition.  Safe to retry: yes.
 SELECT

@@ -1,6 +1,7 @@
--- Purpose: an empty table for the deliveries that an SQL engine applies. What may be NULL in it was judged before.
+-- Purpose: create an empty table for the deliveries that an SQL engine applies. All columns are nullable:
+--   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already.
 -- Params: none.
--- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: as one job an attempt.
+-- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: under one job id for each attempt.
 DROP TABLE IF EXISTS `local-dev.warehouse.store_visits_incoming`;
 CREATE TABLE `local-dev.warehouse.store_visits_incoming` (
   `visited_on` DATE,

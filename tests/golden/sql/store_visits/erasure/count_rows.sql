@@ -1,4 +1,4 @@
--- Purpose: how many rows of target have a key that an operator wants to erase, by date. Neither the statement nor its
+-- Purpose: by date, count the rows of target whose key an operator wants to erase. Neither the statement nor its
 --   parameters contain a key: keys are compared by salted hashes. `table` has the named key columns only.
 -- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas), @retention_day DATE.
 -- Writes: nothing; scans the named key columns of target.  Safe to retry: yes.

@@ -1,6 +1,6 @@
--- Purpose: keys that an existing table holds more than once, date by date: how many rows are too many, and a few keys.
---   The table stands as target.
--- Params: @retention_day DATE (earlier dates are not taken over).
+-- Purpose: by date, count the surplus rows of keys that an existing table contains more than once, with example keys.
+--   The existing table is the feed's target.
+-- Params: @retention_day DATE (earlier dates are ignored).
 -- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
 SELECT
   key_1 AS found_day,

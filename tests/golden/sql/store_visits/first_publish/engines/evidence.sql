@@ -1,5 +1,5 @@
--- Purpose: what the new generation will be, date by date, counted by grouping and joining: another way than the
---   statement that writes staging, so that equal row counts of the two prove the keys unique.
+-- Purpose: by date, count the rows of the new generation by GROUP BY and JOIN. The statement that writes staging works
+--   differently; if its row counts equal these, the keys in staging are unique.
 -- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
 -- Writes: nothing; scans incoming, and target between the bounds.  Safe to retry: yes.
 WITH
@@ -37,7 +37,7 @@ WITH
     FROM `local-dev.warehouse.store_visits_incoming`
     WHERE FALSE
   ),
-  -- one row a key: its newest snapshot, and the greatest values which that has
+  -- one row for each key: its newest snapshot id, and the greatest values among its rows with that id
   delivered AS (
     SELECT
       key_1, key_2, key_3,
@@ -57,7 +57,7 @@ WITH
       COALESCE(delivered.key_3, held.key_3) AS key_3,
       newest_id,
       held.snapshot_id AS held_id,
-      -- the later delivery of one snapshot id wins, and a delivery is later than what is held
+      -- a delivered row replaces the held row of an equal snapshot id, because it was delivered later
       newest_id IS NOT NULL AND (held.snapshot_id IS NULL OR newest_id >= held.snapshot_id) AS is_taken,
       FALSE
         OR delivered.best.value_1 IS DISTINCT FROM held.value_1

@@ -1,5 +1,5 @@
--- Purpose: deduplicate.sql for a table with REQUIRED columns: no query's result has such columns, so that BigQuery
---   refuses to write it to staging as a destination; INSERT takes it and judges the rows.
+-- Purpose: do the work of deduplicate.sql for a table with REQUIRED columns. BigQuery refuses such a table as the
+--   destination of a query, whose columns are all NULLABLE; INSERT checks each row for NULL instead.
 -- Params: @retention_day DATE.
 -- Writes: staging (emptied, filled); scans incoming and target whole.  Safe to retry: yes, as a whole.
 TRUNCATE TABLE `local-dev.warehouse.worked_example_staging`;

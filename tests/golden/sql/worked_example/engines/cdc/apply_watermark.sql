@@ -1,5 +1,5 @@
--- Purpose: until when BigQuery has applied the changes that were streamed into a table (NULL before the first time), and
---   BigQuery's own time of the answer.  Params: @table_name STRING.
+-- Purpose: the time up to which BigQuery has applied the changes streamed into a table (NULL if it has applied none),
+--   and the time of the query on BigQuery's clock.  Params: @table_name STRING.
 -- Writes: nothing; reads metadata only (10 MB billed).  Safe to retry: yes.
 SELECT
   CURRENT_TIMESTAMP() AS observed_at,

@@ -1,4 +1,5 @@
--- Purpose: of the rows of each key, in target and in incoming, the one that takes precedence, by the feed's `form`.
+-- Purpose: for each key of target and incoming, select the row that takes precedence. The feed's `form` selects the
+--   SQL, not the result.
 -- Params: @retention_day DATE.
 -- Writes: its job's destination, staging; scans incoming and target whole.  Safe to retry: yes, it replaces all rows.
 SELECT
