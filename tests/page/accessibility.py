@@ -1,4 +1,4 @@
-"""Faults that axe finds in a page: the rules that people with a screen reader, a keyboard or weak eyes depend on."""
+"""Runs axe, which checks accessibility rules, on a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found
 
 
 def faults(page: Page) -> list[str]:
-    """All of them, the mild ones too, each with the element and what to do."""
+    """All violations, of every impact, each with its element and how to fix it."""
     page.value(AXE.read_text() + "; true")
     found: list[str] = page.value(LOOK)
     return found

@@ -1,6 +1,6 @@
 """A real Chromium for tests, driven through its DevTools pipe: nothing but the browser has to be installed.
 
-Each page lives in a context of its own: no cookie, login or cache of one is seen by another.
+Each page has its own browser context, so pages share no cookies, logins or caches.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PIPE_SHELL = 'exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
 
 class BrowserError(AssertionError):
-    """The browser refused a command, or a page never came to what was waited for."""
+    """The browser refused a command, or a condition did not come true in time."""
 
 
 class Browser:
-    """Commands go out one at a time; events that come meanwhile go to the page that they are of."""
+    """Sends one command at a time. Events that arrive meanwhile are passed to their page."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -114,20 +114,20 @@ class Page:
             self.problems.append((event["entry"].get("url", ""), event["entry"]["text"]))
 
     def go(self, address: str) -> None:
-        """Returns when the document has changed; what it then loads may still come."""
+        """Navigate, and return when the document has changed; its resources may still be loading."""
         answer = self.send("Page.navigate", url=address)
         if answer.get("errorText"):
             raise BrowserError(f"[{address}] cannot be shown: {answer['errorText']}")
 
     def value(self, expression: str) -> Any:
-        """What JavaScript says, a promise's value once it is there. No policy of the page forbids it."""
+        """The value of a JavaScript expression; of a promise, its result. The page's security policy does not apply."""
         answer = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise BrowserError(f"[{expression[:200]}] failed: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
     def wait_until(self, expression: str) -> Any:
-        """The first true value; an exception counts as not yet."""
+        """The first true value of the expression; exceptions count as false. Raises BrowserError after a timeout."""
         deadline, last = time.monotonic() + PATIENCE_S, None
         while time.monotonic() < deadline:
             try:

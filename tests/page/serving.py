@@ -25,7 +25,7 @@ from tests.unit.page import indexes
 
 
 class MemoryStore:
-    """A state bucket in memory that counts what is asked of it."""
+    """A state bucket in memory that counts its reads."""
 
     bucket = "state"
 
@@ -58,7 +58,7 @@ class MemoryStore:
 
 
 def let_in() -> None:
-    """Nobody is refused."""
+    """A login check that admits everybody."""
 
 
 def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None, **options: Any) -> Any:
@@ -71,7 +71,7 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
 
 
 def approval(now: datetime) -> dict[str, Any]:
-    """What Airflow tells of a task that waits for a person; a test compares it with the description of its API."""
+    """Airflow's answer on a task that waits for an approval; validated by a test against its OpenAPI description."""
     unknown = (
         "logical_date",
         "end_date",

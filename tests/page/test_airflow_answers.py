@@ -1,4 +1,4 @@
-"""What the page's tests answer in the place of Airflow's REST API is what Airflow's own description of it allows."""
+"""The simulated answers of Airflow's REST API in the page's tests conform to Airflow's OpenAPI description."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def parameters(described: dict[str, Any]) -> set[str]:
     return {parameter["name"] for parameter in described["parameters"] if parameter["in"] == "query"}
 
 
-def test_the_open_approvals_are_asked_and_answered_as_airflow_does(description: dict[str, Any]) -> None:
+def test_the_request_and_answer_for_open_approvals_conform(description: dict[str, Any]) -> None:
     described = operation(description, RUNS + "/{dag_run_id}/hitlDetails")
     query = re.search(r"const query = `(.*?)`", REQUESTS)
     assert query
@@ -68,7 +68,7 @@ def test_the_open_approvals_are_asked_and_answered_as_airflow_does(description: 
     assert faults(description, described, answer) == []
 
 
-def test_states_that_end_a_task_are_those_of_airflow(description: dict[str, Any]) -> None:
+def test_the_final_task_states_are_those_of_airflow(description: dict[str, Any]) -> None:
     ended = re.search(r"const ENDED = \[(.*?)\]", REQUESTS)
     assert ended
     known = set(description["components"]["schemas"]["TaskInstanceState"]["enum"])
@@ -77,7 +77,7 @@ def test_states_that_end_a_task_are_those_of_airflow(description: dict[str, Any]
 
 
 @pytest.mark.parametrize("path", [TASK, TASK + "/logs/{try_number}", TASK + "/xcomEntries/{xcom_key}"])
-def test_a_started_run_is_followed_as_airflow_tells_it(description: dict[str, Any], path: str) -> None:
+def test_the_answers_on_a_started_run_conform(description: dict[str, Any], path: str) -> None:
     described = operation(description, path)
     asked = re.search(r"logs/\$\{tries\}\?(.*?)`", REQUESTS)
     assert asked
@@ -91,7 +91,7 @@ def test_a_started_run_is_followed_as_airflow_tells_it(description: dict[str, An
     assert faults(partial(description), partial(described), answer) == []
 
 
-def test_a_run_is_started_as_airflow_expects(description: dict[str, Any]) -> None:
+def test_the_request_that_starts_a_run_conforms(description: dict[str, Any]) -> None:
     described = operation(description, RUNS, "post")
     body = {"logical_date": None, "conf": {"reason": "why"}}
     assert "body: JSON.stringify({ logical_date: null, conf })" in REQUESTS

@@ -1,4 +1,4 @@
-"""The page's web application: who is let in, what it answers, what it sends along."""
+"""The page's web application: permissions, answers and HTTP headers."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class TestWithAirflowsLogin:
         return str(manager.generate_jwt(SimpleAuthManagerUser(username=name, role=role)))
 
     @pytest.mark.parametrize("path", [*PATHS, "/docs", "/openapi.json", "/api/feeds/nobody"])
-    def test_strangers_see_nothing(self, guarded: TestClient, store: MemoryStore, path: str) -> None:
+    def test_requests_without_a_login_are_rejected(self, guarded: TestClient, store: MemoryStore, path: str) -> None:
         assert guarded.get(path).status_code in ({401} if path in PATHS or "nobody" in path else {401, 404})
         assert store.reads == []
 
     @pytest.mark.parametrize(("name", "role", "may"), [("admin", "admin", True), ("vera", "viewer", False)])
-    def test_viewers_see_everything_and_may_start_nothing(
+    def test_users_may_read_feeds_and_start_runs_as_their_role_permits(
         self, guarded: TestClient, manager: Any, name: str, role: str, may: bool
     ) -> None:
         cookie = {"Cookie": f"_token={self.token(manager, name, role)}"}
@@ -110,7 +110,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: T
     assert page.headers["x-content-type-options"] == "nosniff"
 
 
-def test_answers_are_not_kept_by_anybody_on_the_way(client: TestClient) -> None:
+def test_data_is_never_cached_and_static_files_are_revalidated(client: TestClient) -> None:
     assert client.get("/api/feeds").headers["cache-control"] == "no-store"
     assert client.get("/static/page.js").headers["cache-control"] == "no-cache"
 
@@ -140,7 +140,7 @@ def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html(store: Memo
     assert evil not in client.get("/").text
 
 
-def test_an_unreadable_index_is_told_in_a_sentence(store: MemoryStore) -> None:
+def test_an_unreadable_index_is_explained(store: MemoryStore) -> None:
     from dedup_clone.state.store import StoredText
 
     store.texts["older/index.json"] = StoredText("{}", 1)
@@ -148,7 +148,7 @@ def test_an_unreadable_index_is_told_in_a_sentence(store: MemoryStore) -> None:
     assert "Another version" in client.get("/api/feeds/older").json()["detail"]
 
 
-def test_a_deployment_that_names_no_bucket_is_told_which_variable_to_set() -> None:
+def test_the_error_for_a_missing_bucket_names_the_variable() -> None:
     def open_store() -> Any:
         return open_state_bucket({})
 

@@ -1,4 +1,4 @@
-"""The page in a real browser, where there is one: it renders, and what comes from data stays text."""
+"""The page in a real browser, if one is installed: rendering, accessibility, and data that is never parsed as HTML."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def dom(page: Page) -> str:
     ("name", "path", "width", "scheme"),
     [pytest.param(*look, id=look[0], marks=() if look[0] in LOOKED_AT else pytest.mark.exhaustive) for look in LOOKS],
 )
-def test_it_looks_right_without_a_word_on_the_console_and_axe_finds_no_fault(
+def test_the_page_renders_without_console_messages_and_accessibility_faults(
     browser: Browser, address: str, shown: Callable[[str], Page], name: str, path: str, width: int, scheme: str
 ) -> None:
     is_plain = (width, scheme) == (1600, "light")
@@ -104,7 +104,7 @@ def test_it_looks_right_without_a_word_on_the_console_and_axe_finds_no_fault(
     assert page.problems == []
 
 
-def test_axe_is_the_one_that_was_recorded_and_it_does_find_faults(browser: Browser) -> None:
+def test_axe_has_the_recorded_hash_and_finds_faults(browser: Browser) -> None:
     recorded = (REPOSITORY / "docs" / "dependencies.md").read_text()
     assert sha256(AXE.read_bytes()).hexdigest() in recorded
     assert "Mozilla Public License" in (AXE.parent / "LICENSE").read_text()
@@ -136,7 +136,7 @@ def test_durations_have_the_form_that_alerts_have(shown: Callable[[str], Page]) 
     assert text == [format_duration(timedelta(seconds=s)) for s in seconds]
 
 
-def test_what_comes_from_data_is_text(shown: Callable[[str], Page]) -> None:
+def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:
     page = dom(shown("/evil/#store_visits"))
     assert page.count("&lt;img src=x") == 2
     assert "<img" not in page
@@ -149,7 +149,7 @@ def test_on_the_tab_of_a_dag_its_feed_is_shown(shown: Callable[[str], Page]) -> 
     assert "The DAG somebody_elses belongs to no feed." in dom(shown("/dedup-clone/?dag=somebody_elses"))
 
 
-def test_who_may_start_nothing_is_told_so_and_finds_the_forms_disabled(shown: Callable[[str], Page]) -> None:
+def test_the_forms_are_disabled_for_a_viewer_who_is_told_why(shown: Callable[[str], Page]) -> None:
     page = dom(shown("/viewer/#product_attributes"))
     assert "Your role may look but not start product_attributes_publish." in page
     assert page.count('<fieldset disabled="">') == 2
@@ -178,7 +178,7 @@ def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbo
     assert page.value("document.querySelector('#incidents time').title") != ""
 
 
-def test_without_anything_to_do_there_is_no_such_card(shown: Callable[[str], Page]) -> None:
+def test_the_card_is_hidden_if_nothing_needs_attention(shown: Callable[[str], Page]) -> None:
     page = shown("/dedup-clone/#product_attributes")
     assert page.value("document.getElementById('incidents').closest('section').hidden") is True
 
@@ -227,7 +227,7 @@ def test_the_first_publish_does_not_hide_the_lag_of_all_others(shown: Callable[[
     assert "cut off" not in page.value("document.getElementById('lag').innerText")
 
 
-def test_what_failed_is_seen_at_once_and_what_passed_is_folded(shown: Callable[[str], Page]) -> None:
+def test_failed_checks_are_shown_and_passed_checks_collapsed(shown: Callable[[str], Page]) -> None:
     page = shown("/dedup-clone/#store_visits")
     pills = "[...document.querySelectorAll('#checks tr .pill')]"
     visible = f"{pills}.filter((pill) => pill.checkVisibility()).map((pill) => pill.innerText)"

@@ -1,4 +1,4 @@
-"""The plugin as Airflow loads it: quickly in every component, with the page in the navigation and on each DAG."""
+"""The plugin as Airflow loads it: without expensive imports, and with the page in the navigation and on each DAG."""
 
 from __future__ import annotations
 

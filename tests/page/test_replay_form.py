@@ -1,4 +1,4 @@
-"""The replay form in a real browser, by keyboard, against a REST API that remembers what it was asked."""
+"""The replay and rollback forms in a real browser, by keyboard, against a simulated REST API that records requests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.val
 
 @dataclass
 class Api:
-    """Airflow's REST API as far as the form uses it. `states` of a task are told one after the other.
+    """Airflow's REST API as far as the form uses it. Returns the `states` of a task one after the other.
 
-    Each test has a run of its own: what a page of an earlier test still asks is answered without an effect.
+    Each test has its own run. Late requests by an earlier test's page are answered, but have no effect.
     """
 
     address: str = ""
@@ -113,7 +113,7 @@ def press(page: Page, key: dict[str, Any]) -> None:
 
 
 def go_to(page: Page, what: str) -> None:
-    """With the tabulator key, from the field that has the focus."""
+    """Move the focus with the Tab key."""
     for _ in range(20):
         press(page, TAB)
         if page.value(f"{FOCUSED}(document.activeElement)") == what:
@@ -121,7 +121,7 @@ def go_to(page: Page, what: str) -> None:
     raise AssertionError(f"[{what}] is not reached by keyboard")
 
 
-def test_some_dates_are_replayed(browser: Browser, api: Api) -> None:
+def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
     api.states = ["running", "success"]
     page = fill_form(browser, api, "2026-01-01..2026-01-31 , 2026-02-03")
     page.fill("#replay input[required]", "yesterday was wrong")
@@ -213,7 +213,7 @@ def test_a_date_that_cannot_be_replayed_is_refused_before_a_run_starts(
     assert api.asked == []
 
 
-def test_whoever_asks_for_a_rollback_gets_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:
+def test_a_requested_rollback_shows_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:
     api.states = ["success"]
     page = fill_form(browser, api, "")
     page.fill("#rollback input[required]", "bad prices")

@@ -1,4 +1,4 @@
-"""What a feed's file may say of the content audit."""
+"""The section `content_audit` of a feed file: its defaults, and values that are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def written(folder: Path, lines: str) -> Path:
     return path
 
 
-def test_one_partition_a_day_within_64_gib_unless_the_feed_says_otherwise(tmp_path: Path) -> None:
+def test_the_default_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
     audit = read_feed(FEED).content_audit
     assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (True, 1, 64 * GIB)
     path = written(tmp_path, "content_audit:\n  enabled: false\n  partitions_per_day: 5\n  bytes_per_day: 10485760\n")
@@ -31,6 +31,6 @@ def test_one_partition_a_day_within_64_gib_unless_the_feed_says_otherwise(tmp_pa
 
 
 @pytest.mark.parametrize("line", ["partitions_per_day: 0", "bytes_per_day: 10485759", "bytes_a_day: 10485760"])
-def test_what_can_never_audit_anything_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
+def test_wrong_settings_are_refused_with_the_key(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigurationError, match=line.split(":")[0]):
         read_feed(written(tmp_path, f"content_audit:\n  {line}\n"))

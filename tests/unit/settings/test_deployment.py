@@ -1,4 +1,4 @@
-"""The profile is chosen by one environment variable."""
+"""Profiles: selection by an environment variable, extension of another profile, and validation."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dedup_clone.settings.spark_settings import Runner
 PROFILES = Path(__file__).parents[3] / "dags" / "profiles"
 
 
-def test_the_variable_chooses_the_profile() -> None:
+def test_the_environment_variable_selects_the_profile() -> None:
     assert read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": "local"}).runner is Runner.LOCAL
 
 
-def test_production_needs_no_variable() -> None:
+def test_without_the_variable_the_profile_is_gcp() -> None:
     assert read_deployment(PROFILES, {}).runner is Runner.SERVERLESS
 
 
-def test_an_unknown_profile_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"is \[prod\], expected one of \['dev', 'gcp', 'local', 'staging'\]"):
         read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": "prod"})
 
 
 @pytest.mark.parametrize("name", ["dev", "staging"])
-def test_an_environment_shares_nothing_with_production_in_which_data_lie(name: str) -> None:
+def test_an_environment_shares_no_data_store_with_production(name: str) -> None:
     production = read_deployment(PROFILES, {})
     other = read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": name})
     for key in ("project", "landing_bucket", "state_bucket"):

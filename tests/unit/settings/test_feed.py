@@ -27,7 +27,7 @@ def test_shipped_feeds_are_valid(path: Path) -> None:
     assert (feed.target, feed.staging) == (path.stem, f"{path.stem}_staging")
 
 
-def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
+def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
     table = read_feed(FEEDS / "product_attributes.yaml").table.to_contract()
     assert [c.name for c in table.value_columns] == ["attr_value"]
 
@@ -83,7 +83,7 @@ def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str
         read_feed(write(tmp_path, REFERENCE.replace(old, new, 1)))
 
 
-def test_a_key_named_like_a_column_of_the_changes_is_refused(tmp_path: Path) -> None:
+def test_a_key_named_like_a_column_of_the_changes_table_is_refused(tmp_path: Path) -> None:
     text = REFERENCE.replace("store_id", "Generation").replace("owner:", "changes: true\nowner:")
     with pytest.raises(ConfigurationError, match=r"keys \['Generation'\] are named like columns"):
         read_feed(write(tmp_path, text))

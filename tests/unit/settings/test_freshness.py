@@ -1,4 +1,4 @@
-"""Expected arrivals and alert settings, as people write them."""
+"""The feed section `freshness` and the profile section `alerts`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_notifiers_are_read_from_the_profile(tmp_path: Path) -> None:
     assert alerts.notifiers[0].arguments["to"] == ["ops@example.org"]
 
 
-def test_a_class_path_is_no_code(tmp_path: Path) -> None:
+def test_a_class_path_that_contains_code_is_refused(tmp_path: Path) -> None:
     (tmp_path / "local.yaml").write_text(
         PROFILE.split("alerts:")[0] + ALERTS.replace("airflow.providers.smtp.notifications.smtp.SmtpNotifier", "os; x")
     )

@@ -1,4 +1,4 @@
-"""What a feed may say of its Spark run, and what no service would take."""
+"""The feed section `spark`: refused properties and refused sizes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from dedup_clone.settings.spark_settings import SparkSize
         ("sprak.sql.shuffle.partitions", "none of Spark's"),
     ],
 )
-def test_properties_that_are_not_the_feeds_to_set(name: str, why: str) -> None:
+def test_properties_that_a_feed_may_not_set_are_refused(name: str, why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         SparkSize(properties={name: "1"})
 
 
-def test_other_properties_are_the_feeds() -> None:
+def test_a_feed_may_set_other_properties() -> None:
     assert SparkSize(properties={"spark.sql.shuffle.partitions": "64"}).properties
 
 
 @pytest.mark.parametrize(
     "size", [{"executor_cores": 5}, {"memory_gb_per_core": 8}, {"max_executors": 1}, {"executors": 101}]
 )
-def test_sizes_that_no_service_has(size: dict[str, int]) -> None:
+def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         SparkSize(**size)
