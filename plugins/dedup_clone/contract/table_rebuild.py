@@ -36,9 +36,9 @@ def has_new_columns(before: TableContract, after: TableContract) -> bool:
 
 
 def changes_keys(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> bool:
-    """Whether keys are other columns, have other names or types."""
-    sources = dict((column.name, source) for column, source in column_sources(before, after, renamed))
-    return before.keys != after.keys or any(sources[key] != before.column(key) for key in before.keys)
+    """Whether other columns are keys, or a key is copied from a column of another name or type."""
+    sources = column_sources(before, after, renamed)
+    return before.keys != after.keys or not all(_is_same(c, source) for c, source in sources if c.name in after.keys)
 
 
 def rebuild_problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,12 @@ def test_other_keys_and_another_clustering_of_the_same_columns_need_no_copy() ->
     assert (has_new_columns(BEFORE, table), changes_keys(BEFORE, table, {})) == (False, True)
 
 
+def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> None:
+    table = after(DATE, replace(KEY, type="STRING"), VALUE, STORE, ID, cluster_by=())
+    assert rebuild_problems(BEFORE, table, {}) == []
+    assert changes_keys(BEFORE, table, {})
+
+
 @pytest.mark.parametrize(
     ("table", "renamed", "words"),
     [
