@@ -1,1 +1,1 @@
-"""Records and rules that the DAGs, the library and the Spark job share. It imports the standard library only."""
+"""Records and rules that the DAGs, the library and the Spark job share. No module here needs a third-party package."""

@@ -1,4 +1,4 @@
-"""BigQuery's prices on demand, by slots and for streamed bytes, its minimum per query, and units of bytes."""
+"""Units of bytes, and BigQuery's prices: of queries by bytes read, of slots, and of streamed bytes."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ TIB = 1 << 40
 USD_PER_TIB = 6.25  # on-demand queries, US
 USD_PER_SLOT_HOUR = {"Standard": 0.04, "Enterprise": 0.06, "Enterprise Plus": 0.10}  # by edition, US, no commitment
 USD_PER_STREAMED_GIB = 0.025  # Storage Write API, without the two TiB a month that are free
-MIN_BYTES_BILLED = 10 * MIB  # per query
+MIN_BYTES_BILLED = 10 * MIB  # for each query, however little it reads

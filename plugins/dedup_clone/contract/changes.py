@@ -8,17 +8,16 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullab
 
 
 class ChangeType(StrEnum):
-    """How the row of a key differs from its parent's. A row that fits several is of the last of them.
+    """How the row of a key differs from the key's row in the parent. If several types apply, the last one here is used.
 
-    A key is in the newest snapshot if its row has the highest update id of its date.
+    RETURNED and MISSING occur only in mode last_seen. There a key is in the newest snapshot of its date if its row has
+    the date's highest update id.
     """
 
     NEW = "new"  # the parent has no row of the key
     CHANGED = "changed"  # the parent's row has other values; in mode last_changed also: another update id
-    RETURNED = "returned"  # the newest snapshot has the key; the parent's newest one lacked it
-    MISSING = (
-        "missing"  # the newest snapshot lacks the key, so that its row is retained; the parent's newest one had it
-    )
+    RETURNED = "returned"  # the newest snapshot has the key; the parent's newest snapshot lacked it
+    MISSING = "missing"  # the newest snapshot lacks the key; the parent's newest snapshot had it. The row is retained
 
 
 PUBLISH_DATE = "publish_date"
@@ -31,9 +30,9 @@ OWN_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NEW_
 
 
 def changes_table(table: TableContract, days: int) -> TableContract:
-    """The table of changes of `table`: one row for each change. Its partitions are retained for `days`.
+    """The contract of the table of changes that belongs to `table`. It has one row for each change.
 
-    The key columns have the names that they have in `table`.
+    Its partitions are retained for `days` days. The key columns have the same names as in `table`.
     """
     row = tuple(nullable(column) for column in table.columns)
     return TableContract(

@@ -1,4 +1,4 @@
-"""Identifies deliveries, describes their files, and selects the waiting deliveries that a publish applies."""
+"""Records of deliveries and of their files, and the rule by which a publish selects the deliveries that it applies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ INT64_MAX = 2**63 - 1
 class Delivery:
     """One landing of a snapshot, identified by the snapshot's id and the object generation of the marker.
 
-    Deliveries are ordered by precedence: by snapshot id, and within one id by time. Each new version of an object has
-    a greater object generation, so `marker_generation` gives the order in time.
+    Deliveries are ordered by precedence: by snapshot id, and deliveries of one snapshot id by time. Each write gives
+    an object a greater object generation, so `marker_generation` gives the order in time.
     """
 
     snapshot_id: int
@@ -31,7 +31,7 @@ class Delivery:
 
     @classmethod
     def parse(cls, name: str) -> Delivery:
-        """The delivery with this `name`. Raises ContractViolation."""
+        """The delivery with this `name`. Raises ContractViolation if the text is no delivery name."""
         match = _NAME.fullmatch(name)
         if not match:
             raise ContractViolation(f"[{name}] is no delivery name, expected [<snapshot id>-<marker generation>].")
@@ -53,11 +53,11 @@ class LandedObject:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The record of one delivery, written once when it is registered: the inventory of its objects.
+    """The inventory of one delivery's objects, written once, when the delivery is registered.
 
-    `bucket` is the landing bucket, `folder` the snapshot's folder in it and `marker` the marker's object name.
-    `arrived_at` is the marker's creation time; the freshness SLA is measured from it. `late_objects` are newer than
-    the marker; a delivery that has some is refused.
+    `bucket` is the landing bucket, `folder` the snapshot's folder in this bucket, and `marker` the marker's object
+    name. `arrived_at` is the marker's creation time, from which the freshness SLA is measured. `late_objects` are the
+    names of data objects that are newer than the marker. A delivery with late objects is refused.
     """
 
     feed: str
@@ -84,8 +84,8 @@ class Backlog:
 def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:
     """Split the waiting deliveries into those to apply and those that are superseded.
 
-    Deliveries that are already `included` in the table, and those `excluded` by a rollback, are neither. A delivery is
-    superseded if a later delivery of its snapshot id is included or waits.
+    The result leaves out deliveries that the table already includes (`included`) or that a rollback took out
+    (`excluded`). A delivery is superseded if a later delivery of its snapshot id is included or waits.
     """
     included_deliveries = set(included)
     candidates = sorted(set(waiting) - included_deliveries - set(excluded))

@@ -10,8 +10,8 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 class Engine(StrEnum):
     """What deduplicates and fills staging.
 
-    SPARK: a job that reads files only, then a load job. CDC: the same job, but only the rows that it found new or
-    changed are streamed into staging. BIGQUERY: a SELECT into staging. MERGE: a MERGE.
+    SPARK: a Spark job that reads files only, then a load job. CDC: the same Spark job, then new and changed rows are
+    streamed into staging. BIGQUERY: a SELECT whose result replaces the rows of staging. MERGE: a MERGE into staging.
     """
 
     SPARK = "spark"
@@ -28,14 +28,15 @@ class Engine(StrEnum):
 # BigQuery's limits for tables with change data capture.
 MAX_PRIMARY_KEY_COLUMNS = 16
 MAX_CDC_COLUMNS = 2000
-# Rows are streamed into partitions of at most ten years ago.
+# BigQuery takes streamed rows only for partitions of the last ten years.
 MAX_CDC_RETENTION_DAYS = 3652
 
 
 class SqlForm(StrEnum):
     """How the SELECT of engine BIGQUERY chooses one row per key. All forms choose the same rows.
 
-    QUALIFY filters by a window function, ROW_NUMBER by the same function in a subquery, GROUP_BY by an ordered array.
+    QUALIFY: a window function in the QUALIFY clause. ROW_NUMBER: the same function in a subquery. GROUP_BY: the first
+    element of an ordered ARRAY_AGG.
     """
 
     QUALIFY = "qualify"

@@ -1,7 +1,7 @@
-"""Erased keys: the file in which an operator names them, and the record of an erasure, which has only their hashes.
+"""Reads the file that names the keys to erase, and defines the record of an erasure, which has only hashes of the keys.
 
-A later snapshot, or a replayed one, may still contain an erased key. The dedup job leaves such rows out by the hashes
-of the records (tombstones).
+A later or replayed snapshot may still contain an erased key. The dedup job recognizes the key by its hash in the record
+(a tombstone), and leaves its rows out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
 
-MAX_KEYS = 10_000  # of one erasure; the query that counts their rows has them as a parameter
+MAX_KEYS = 10_000  # of one erasure: the query that counts the keys' rows has all keys as a parameter
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -25,10 +25,10 @@ _BOOLEANS = {"true": True, "false": False}
 class Tombstone:
     """One erased key.
 
-    - digest: the hash of its values, hexadecimal, which depends on the feed's secret seed.
-    - dates: where its rows were.
-    - absent_since: the first snapshot after the erasure that lacks the key; None while the producer delivers it. If a
-      later snapshot has the key again, the producer has made it again, and its rows are accepted.
+    - digest: a hexadecimal hash of the key's values. The hash depends on the feed's secret seed.
+    - dates: the dates on which the key had rows.
+    - absent_since: the id of the first snapshot after the erasure that lacks the key; None while every snapshot has the
+      key. If a later snapshot has the key again, the producer has created a new record, whose rows are accepted.
     """
 
     digest: str
@@ -38,9 +38,9 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Tombstones:
-    """Erased keys with values in the same key columns.
+    """The erased keys of one erasure, all given by the same key columns.
 
-    `seed_id` and `hash_version` say which seed and which hash functions made the digests.
+    `seed_id` and `hash_version` identify the seed and the hash functions that made the digests.
     """
 
     columns: tuple[str, ...]
@@ -53,10 +53,10 @@ class Tombstones:
 class ErasedRows:
     """The rows that the dedup job left out because their keys are erased.
 
-    - rows: their number, by date.
-    - delivered: the digests (not the number) of erased keys that the newest applied delivery contains.
-    - examined: the dates of that delivery.
-    - tombstones: of an erasure only, the keys that it erased.
+    - rows: the number of these rows, by date.
+    - delivered: the digests of erased keys that the newest applied delivery contains.
+    - examined: the dates of the newest applied delivery.
+    - tombstones: the keys that this attempt erased; None unless the attempt is an erasure.
     """
 
     rows: dict[date, int]
@@ -70,10 +70,11 @@ class Erasure:
     """The record of one erasure (its certificate), written when it is committed.
 
     - rows: how many rows of the live generation were erased, by date.
-    - deleted_folders: folders of state whose files had the rows, or may have had them.
-    - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows.
-    - fail_safe_ends: from then on BigQuery has no copy for its own recovery either.
-    - versions_end: when Cloud Storage deletes its last version of the deleted objects; None if it keeps them for ever.
+    - deleted_folders: the deleted folders of the state bucket whose files had, or may have had, the rows.
+    - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows.
+    - fail_safe_ends: when BigQuery's fail-safe storage no longer contains the rows.
+    - versions_end: when Cloud Storage deletes its last version of the deleted objects; None if it retains versions
+      forever.
     """
 
     format_version: int
@@ -93,21 +94,22 @@ class Erasure:
 
 @dataclass(frozen=True)
 class KeysToErase:
-    """Keys that an operator names: the values of some key columns, as Python values."""
+    """Keys that an operator names. Each row has the values of `columns`, which are some of the key columns."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
 
 
 def erasable_columns(table: TableContract) -> tuple[str, ...]:
-    """The key columns that a file may name: all but the date, or the date when it is the only key."""
+    """The key columns that a file of keys may name: all but the partition column, unless the table has no other key."""
     return tuple(name for name in table.keys if name != table.partition_column) or table.keys
 
 
 def parse_keys(text: str, table: TableContract) -> KeysToErase:
-    """Read a CSV file with a header of key columns, and one key a line.
+    """Read the text of a CSV file whose header names key columns and whose other lines are one key each.
 
-    Raises ConfigurationError, which quotes no value, only the number of the line.
+    Raises ConfigurationError if the text has another form. The message names the line but quotes no value, because keys
+    to erase must not get into logs.
     """
     lines = [line for line in csv.reader(text.removeprefix("\ufeff").splitlines()) if line]
     names, allowed = tuple(lines[0]) if lines else (), erasable_columns(table)

@@ -1,4 +1,4 @@
-"""The errors of this project. Each message names what failed, which object, and the operator's next step."""
+"""The exceptions of this project. Each message names what failed, which object, and the operator's next step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LaterRelease(ContractViolation):
 
 
 class ConfigurationError(DedupCloneError):
-    """A feed file or a deployment setting is wrong. The message names file, line and key."""
+    """A feed file, a deployment setting, an uploaded file or a value in a trigger form is wrong."""
 
 
 class DeliveryRefused(DedupCloneError):
@@ -24,7 +24,7 @@ class DeliveryRefused(DedupCloneError):
 
 
 class LeaseHeld(DedupCloneError):
-    """The lease is held by another publish, rollback or bootstrap of the feed."""
+    """Another run of the feed holds the lease."""
 
 
 class FeedHeldElsewhere(DedupCloneError):
@@ -32,11 +32,11 @@ class FeedHeldElsewhere(DedupCloneError):
 
 
 class RollbackRefused(DedupCloneError):
-    """A rollback cannot start: another run holds the lease, or the live generation changed after the approval."""
+    """A rollback cannot start: another run is at work, or another generation became live after the preview."""
 
 
 class BootstrapRefused(DedupCloneError):
-    """An existing table cannot be taken over, or changed after it was approved. The message says which."""
+    """A bootstrap or rebuild cannot use the existing table, or the table changed after the approval."""
 
 
 class LostRace(DedupCloneError):
@@ -44,23 +44,23 @@ class LostRace(DedupCloneError):
 
 
 class LeaseLost(LostRace):
-    """The run's attempt does not hold the lease any more: it has ended, and no retry gets the lease back."""
+    """The run's attempt no longer holds the lease. The attempt has ended, so no retry can get the lease back."""
 
 
 class CheckFailed(DedupCloneError):
-    """A check failed. Before the swap, target keeps its old content."""
+    """A check or a content audit failed. If a check before the swap fails, the run ends without a swap."""
 
 
 class ApprovalTooLate(DedupCloneError):
-    """An approved publish lost the lease: another run acquired it while this one waited."""
+    """A publish was approved after another run had acquired its lease."""
 
 
 class OutcomeUnknown(DedupCloneError):
-    """It is unknown whether a write happened. Check before repeating it."""
+    """It is unknown whether a write or job took effect. The operator must find out before repeating it."""
 
 
 class JobFailed(DedupCloneError):
-    """A BigQuery job failed. `message` and `reason` are BigQuery's own."""
+    """BigQuery refused or failed a job or appended rows. `message` and `reason` are BigQuery's own."""
 
     def __init__(self, text: str, *, message: str, reason: str) -> None:
         super().__init__(text)
@@ -69,7 +69,7 @@ class JobFailed(DedupCloneError):
 
     @property
     def is_invalid_input(self) -> bool:
-        """Whether the statement or the files are at fault."""
+        """Whether the statement or the data is at fault, so that a retry would fail again."""
         return self.reason in ("invalid", "invalidQuery")
 
 
@@ -82,7 +82,7 @@ class SparkRunFailed(DedupCloneError):
 
 
 class FeedsNotChecked(DedupCloneError):
-    """The watchdog could not check some feeds. All others were checked."""
+    """The watchdog could not check some feeds. It has checked all other feeds."""
 
 
 class AlertNotSent(DedupCloneError):

@@ -1,4 +1,4 @@
-"""The record that a run of the Spark job leaves when it starts, whatever becomes of it."""
+"""The record that each run of the Spark job writes when it starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class JobRun:
-    """One run of the dedup job. `spark_application` is Spark's id of it, by which its UI and event log are found."""
+    """One run of the dedup job. `spark_application`: Spark's application id, as in its UI and event log."""
 
     run: str
     spark_application: str

@@ -37,9 +37,10 @@ class ObjectVersion:
 def data_objects(
     request: DedupRequest, arrival: Arrival, uri: Callable[[str], str]
 ) -> tuple[list[DataObject], list[str]]:
-    """The delivery's data files (only those of the request's dates, if it names some), and the problems found.
+    """The delivery's data files, and one text for each reason to refuse the delivery.
 
-    `uri` gives an object's URI, for the problem texts.
+    If the request names dates, only files of these dates are returned. `uri` returns the URI of an object name, for the
+    texts.
     """
     sizes = {landed.name: landed.size for landed in arrival.objects}
     problems = [
@@ -60,8 +61,8 @@ def data_objects(
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
-    # An engine in SQL names all files in the configuration of one job, and BigQuery limits their number. A takeover has
-    # no limit: it writes the rows into new files.
+    # An SQL engine names all files in the configuration of one job, and BigQuery limits their number. A takeover (of an
+    # exported table) has no limit, because its rows are written into new files.
     limit = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
     if len(files) > limit and request.takes_over is None:
         problems.append(
@@ -83,9 +84,10 @@ def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[
 
 
 def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:
-    """A problem text for each object that vanished, changed or appeared since the delivery was registered.
+    """One text for each object that vanished, changed or appeared since the delivery was registered.
 
-    `objects_now`: those in the delivery's folder, by name; `uri` gives an object's URI, for the problem texts.
+    `objects_now`: the objects in the delivery's folder, by name. `uri` returns the URI of an object name, for the
+    texts.
     """
     marker = _name_below(arrival, arrival.marker)
     others = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
@@ -114,7 +116,7 @@ def is_ignored(name: str, size: int) -> bool:
 
 
 def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | None]:
-    """What is wrong with a data file's name (None: nothing), and the date of its folder (None without date folders)."""
+    """What is wrong with a data file's name, or None; and the date of its folder, or None outside date folders."""
     if not name.endswith(SUFFIX):
         return f"is no data file, expected a name that ends in [{SUFFIX}]", None
     unusable = _unusable_characters(name)
@@ -130,7 +132,10 @@ def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | No
 
 
 def _unusable_characters(name: str) -> str | None:
-    """The characters that no load job can name: BigQuery expands `*`, and URI lists have one URI per line."""
+    """The characters in the name with which no load job can load the file, or None.
+
+    BigQuery expands `*`, and a list of URIs has one URI per line.
+    """
     if "*" in name:
         return "a [*]"
     controls = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name)

@@ -1,6 +1,6 @@
-"""Defines the manifest, an immutable description of a generation's content, and the candidate, the dedup job's result.
+"""Defines the manifest, which describes a generation's content, and the candidate, which is the dedup job's result.
 
-Checks compare the metadata of tables with the manifest, so they need not read table data.
+A manifest never changes. Checks compare it with the metadata of tables, so they need not read table data.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class DateOutcome(StrEnum):
     COPIED_FORWARD = "carried"
     # A rollback made the date's rows live again.
     RESTORED = "restored"
-    # An erasure: the parent's rows without those of erased keys.
+    # An erasure made the date: the parent's rows without the rows of erased keys.
     ERASED = "erased"
-    # Inside the dedup job only, for a replay that changes nothing: the manifest repeats the parent's outcome.
+    # A replay changes nothing on the date. Only the dedup job has this value: the manifest has the parent's outcome.
     UNCHANGED = "kept"
 
 
@@ -61,22 +61,24 @@ class DateEntry:
     """One date of a generation.
 
     - rows: the number of rows, and of unique keys.
-    - new_keys: keys that the parent generation lacks.
-    - changed: keys of both generations whose values differ; None when the plan does not compare values.
-    - survivors: rows that the newest applied snapshot lacks and that are retained from earlier ones.
-    - ties: surplus rows of duplicate keys within single deliveries.
+    - new_keys: the number of keys that the parent generation lacks.
+    - changed: the number of keys of both generations whose values differ; None when the plan does not compare values.
+    - survivors: the number of rows retained from earlier snapshots although the newest applied snapshot lacks their
+      keys.
+    - ties: the number of surplus rows of duplicate keys within single deliveries.
     - plan, plan_reason: how the job made the date, and why it chose that plan.
     - min_update_id, max_update_id: the range of update ids among the rows.
-    - adopted_delivery: the delivery whose files make up the date, as landed or rewritten to the table's physical form
-      without surplus rows; None for other plans.
+    - adopted_delivery: the delivery whose files make up the date, either as landed or rewritten (to the table's
+      physical form, or without surplus rows); None for other plans.
     - key_fingerprint: fingerprint of the keys whose rows have `max_update_id` (in mode last_changed: of the keys in
-      the date's newest delivery). The fingerprints per bucket are in the data folder, `fingerprints/<date>.bin`, a
-      cache: when it is absent, or does not add up to this fingerprint, it is computed again.
+      the date's newest delivery). The file `fingerprints/<date>.bin` in the data folder caches the fingerprint of each
+      bucket of keys. If the file is absent, or its sum is not this fingerprint, it is computed again.
     - content_fingerprint: fingerprint of the values of the same rows.
     - files_digest: digest of path, rows and size of the date's files.
-    - cluster_overlap: the share of row groups (of sorted runs, where the job wrote the date) that have values of the
-      first clustering column in common with others of the date, survivors aside. The smaller, the fewer blocks a filter
-      on that column reads. None without clustering, and where no footer says it.
+    - cluster_overlap: how far the files mix values of the first clustering column: the share of row groups whose range
+      of values overlaps with another row group of the date. Where the job wrote the date, sorted runs take the place of
+      row groups. Survivors are left out. The smaller the share, the fewer blocks a filter on the column reads. None
+      without clustering, or if no file footer has the ranges.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -102,18 +104,19 @@ class DateEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest without its file list.
+    """The content of one generation. The list of files is stored apart (FileList).
 
     - parent: the generation that this one builds on; None for the first.
-    - restores: the generation whose content a rollback made live again; `applied` is then empty.
-    - retention_day: the oldest date of the table.
-    - data_folder: URI of the folder with the files; None when the engine writes no files. A publish that builds on
-      such a generation exports target first.
-    - deliveries: all deliveries included so far, by this publish and earlier ones (the latest of each snapshot id).
-    - applied: only those that this publish applied; in a replay they may have been included before.
-    - excluded: those rolled back.
-    - A takeover has no `deliveries` and no `applied`; the next publish goes by the update ids of its rows.
-    - dropped_rows: delivered rows that were older than `retention_day`.
+    - restores: the generation whose content a rollback made live again; None unless a rollback made this generation.
+    - retention_day: the oldest date that the table may have.
+    - data_folder: URI of the folder with the files; None when the engine writes no files. The first publish by engine
+      `spark` or `cdc` on such a generation exports target first.
+    - deliveries: all deliveries that the content includes, the latest of each snapshot id. A bootstrap has none; the
+      next publish then relies on the update ids in the rows.
+    - applied: the deliveries that this publish applied; a replay may apply deliveries that the parent includes. Empty
+      for rollbacks, bootstraps, rebuilds and erasures.
+    - excluded: the deliveries that a rollback took out.
+    - dropped_rows: the number of delivered rows that were older than `retention_day`.
     """
 
     format_version: int
@@ -143,14 +146,14 @@ class Manifest:
 
     @property
     def cluster_overlap(self) -> float | None:
-        """The dates' `cluster_overlap`, weighted by rows; None if it is known of no date."""
+        """The mean of the dates' `cluster_overlap`, weighted by rows; None if no date has one."""
         known = [(entry.rows, entry.cluster_overlap) for entry in self.dates if entry.cluster_overlap is not None]
         rows = sum(rows for rows, _ in known)
         return sum(rows * share for rows, share in known) / rows if rows else None
 
     @property
     def snapshot_id(self) -> int:
-        """The newest snapshot included; after a takeover, the table's highest update id."""
+        """The id of the newest snapshot included; the table's highest update id if no delivery is included."""
         if self.deliveries:
             return self.deliveries[-1].snapshot_id
         return max((entry.max_update_id for entry in self.dates), default=0)
@@ -163,7 +166,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class DeliveryMetrics:
-    """Counts of one applied delivery: its rows, those older than the retention, and surplus rows of duplicate keys."""
+    """Row counts of one applied delivery. `dropped_rows`: older than the retention. `ties`: surplus duplicates."""
 
     delivery: Delivery
     rows: int
@@ -189,7 +192,7 @@ class Difference(StrEnum):
 
 @dataclass(frozen=True)
 class KeyExample:
-    """The key of one row that differs. It is shown if a check finds too many of them. `key`: text, `name=value, …`."""
+    """The key of one row that differs, as text `name=value, …`. A check that finds too many shows examples."""
 
     date: date
     difference: Difference
@@ -198,7 +201,7 @@ class KeyExample:
 
 @dataclass(frozen=True)
 class DateMetrics:
-    """The work for one date: bytes as stored, wall-clock seconds (None if Spark processed several dates at once)."""
+    """The work for one date: stored bytes, and wall-clock seconds (None if Spark processed several dates at once)."""
 
     date: date
     bytes_read: int
@@ -208,7 +211,7 @@ class DateMetrics:
 
 @dataclass(frozen=True)
 class DedupMetrics:
-    """The work of the dedup job: bytes as stored, and wall-clock seconds by phase.
+    """The work of the dedup job: stored bytes, and wall-clock seconds by phase.
 
     `dates`: the work for each date that was not copied forward.
     """
@@ -223,12 +226,15 @@ class DedupMetrics:
 class Candidate:
     """The result of the dedup job. `manifest` is None when every delivery was refused: there is nothing to publish.
 
-    Writing `candidate.json` is the job's commit point. The object is created only if it is absent, so that of two jobs
-    with the same request (a retry and an orphan) the first one wins. The file list and the list of URIs to load thus
-    have names unique to each run of the job, given here (None without a manifest, and where an engine writes no files).
-    `examples` are up to three keys per difference and date. `erased` is None where no key was ever erased.
-    `changes_uri`: the list of the files, below the attempt's folder of changes, with the rows that differ from the
-    parent's, in the form of `FEED_changes`; None where none were requested, without a parent, and for an erasure.
+    Writing `candidate.json` is the job's commit point. The object is created only if it is absent. So if two runs have
+    the same request (a retry, and a first run that is still alive), the first to end wins.
+
+    - file_list_uri, load_uris_uri: the list of files, and the list of URIs to load. Their names are unique to each run
+      of the job. None without a manifest, and for an engine that writes no files.
+    - examples: up to three keys for each kind of difference and each date.
+    - erased: None where no key was ever erased.
+    - changes_uri: the list of the files with rows for the table `FEED_changes`. None if the request asks for no
+      changes, without a parent, and for an erasure.
     """
 
     manifest: Manifest | None

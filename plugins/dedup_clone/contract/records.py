@@ -2,14 +2,14 @@
 
 - A stored record names its `format_version` (1 where it is absent) and the `release` that wrote it.
 - A field that a release adds has a default, which a record without the field gets.
-- A record type lists fields in `NOT_IN_DIGEST` that a later release added to a record with a digest, so that digests
-  that former releases computed stay valid.
+- A record type lists in `NOT_IN_DIGEST` the fields that its digest leaves out, because a release added them later. The
+  digests that earlier releases computed thus stay valid.
 - A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
-- A change that neither covers raises FORMAT_VERSION and converts older records in `from_json`.
+- Any other change must increment FORMAT_VERSION, and `from_json` must convert older records.
 - A field or a format version of a later release is an error, which names the release to deploy.
 
-Supports what the records need: str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses,
-tuples, frozensets, and dicts whose keys are str, int or date.
+Fields may be str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses, tuples, frozensets, and
+dicts whose keys are str, int or date.
 
 The JSON of a record is canonical (sorted keys), so that its digest is stable.
 """
@@ -36,7 +36,7 @@ _RESTORE = "Restore an earlier version of the object, then retry."
 
 
 def to_plain(value: object, *, digested: bool = False) -> Any:
-    """A record as plain JSON values. `digested`: without the fields in NOT_IN_DIGEST of its type."""
+    """A record as plain JSON values. `digested`: leave out the fields in NOT_IN_DIGEST of the record's type."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         left_out: frozenset[str] = getattr(value, "NOT_IN_DIGEST", frozenset()) if digested else frozenset()
         names = (f.name for f in dataclasses.fields(value) if f.name not in left_out)
@@ -106,7 +106,7 @@ def digest(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads one record that `release` wrote; the release is empty where it is not known."""
+    """Reads one record. `release`: the release that wrote the record; empty if unknown."""
 
     release: str
 
@@ -166,7 +166,7 @@ def _field_types(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def _required_fields(kind: type) -> frozenset[str]:
-    """The fields without a default. Older records may lack the others."""
+    """The fields without a default. Older records may lack fields that have a default."""
     fields = dataclasses.fields(kind)
     missing = dataclasses.MISSING
     return frozenset(f.name for f in fields if f.default is missing and f.default_factory is missing)

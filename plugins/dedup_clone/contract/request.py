@@ -1,4 +1,4 @@
-"""The request to the dedup job. There is one request per attempt; the names in it are unique to the attempt."""
+"""The request: the input of the dedup job. Each attempt has one request, which names folders of this attempt only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class Plan(StrEnum):
-    """How the job deduplicates a date (docs/architecture.md). AUTO selects a plan for each date."""
+    """How the job deduplicates a date (docs/architecture.md, the Spark job). AUTO selects a plan for each date."""
 
     AUTO = "auto"
     ADOPT = "adopt"
@@ -22,22 +22,23 @@ class Plan(StrEnum):
     ANTIJOIN = "antijoin"
 
 
-# What a replay may ask for. The other plans are a fallback and the reference for tests; a feed's file may name them.
+# The plans that the form of a replay offers. A feed file may name any plan: WINDOW, the reference for tests, and
+# ANTIJOIN, a fallback, are for such cases.
 REPLAY_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
 # The default size of data files, efficient for BigQuery loads and for Spark.
 DEFAULT_FILE_BYTES = 256 << 20
-# BigQuery's limit of source URIs in the configuration of one job (quotas.md). It does not apply to the files that a
-# manifest of URIs lists: of these one load job takes ten million.
+# BigQuery's limit of source URIs in the configuration of one job. A load job may instead name a file with a list of
+# URIs; such a list may have ten million.
 URIS_PER_JOB = 10_000
 # This project's own limit for a delivery and for a generation, because inventories and file lists are read as a whole.
 MAX_TABLE_FILES = 250_000
 
 
 class Duplicates(StrEnum):
-    """What to do about duplicate keys in an existing table that is taken over.
+    """What a bootstrap or rebuild does about duplicate keys in the existing table.
 
-    KEEP_LATEST keeps one row per key, chosen by the rules for duplicate keys within a delivery.
+    REFUSE: fail. KEEP_LATEST: retain one row per key, chosen by the rules for duplicate keys within a delivery.
     """
 
     REFUSE = "refuse"
@@ -56,8 +57,8 @@ class RequestedDelivery:
 class ParentGeneration:
     """The committed generation that the new one builds on: URIs of its manifest, its file list and its data folder.
 
-    If the parent has no files, target is exported first, and file list, digest and data folder are those of the
-    export. For an SQL engine, which reads target itself, these three are empty.
+    If the parent has no files, target is exported first; file list, digest and data folder are then those of the
+    export. An SQL engine reads target itself; its requests have an empty file list, digest and data folder.
     """
 
     generation: int
@@ -69,7 +70,7 @@ class ParentGeneration:
 
 @dataclass(frozen=True)
 class RequestedChanges:
-    """Where the rows that differ from the parent's are written, and the UTC day on which the publish began."""
+    """The folder (`uri`) for the rows that differ from the parent's, and the UTC day on which the publish began."""
 
     uri: str
     publish_day: date
@@ -80,27 +81,31 @@ class DedupRequest:
     """The dedup job's input.
 
     - retention_day, latest_day: the oldest and the newest date that rows may have.
-    - deliveries: those to apply, in ascending precedence; folded: those that the parent includes; excluded: those
-      rolled back.
-    - seed_uri: the secret seed of the feed's fingerprints, which the job makes where it is absent. Requests of version
-      0.1.0 do not name it; it then lies where later versions put it.
+    - deliveries: the deliveries to apply, in ascending precedence.
+    - folded: the deliveries that the parent includes.
+    - excluded: the deliveries that a rollback took out.
+    - seed_uri: the secret seed of the feed's fingerprints. The job creates the seed if it is absent. Requests of
+      release 0.1.0 lack this field (see `fingerprint_seed_uri`).
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
-    - compare_values: let plan ADOPT count changed rows, too.
-    - file_bytes: the target size of files that the job writes. A small date has one smaller file.
-    - dates: apply only these dates of the one delivery (by its date folders); None applies all.
-    - since: by column path (`store.city` for a nested one), the first snapshot id whose files must have the column.
-      Older ones may lack it, and their rows have NULL there.
+    - compare_values: let plan ADOPT also count changed rows.
+    - file_bytes: the target size of the files that the job writes. A small date has one smaller file.
+    - dates: apply only these dates of the one delivery, which must have date folders; None applies all dates.
+    - since: by column path (`store.city` for a nested column), the first snapshot id whose files must have the column.
+      Files of older snapshots may lack the column; their rows then have NULL.
     - form: how the statement of engine BIGQUERY chooses rows.
-    - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
-      existing table, whose rows have their own update ids, and the manifest lists no delivery.
+    - takes_over: only for a bootstrap or rebuild, what to do about duplicate keys. The one delivery is then the export
+      of an existing table, whose rows have their own update ids. The manifest does not list this delivery.
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
-    - erases: for an erasure only, the URI of the file of keys; there are then no deliveries.
-    - changes: for engine CDC and for feeds with `changes: true`.
+    - erases: only for an erasure, the URI of the file of keys; `deliveries` is then empty.
+    - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
 
-    Each run of the job writes its data files below a folder of its own in `data_uri` (`…/<run>/date=D/…`), and the rows
-    that changed below one in `changes.uri`. Below `attempt_uri` it writes `runs/<run>.json` (JobRun),
-    `files-<run>.json` and `changes-<run>.json` (FileList), `uris-<run>.txt` (a gs:// URI per line, for the load job),
-    and last, only if it is absent, `candidate.json` (Candidate), which names the lists.
+    Each run of the job writes its data files below its own folder in `data_uri` (`…/<run>/date=D/…`), and the rows that
+    differ from the parent's below its own folder in `changes.uri`. Below `attempt_uri` the run writes:
+
+    - `runs/<run>.json`: JobRun.
+    - `files-<run>.json` and `changes-<run>.json`: FileList.
+    - `uris-<run>.txt`: one gs:// URI per line, for the load job.
+    - `candidate.json`: Candidate, which names these lists; written last, and only if it is absent.
     """
 
     # Requests of earlier versions also name the format of the landed files, which is Parquet.
@@ -139,10 +144,13 @@ class DedupRequest:
 
     @property
     def fingerprint_seed_uri(self) -> str:
-        """`seed_uri`, also for a request that lacks it."""
+        """`seed_uri`, or the seed's place in the feed's folder if the request lacks it."""
         return self.seed_uri or f"{self.attempt_uri.rsplit('/attempts/', 1)[0]}/fingerprint_seed"
 
     def included_with(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
-        """The deliveries that the new generation includes. A replay of single dates adds none, nor does a takeover."""
+        """The deliveries that the new generation includes.
+
+        A replay of single dates, a bootstrap and a rebuild add none to those of the parent.
+        """
         added = applied if self.dates is None and self.takes_over is None else ()
         return tuple(sorted({d.snapshot_id: d for d in (*self.folded, *added)}.values()))

@@ -1,4 +1,4 @@
-"""Which changes of a table's columns the next publish makes by itself, and which it refuses.
+"""Decides which changes of a table's columns the next publish makes by itself, and which it refuses.
 
 BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas).
 """
@@ -12,7 +12,7 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 
 def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
-    """Paths of the columns of `after` that `before` lacks, nested ones included."""
+    """Paths of the columns of `after` that `before` lacks, nested columns included."""
     known = {column.name: column for column in before}
     added = []
     for column in after:
@@ -24,14 +24,14 @@ def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str
     return added
 
 
-# Types that hold every value of another one, so that files of both types are read alike.
+# Pairs of a type and a wider type that holds every value of the first.
 _WIDENINGS = {("INT64", "NUMERIC")}
 
 
 def widened_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
-    """Paths of the columns of `after` that have a wider type than in `before`, nested ones included.
+    """Paths of the columns of `after` that have a wider type than in `before`, nested columns included.
 
-    BigQuery changes no type inside an ARRAY.
+    Columns inside an ARRAY are left out, because BigQuery changes no type there.
     """
     known = {column.name: column for column in before}
     widened = []
@@ -46,7 +46,7 @@ def widened_columns(before: Sequence[Column], after: Sequence[Column], prefix: s
 
 
 def with_wider_types(column: Column, declared: Column) -> Column:
-    """`column` with the wider types that `declared` has, nested ones included, but without its further fields."""
+    """`column` with the wider types of `declared`, also in nested columns. Fields that only `declared` has stay out."""
     if not widened_columns([column], [declared]):
         return column
     fields = {field.name: field for field in declared.fields}
@@ -63,8 +63,8 @@ def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[s
 def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
     """The changes from table `before` to table `after` that no publish can make, one text for each; empty if none.
 
-    Another retention is possible. Clustering is not compared, because files do not depend on it: the check `layout`
-    compares it with that of the tables.
+    A publish can change the retention. Clustering is not compared here, because files do not depend on it; the check
+    `layout` compares the declared clustering with the clustering of the tables.
     """
     refused = refused_changes(before.columns, after.columns)
     fixed = {*before.keys, before.snapshot_id_column, *before.cluster_by}
@@ -87,8 +87,8 @@ def _listed(names: str | Sequence[str]) -> str:
 def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
     """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
-    Only NULLABLE and REPEATED columns may be added, each behind all others of its table or STRUCT, where BigQuery adds
-    it. INT64 may become NUMERIC, but not inside an ARRAY. A column may become NULLABLE, but not one inside a STRUCT.
+    Only NULLABLE and REPEATED columns may be added, and only at the end of the table or STRUCT, where BigQuery adds
+    columns. INT64 may become NUMERIC, except inside an ARRAY. REQUIRED may become NULLABLE, except inside a STRUCT.
     """
     return list(_refused(before, after, prefix))
 

@@ -1,4 +1,4 @@
-"""What an attempt's Spark run used, and its price. A runner writes it when the run has ended."""
+"""The record of the resources that an attempt's Spark run used. The runner writes it when the run has ended."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SparkUsage:
-    """`dcu_hours`: as the service reports it; None for a service that reports none, whose machine time is priced.
+    """The resources that one Spark run used, and their prices when the run ended.
 
-    `vcpus`: those of executors and driver. `usd_per_dcu_hour`, `usd_per_vcpu_hour`: prices of the profile when the run
-    ended; None where the profile has none.
+    `dcu_hours`: as reported by the service; None if the service reports none, and then vCPU time is priced. `vcpus`:
+    those of driver and executors together. `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from the profile;
+    `usd_per_vcpu_hour` is None if the profile has no such price.
     """
 
     run: str
@@ -20,7 +21,7 @@ class SparkUsage:
     usd_per_vcpu_hour: float | None
 
     def usd(self, job_seconds: float) -> float | None:
-        """The price of the run, whose job took so many seconds; None if it is not known."""
+        """The price of the run in USD, given the seconds that its job took; None if no price is known."""
         if self.dcu_hours is not None:
             return self.dcu_hours * self.usd_per_dcu_hour
         if self.usd_per_vcpu_hour is None:

@@ -1,4 +1,4 @@
-"""The contract of one feed's table: columns, keys, partitioning, retention."""
+"""The definition of one feed's table: columns, keys, partitioning, clustering, retention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Column:
 
 
 def nullable(column: Column) -> Column:
-    """The column without REQUIRED, also in nested columns: for tables of rows that were not checked for NULL yet."""
+    """The column with NULLABLE in place of REQUIRED, nested columns included: for rows not yet checked for NULL."""
     mode = ColumnMode.NULLABLE if column.mode is ColumnMode.REQUIRED else column.mode
     return Column(column.name, column.type, mode, tuple(nullable(field) for field in column.fields))
 
@@ -39,8 +39,8 @@ def nullable(column: Column) -> Column:
 class TableContract:
     """The columns in schema order, and the role of some of them.
 
-    `keys` contains the partition column, so the same key on two dates is two rows. The value columns are all columns
-    but the keys and `snapshot_id_column`. `retention_days` is the number of UTC days that the table retains, today
+    `keys` contains the partition column, so the same values of the other keys on two dates are two rows.
+    `snapshot_id_column` holds the update id. `retention_days` is the number of UTC days that the table retains, today
     included.
     """
 
@@ -53,6 +53,7 @@ class TableContract:
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
+        """All columns except the keys and `snapshot_id_column`."""
         return tuple(c for c in self.columns if c.name not in self.keys and c.name != self.snapshot_id_column)
 
     def column(self, name: str) -> Column:

@@ -1,4 +1,4 @@
-"""Which changes of a table a rebuild makes that no publish makes, and from which column each new one is copied."""
+"""Decides which changes of a table need a rebuild, whether a rebuild can make them, and how columns are copied."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 def column_sources(
     before: TableContract, after: TableContract, renamed: Mapping[str, str]
 ) -> list[tuple[Column, Column | None]]:
-    """Each column of `after` with the one of `before` from which it is copied; None for a new column.
+    """Each column of `after`, with the column of `before` from which it is copied, or None for a new column.
 
-    `renamed`: former name -> new name.
+    `renamed`: the new name of each renamed column, by its former name.
     """
     former_names = {new: former for former, new in renamed.items()}
     known = {column.name: column for column in before.columns}
@@ -21,17 +21,17 @@ def column_sources(
 
 
 def needs_rebuild(before: TableContract, after: TableContract) -> bool:
-    """Whether no publish can make the change."""
+    """Whether the tables differ in a way that no publish can bring about."""
     return before.cluster_by != after.cluster_by or bool(refused_table_changes(before, after))
 
 
 def makes_staging_anew(before: TableContract, after: TableContract) -> bool:
-    """Whether staging gets other columns or another clustering, for which it is dropped and created."""
+    """Whether a rebuild must drop and create staging, because columns or clustering differ."""
     return (before.columns, before.cluster_by) != (after.columns, after.cluster_by)
 
 
 def has_new_columns(before: TableContract, after: TableContract) -> bool:
-    """Whether the rows must be copied into other columns. Other keys of the same columns need no copy."""
+    """Whether the columns differ, so that a rebuild must copy the rows. If only the keys differ, no copy is needed."""
     return before.columns != after.columns
 
 
@@ -42,7 +42,7 @@ def changes_keys(before: TableContract, after: TableContract, renamed: Mapping[s
 
 
 def rebuild_problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> list[str]:
-    """Why a rebuild cannot make `after` of `before`, one text for each reason; empty if it can."""
+    """Why a rebuild cannot turn table `before` into `after`, one text for each reason; empty if it can."""
     return list(_problems(before, after, renamed))
 
 
