@@ -1,1 +1,1 @@
-"""The state bucket. Each feed has a folder: arrivals, attempts, manifests, data, ledger, CURRENT, STAGING."""
+"""Reads and writes the records in the state bucket, which has a folder for each feed; polls the landing bucket."""

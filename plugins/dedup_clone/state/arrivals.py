@@ -1,4 +1,4 @@
-"""Stores arrivals, refusals and invalid markers, and polls landing for new deliveries."""
+"""Stores the records of arrivals, refusals and invalid markers, and polls landing for new deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dedup_clone.state.landing import InvalidMarker, Landing, Marker
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many snapshots
+NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many of the newest snapshots
 log = logging.getLogger("dedup_clone")
 
 
@@ -65,7 +65,7 @@ class Arrivals:
         return arrival
 
     def refusal(self, delivery: Delivery) -> Refusal | None:
-        """Why the delivery was refused; None when it was not."""
+        """The record of the delivery's refusal; None if the delivery was not refused."""
         return self._store.read_record(Refusal, self._layout.refusal(delivery))
 
     def uri(self, delivery: Delivery) -> str:
@@ -82,14 +82,14 @@ class Arrivals:
 
 
 class InvalidMarkers:
-    """The records below `misnamed/`: which invalid markers were reported already."""
+    """The records below `misnamed/`: the invalid markers that were reported already."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._layout = FeedLayout(feed)
 
     def record_new(self, markers: Iterable[InvalidMarker]) -> list[InvalidMarker]:
-        """Record those of `markers` that are not recorded yet, and return them: the caller reports each of them."""
+        """Record those of `markers` that are not recorded yet, and return these, which the caller must report."""
         by_record = {self._layout.invalid_marker_record(m.name, m.generation): m for m in markers}
         if not by_record:
             return []
@@ -100,10 +100,10 @@ class InvalidMarkers:
 class LandingWatch:
     """Polls landing for new deliveries, with few requests: one environment may poll for hundreds of feeds.
 
-    Each marker costs a request, so most polls skip the markers of old snapshots. Every `polls_per_full_listing`-th poll
-    is a full listing, which includes the old markers. A marker in a new folder, or of one of the newest snapshots, is
-    found at once. If the marker of an old snapshot is written again, the next full listing finds it. The arrival
-    records are listed only if a marker was found that had none at the last poll.
+    Each marker costs a request, so most polls skip the markers of old snapshots. The first poll, and then every
+    `polls_per_full_listing`-th, requests the markers of all snapshots. Each poll finds a marker in a new folder, or of
+    one of the newest snapshots. A marker of an old snapshot that is written again is found by the next full listing.
+    Arrival records are listed only if a marker was found whose delivery was not known to be registered.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""AUDITS: the last result of the content audit for each partition, and the bytes billed today."""
+"""AUDITS: the object with each partition's last content audit, and the bytes that audits were billed on one day."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 @dataclass(frozen=True)
 class PartitionFingerprint:
-    """The rows of one partition, in any order: their number, and the XOR (`exclusive_or`) and sum of their hashes."""
+    """A fingerprint of the rows of one partition: their number, and XOR (`exclusive_or`) and sum of the row hashes."""
 
     rows: int
     exclusive_or: int
@@ -22,8 +22,10 @@ class PartitionFingerprint:
 
 
 class AuditOutcome(StrEnum):
-    """EQUAL and UNEQUAL: target compared with the generation's files. OVER_BUDGET: not compared, because the query of
-    this partition alone would exceed the budget of a day."""
+    """Whether target's partition has the same rows as the generation's files.
+
+    OVER_BUDGET: not compared, because the query of this partition alone would exceed the budget of a day.
+    """
 
     EQUAL = "equal"
     UNEQUAL = "unequal"
@@ -35,7 +37,7 @@ class AuditRecord:
     """The last audit of one partition: `published` is the fingerprint of `generation`'s files, `found` that of target.
 
     Both fingerprints are None if the partition was not compared. `bytes_billed`: what BigQuery billed for the query of
-    target, or would have billed.
+    target; for a partition over the budget, what BigQuery would have billed.
     """
 
     date: date
@@ -49,7 +51,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class Audits:
-    """The records of all partitions, by date. `jobs`: bytes billed for each BigQuery job of the UTC day `day`."""
+    """The records of all partitions, by date. `jobs`: the bytes billed on the UTC day `day`, by BigQuery job id."""
 
     day: date
     jobs: dict[str, int]
@@ -57,27 +59,28 @@ class Audits:
 
     @property
     def last(self) -> AuditRecord | None:
-        """The newest record with a comparison."""
+        """The newest record of a comparison; None if there is none."""
         compared = [r for r in self.records if r.outcome is not AuditOutcome.OVER_BUDGET]
         return max(compared, key=lambda r: r.audited_at, default=None)
 
     @property
     def unequal(self) -> tuple[AuditRecord, ...]:
+        """The records of partitions that differ from the generation's files."""
         return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
 
     def billed_on(self, day: date) -> int:
-        """Bytes billed on `day`; 0 unless it is the last day with an audit."""
+        """Bytes billed on `day`; 0 unless `day` is the last day with an audit."""
         return sum(self.jobs.values()) if day == self.day else 0
 
     def with_job(self, day: date, job_id: str, bytes_billed: int) -> Audits:
-        """A copy that also has the bytes billed for a job. A job that is recorded twice counts once."""
+        """A copy that also has the bytes billed for a job. If a job is recorded again, its bytes are replaced."""
         jobs = self.jobs if day == self.day else {}
         return Audits(day, {**jobs, job_id: bytes_billed}, self.records)
 
     def with_records(self, records: tuple[AuditRecord, ...], retained: set[date]) -> Audits:
-        """A copy with `records` in place of older ones of the same dates, and without dates not in `retained`.
+        """A copy in which `records` replace older records of the same dates. Only dates in `retained` stay.
 
-        An unequal partition stays unequal until it is compared again.
+        An unequal partition stays unequal until it is compared again: OVER_BUDGET does not replace UNEQUAL.
         """
         unequal = {record.date for record in self.unequal}
         new = [r for r in records if r.outcome is not AuditOutcome.OVER_BUDGET or r.date not in unequal]
@@ -86,7 +89,7 @@ class Audits:
 
 
 class AuditsFile:
-    """Reads AUDITS, and replaces it if it is unchanged since it was read."""
+    """Reads AUDITS of one feed, and replaces it unless another process wrote it since it was read."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -97,7 +100,7 @@ class AuditsFile:
         return self._read()[0]
 
     def change(self, change: Callable[[Audits], Audits]) -> None:
-        """Replace the audits by the result of `change`, which may be called again. Raises LostRace."""
+        """Replace the audits by the result of `change`. After a lost race `change` is called again. Raises LostRace."""
 
         def write() -> None:
             audits, object_generation = self._read()

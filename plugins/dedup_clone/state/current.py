@@ -1,8 +1,10 @@
 """CURRENT: the committed generation, and the lease of the run that works on the next one.
 
-A run holds the lease while its intent is in CURRENT. Three different things can be taken over: by a bootstrap or a
-rebuild, the rows of an existing table (`takes_over_table`); by any run, the lease of a run that waits for approval
-(`take_over_lease`); by another Airflow environment, the feed (`take_over_feed`).
+A run holds the lease while its intent is in CURRENT. The word "take over" is used of three things:
+
+- A bootstrap or a rebuild takes over the rows of an existing table (`takes_over_table`).
+- Any run takes over the lease of a run that waits for approval (`take_over_lease`).
+- Another Airflow environment takes over the feed (`take_over_feed`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dedup_clone.state.store import ObjectStore
 
 
 class IntentKind(StrEnum):
-    """The DAG of the run that holds the lease."""
+    """What the run that holds the lease does."""
 
     PUBLISH = "publish"
     ROLLBACK = "rollback"
@@ -41,9 +43,9 @@ class IntentKind(StrEnum):
 class Intent:
     """The holder of the lease: a run that works on `generation`, which builds on `parent`.
 
-    `jobs` are the ids of the run's BigQuery jobs. While the run waits for approval (`waits_for_approval`), it yields
-    the lease to any other run. `taken_at` is when the lease was acquired. `environment` names the run's Airflow
-    environment.
+    `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. While the run waits for
+    approval (`waits_for_approval`), any other run may take over the lease. `taken_at` is when the lease was acquired.
+    `environment` names the run's Airflow environment.
     """
 
     kind: IntentKind
@@ -101,7 +103,10 @@ def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
 
 
 class CurrentFile:
-    """Reads CURRENT, and replaces it if it is unchanged since it was read; otherwise methods raise LostRace."""
+    """Reads and changes CURRENT of one feed.
+
+    Every method that changes CURRENT raises LostRace if another process wrote the object since it was read.
+    """
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -109,6 +114,7 @@ class CurrentFile:
         self._name = FeedLayout(feed).current
 
     def read(self) -> Current:
+        """The content of CURRENT; without generation and lease if the object is absent."""
         return self._read()[0]
 
     def _read(self) -> tuple[Current, int]:
@@ -149,7 +155,7 @@ class CurrentFile:
         return intent
 
     def highest_generation(self) -> int:
-        """The highest generation that any record or data folder names, 0 if none does. Needed when CURRENT was lost."""
+        """The highest generation in the name of any record or data folder; 0 if there is none. For a lost CURRENT."""
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):
@@ -157,14 +163,14 @@ class CurrentFile:
         return max(map(generation_of, names), default=0)
 
     def require_intent(self, attempt: str) -> Intent:
-        """The intent of the run's own attempt. Raises LeaseLost when it does not hold the lease."""
+        """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""
         try:
             return self._require(self.read(), attempt)
         except LostRace as error:
             raise LeaseLost(str(error)) from error
 
     def record_job(self, attempt: str, job_id: str) -> None:
-        """Record a BigQuery job before it is created, so that a recovery knows what may still be running."""
+        """Record a BigQuery job before it is created, so that a recovery knows which jobs may still run."""
         self.record_jobs(attempt, [job_id])
 
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
@@ -204,7 +210,7 @@ class CurrentFile:
         self._change(end)
 
     def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
-        """Transfer the lease of a run that waits for approval to run `run_id`, which then ends the waiting attempt.
+        """Transfer the lease of a run that waits for approval to run `run_id`, which must then end the waiting attempt.
 
         Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
         """
@@ -219,7 +225,7 @@ class CurrentFile:
         self._change(take)
 
     def take_over_feed(self, environment: str) -> Intent | None:
-        """Make `environment` the one that publishes the feed. Returns the intent that it must commit or discard."""
+        """Let `environment` publish the feed. Returns the intent, if any, which the environment must end."""
 
         def take(current: Current) -> Current:
             intent = current.intent and dataclasses.replace(current.intent, environment=environment)

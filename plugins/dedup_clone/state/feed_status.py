@@ -1,4 +1,4 @@
-"""Stores the live generation of each feed, for the status table: one object per feed below `_status/`."""
+"""Stores the rows of the status table, one for each feed, as objects below `_status/` in the state bucket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ FOLDER = "_status/"  # no feed can have this name
 class StatusRow:
     """The live generation of one feed.
 
-    `replay`: whether a replay made it. `restores`: the generation that a rollback made live again; None for others.
+    `replay`: whether a replay made the generation. `restores`: the generation whose content a rollback made live again;
+    None if no rollback made this generation.
     """
 
     feed: str
@@ -35,7 +36,7 @@ class StatusRows:
         self._store = store
 
     def write(self, row: StatusRow) -> None:
-        """Replace the row of one feed, unless the stored one is of a later generation. Raises LostRace."""
+        """Replace the row of one feed, unless the stored row is of the same or a later generation. Raises LostRace."""
         name = _name(row)
 
         def replace() -> None:
@@ -47,7 +48,7 @@ class StatusRows:
         retry_lost_race(replace)
 
     def delete(self, feed: str) -> None:
-        """Delete the row of one feed, if there is one: the status table loses it with the next load."""
+        """Delete the row of one feed, if there is one. The next load of the status table then leaves the feed out."""
         self._store.delete_folder(f"{FOLDER}{feed}.json")
 
     def read(self) -> list[StatusRow]:
@@ -55,7 +56,7 @@ class StatusRows:
         return self._store.read_records(StatusRow, [info.name for info in self._store.objects(FOLDER)])
 
     def _generation(self, stored: StoredText) -> int:
-        """The generation in a stored row. An unreadable row counts as 0, so that it is replaced and stops no commit."""
+        """The generation in a stored row; 0 if the row cannot be read, so that it is replaced and no commit fails."""
         try:
             return from_json(StatusRow, stored.text, where=FOLDER).generation
         except ContractViolation:

@@ -1,4 +1,4 @@
-"""index.json: everything that the page shows of a feed, in one object. It is derived from the other records."""
+"""index.json: everything that the page Snapshots shows of a feed, in one object, derived from the feed's records."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class IndexArrival:
-    """One registered delivery. `bytes`: size of its files. `reason`, `refused_at`: set only if it was refused.
+    """One registered delivery. `bytes`: total size of its files. `reason`, `refused_at`: set only if it was refused.
 
-    `dates`: those of its folders, as ranges; empty if it has no date folders, or if they are not known.
+    `dates`: the dates of its date folders, as text with ranges; empty without date folders, or if they are not known.
     """
 
     delivery: Delivery
@@ -83,9 +83,10 @@ class IndexChecks:
 
 @dataclass(frozen=True)
 class IndexGeneration:
-    """A committed generation, which staging contained at `checked_at` (None: it never did, or that is unknown).
+    """A committed generation.
 
-    `has_files`: its data folder still exists.
+    `checked_at`: a time at which staging contained the generation; None if there is none or it is not known.
+    `has_files`: whether the generation's data folder still exists.
     """
 
     generation: int
@@ -117,7 +118,10 @@ class TimeTravel:
 
 @dataclass(frozen=True)
 class IndexAudit:
-    """`unequal_dates`: the partitions of target that differ from the published files. The rest: the last comparison."""
+    """The content audit. `unequal_dates`: the partitions of target that differ from the published files.
+
+    All other fields describe the last comparison of a partition.
+    """
 
     unequal_dates: tuple[date, ...]
     date: date
@@ -128,9 +132,11 @@ class IndexAudit:
 
 @dataclass(frozen=True)
 class IndexProjection:
-    """What a complete snapshot would cost at the feed's full size, `times` the bytes of the table as it is, in USD.
+    """What the publish of a complete snapshot would cost, in USD, if the table had its full size.
 
-    `usd` is without Spark; `spark_usd` is None if the cost of the last Spark run is not known.
+    `full_size_gb`: the full size that the feed file declares. `times`: the full size divided by the table's present
+    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of the last run is not known.
+    `merge_usd`, `qualify_usd`: the cost of one MERGE or QUALIFY statement with the same result.
     """
 
     full_size_gb: float
@@ -145,8 +151,8 @@ class IndexProjection:
 class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
-    `promise_minutes` is the feed's `sla_minutes`; the stored name is older. `generation` is None before the first
-    publish. `records`: attempts that published or rolled back. `failures`: attempts that changed nothing.
+    `promise_minutes` is the feed's `sla_minutes`; only the stored name differs. `generation` is None before the first
+    publish. `records`: attempts that committed a generation. `failures`: attempts that changed nothing.
     """
 
     feed: str
@@ -175,7 +181,8 @@ class Index:
 class StoredIndex:
     """The index and its object generation.
 
-    `index` is None if the object is absent or another version wrote it; `object_generation` is 0 if it is absent.
+    `index` is None if the object is absent or another release wrote it in another form. `object_generation` is 0 if the
+    object is absent.
     """
 
     index: Index | None
@@ -183,7 +190,7 @@ class StoredIndex:
 
 
 class IndexFile:
-    """Reads index.json, and replaces it if it is unchanged since it was read."""
+    """Reads index.json of one feed, and replaces it unless another process wrote it since it was read."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -195,23 +202,23 @@ class IndexFile:
         return StoredIndex(None, 0) if stored is None else StoredIndex(self._parse(stored), stored.object_generation)
 
     def write(self, index: Index, *, expected_object_generation: int) -> None:
-        """Replace the index. Raises LostRace when the stored one changed since it was read; derive the index again."""
+        """Replace the index. Raises LostRace if it changed since it was read; the caller then derives it anew."""
         self._store.replace(self._name, to_json(index), expected_object_generation=expected_object_generation)
 
     def _parse(self, stored: StoredText) -> Index | None:
         try:
             return from_json(Index, stored.text, where=self._store.uri(self._name))
         except ContractViolation:
-            return None  # written by another version; it can be derived again
+            return None  # another release wrote it; it can be derived anew
 
 
 def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
-    """The newest records of attempts, newest last."""
+    """The ledger records of the newest attempts, newest last."""
     return attempts_since(store, feed, IndexFile(store, feed).read().index)
 
 
 def attempts_since(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
-    """The records of the attempts in the index, and of those that ended since the index was written, newest last."""
+    """The records in the index, and those of attempts that ended since the index was written, newest last."""
     ledger = Ledger(store, feed)
     if index is None:
         return ledger.read_last(MAX_RECORDS)
@@ -221,5 +228,5 @@ def attempts_since(store: ObjectStore, feed: str, index: Index | None) -> list[L
 
 
 def published_records(store: ObjectStore, feed: str) -> list[LedgerRecord]:
-    """The newest records of publishes and rollbacks, newest last."""
+    """The ledger records of the newest attempts that committed a generation, newest last."""
     return [r for r in ended_attempts(store, feed) if r.outcome is Outcome.PUBLISHED]

@@ -15,7 +15,7 @@ _SNAPSHOT_FOLDER = re.compile(r"snapshot_id=(0|[1-9][0-9]{0,18})/")
 
 @dataclass(frozen=True)
 class Marker:
-    """A marker in a snapshot's folder: it says that the delivery is complete."""
+    """A marker: the object in a snapshot's folder whose creation says that the delivery is complete."""
 
     delivery: Delivery
     folder: str
@@ -47,7 +47,7 @@ class InvalidMarker:
 
 @dataclass(frozen=True)
 class MarkerListing:
-    """The markers in landing, ordered by snapshot id and then by time, and the invalid ones."""
+    """The valid markers in landing, ordered by snapshot id and then by time, and the invalid markers."""
 
     markers: list[Marker]
     invalid: list[InvalidMarker]
@@ -55,9 +55,10 @@ class MarkerListing:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder that may contain a marker.
+    """A folder directly below the landing prefix, or the prefix itself.
 
-    Without a `snapshot_id` its marker is invalid and `reason` says why; or `reason` is empty and the folder is hidden.
+    A snapshot's folder has a `snapshot_id`. Any other folder has a `reason` why a marker there is invalid. A hidden
+    folder has neither, and a marker there is ignored.
     """
 
     path: str
@@ -82,9 +83,10 @@ class Landing:
         return self.list_markers().markers
 
     def list_markers(self, *, skip: Container[str] = ()) -> MarkerListing:
-        """The markers, without those whose object names are in `skip`.
+        """The markers whose object names are not in `skip`.
 
-        One listing, one request for each folder that may have a marker, and a listing of each folder without one.
+        Takes one listing, one request for each folder that may have a marker, and one listing for each snapshot's
+        folder without a marker.
         """
         folders = [_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
         folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
@@ -106,7 +108,7 @@ class Landing:
         return listing
 
     def inventory(self, feed: str, marker: Marker) -> Arrival:
-        """The arrival record of the delivery: its objects as they are now, without the marker."""
+        """The arrival record of the marker's delivery, with the folder's present objects except the marker."""
         objects = [info for info in self.store.objects(marker.folder) if info.name != marker.name]
         return Arrival(
             feed=feed,
@@ -120,7 +122,7 @@ class Landing:
         )
 
     def _folders_as_markers(self, unmarked: list[str]) -> list[InvalidMarker]:
-        """Folders that have a marker's name: some writers create `_SUCCESS/` instead of an object."""
+        """The folders that have a marker's name: some writers create a folder `_SUCCESS/` instead of an object."""
         first_objects = [next(iter(self.store.objects(f"{name}/")), None) for name in unmarked]
         return [self._invalid(i, "it is a folder, expected an object") for i in first_objects if i is not None]
 
@@ -129,7 +131,7 @@ class Landing:
 
 
 def _folder(path: str, name: str) -> _Folder:
-    """The folder `name`. A hidden folder has neither a snapshot id nor a reason, and its marker is ignored."""
+    """The folder with this `path`. `name`: the path below the landing prefix."""
     match = _SNAPSHOT_FOLDER.fullmatch(name)
     if match and int(match[1]) <= INT64_MAX:
         return _Folder(path, int(match[1]))

@@ -1,4 +1,4 @@
-"""Object names below gs://STATE/FEED/. Only this module builds them."""
+"""Names of the objects in the state bucket that belong to one feed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 
 
 def generation_of(name: str) -> int:
-    """The generation at the start of the last part of the name of an object or folder: data/00000012-abc/ -> 12."""
+    """The generation in the name of an object or folder, such as 12 for data/00000012-abc/."""
     return int(name.rstrip("/").rsplit("/", 1)[-1][:GENERATION_DIGITS])
 
 
 @dataclass(frozen=True)
 class FeedLayout:
-    """Object names of one feed (without bucket)."""
+    """Object names of one feed, without the bucket. Names of folders end with a slash."""
 
     feed: str
 
@@ -98,7 +98,7 @@ class FeedLayout:
         return f"{self.refused}{delivery.name}.json"
 
     def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
-        """The record is named after the end of the marker's object name, because object names have a maximum length."""
+        """Only the end of the marker's object name is used, because object names have a maximum length."""
         return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
 
     def incident(self, name: str) -> str:
@@ -124,14 +124,14 @@ class FeedLayout:
         return f"{self.attempts}{attempt}/"
 
     def changes_folder(self, attempt: str) -> str:
-        """The rows that differ from the parent's, until the table of changes has them."""
+        """The files of rows that differ from the parent's, needed until the table `FEED_changes` has the rows."""
         return f"{self.changes}{attempt}/"
 
     def request(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}request.json"
 
     def dedup_started(self, attempt: str) -> str:
-        """An empty object that the dedup task writes when it starts first, for the time when that was."""
+        """An empty object whose creation time says when the attempt's dedup task first started."""
         return f"{self.attempt_folder(attempt)}dedup_started"
 
     def candidate(self, attempt: str) -> str:

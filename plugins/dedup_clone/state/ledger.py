@@ -1,4 +1,4 @@
-"""The ledger: one record per attempt, with its result, its duration and its cost."""
+"""The ledger: one record for each attempt that has ended, with its result, durations and cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ENDED_BEFORE_DEDUP = "ended before its dedup job did"
 ENDED_BEFORE_LOAD = "ended before its load"
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
-# index.json, a copy of the ledger, has at least this many of the newest records, or all if there are fewer.
+# index.json has at least this many of the ledger's newest records, or all if there are fewer.
 RECENT_ATTEMPTS = 50
 
 
 class Outcome(StrEnum):
-    """PUBLISHED: the swap was committed. REFUSED: every delivery was refused. FAILED: it ended otherwise."""
+    """PUBLISHED: the swap was committed. REFUSED: every delivery was refused. FAILED: the attempt ended otherwise."""
 
     PUBLISHED = "published"
     REFUSED = "refused"
@@ -32,14 +32,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries, of what engine `cdc` streamed, and of Spark.
+    """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark.
 
-    - streamed_bytes: rows that were streamed, pseudocolumns included.
-    - apply_bytes: an estimate of what BigQuery's background job reads to apply them, the table once.
-    - stream_usd: the price of both.
-    - merge_usd, qualify_usd: what one MERGE or QUALIFY with the same result would cost; None for rollbacks and
-      bootstraps.
-    - spark_usd: the price of the Spark run, None if it is not known; dcu_hours: what it used, None unless reported.
+    - query_bytes_billed, table_bytes_read: of the queries. slot_ms: of all BigQuery jobs.
+    - streamed_bytes: size of the streamed rows, pseudocolumns included.
+    - apply_bytes: estimated bytes that BigQuery reads to apply the streamed rows: the size of the table.
+    - stream_usd: the price of `streamed_bytes` and `apply_bytes`.
+    - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None for rollbacks
+      and bootstraps.
+    - spark_usd: the price of the Spark run; None if it is not known.
+    - dcu_hours: what the Spark run used; None unless the service reported it.
     """
 
     query_bytes_billed: int
@@ -64,21 +66,22 @@ class LedgerRecord:
     """One attempt.
 
     - deliveries: the deliveries that were applied whole. Rollbacks, replays of single dates and bootstraps have none.
-    - snapshot_id, arrived_at: of the newest delivery in the generation, which is what readers see. For a failed
-      attempt: of the newest delivery that it would have applied. For a bootstrap: its highest update id (0 while
-      unknown) and the time when it began.
-    - lag_s: seconds from the arrival of the newest delivery that the generation made live for the first time to the
-      commit of the swap. None for rollbacks, replays and bootstraps.
-    - phases: seconds of each phase; of a publish with a lag, they add up to it (docs/hour.md).
+    - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
+      that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
+      when the bootstrap began.
+    - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
+      the first time. None for rollbacks, replays and bootstraps.
+    - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
-    - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
-    - erased_rows: rows that an erasure removed; None for every other attempt.
+    - loads: number of load jobs of the whole table, including failed jobs. All loads of single dates together count as
+      one.
+    - erased_rows: number of rows that an erasure removed; None for every other attempt.
     - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
-    - cluster_overlap: how much the files overlap in the first clustering column (DateEntry), as a share; None without
-      clustering.
-    - change_rows: rows of the generation in `FEED_changes`; None where the job wrote none of them.
-    - is_direct: its rows were streamed into target; readers saw each of them before `swapped_at`.
-    - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
+    - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
+      contract/manifest.py); None without clustering.
+    - change_rows: number of the generation's rows in `FEED_changes`; None if the job wrote no changes.
+    - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
+    - kept_rows: number of survivors. ties: number of surplus rows of duplicate keys within single deliveries.
     """
 
     feed: str
@@ -143,7 +146,7 @@ class LedgerRecord:
 
 
 def count_loads(job_ids: Iterable[str]) -> int:
-    """`LedgerRecord.loads` of an attempt with these BigQuery jobs."""
+    """The number of loads (see `LedgerRecord.loads`) among these BigQuery jobs of one attempt."""
     steps = [job_id.rsplit("-", 2)[1] for job_id in job_ids]
     return steps.count("load") + any(step.startswith("load_") for step in steps)
 
@@ -164,7 +167,7 @@ class Ledger:
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
     def read_later(self, known: Collection[str]) -> list[LedgerRecord]:
-        """The records of attempts that `known` lacks, without attempts older than the fiftieth newest of `known`."""
+        """The records of attempts not in `known`, except attempts older than the RECENT_ATTEMPTS newest in `known`."""
         start = sorted(known)[-RECENT_ATTEMPTS:][:1]
         first = self._layout.ledger_record(start[0]) if start else ""
         known_names = {self._layout.ledger_record(attempt) for attempt in known}

@@ -1,4 +1,4 @@
-"""Requests and candidates of attempts, and manifests of committed generations."""
+"""Stores the requests and candidates of attempts, and the manifests and file lists of committed generations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Manifests:
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
 
     def last_job_run(self, attempt: str) -> JobRun | None:
-        """The attempt's run of the Spark job that started last; None if none started."""
+        """The attempt's latest run of the Spark job; None if no run started."""
         names = [info.name for info in self._store.objects(self._layout.job_runs(attempt))]
         runs = [run for name in names if (run := self._store.read_record(JobRun, name))]
         return max(runs, key=lambda run: run.started_at, default=None)
@@ -50,7 +50,7 @@ class Manifests:
     def commit(self, manifest: Manifest, file_list_uri: str | None) -> None:
         """Write the manifest of a generation, and a copy of its file list if it has one. Existing objects stay.
 
-        The list is copied as text, so that its digest stays the one that is in the manifest.
+        The list is copied as text, so that the digest in the manifest stays valid.
         """
         if file_list_uri is not None:
             self._store.create(self._layout.file_list(manifest.generation), self._file_list(file_list_uri).text)
@@ -91,7 +91,7 @@ class Manifests:
         return manifest
 
     def parent(self, generation: int | None) -> ParentGeneration | None:
-        """A request's reference to `generation` as its parent. Raises ContractViolation if that has no files."""
+        """The reference to a request's parent; None without a parent. Raises ContractViolation if it has no files."""
         if generation is None:
             return None
         manifest = self.read(generation)

@@ -11,9 +11,9 @@ from dedup_clone.state.store import ObjectStore, in_parallel
 
 @dataclass(frozen=True)
 class ParquetFooter:
-    """`schema` has one text per column: path, physical type and logical type.
+    """The footer of one object. `schema` has one text per column: path, physical type and logical type.
 
-    `problem`: why the footer could not be read; `rows` and `schema` are then empty.
+    `problem`: why the footer could not be read; `rows` is then 0, and `schema` is empty.
     """
 
     name: str
@@ -30,7 +30,7 @@ def read_footers(store: ObjectStore, names: list[str]) -> list[ParquetFooter]:
             with store.open(name) as stream:
                 return _footer(name, stream)
         except _PARSE_ERRORS:
-            # The error may come from the storage. A file is broken only if it cannot be parsed from memory either.
+            # The error may be one of Cloud Storage. The file is broken only if parsing its downloaded bytes fails too.
             with store.open(name) as stream:
                 content = stream.read()
         try:

@@ -1,4 +1,4 @@
-"""Stores which generations' changes the table `FEED_changes` lacks, and the number of the load job that is tried."""
+"""Stores which generations have changes that the table `FEED_changes` still lacks, one record for each attempt."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CHANGES = f"{FOLDER}changes/"
 
 @dataclass(frozen=True)
 class PendingChanges:
-    """Changes of one committed attempt. `publish_day`: the partition that they belong to.
+    """The changes of one committed attempt. `publish_day`: the partition of `FEED_changes` that they belong to.
 
-    `uris`: the object with the URIs of their files. `job_number`: of the load job that is tried now; a job with a lower
-    number has failed.
+    `uris`: the object that lists the URIs of the files. `job_number`: the number of the current load job; jobs with
+    lower numbers have failed.
     """
 
     attempt: str
@@ -36,14 +36,14 @@ class StoredPendingChanges:
 
 
 class PendingChangesFolder:
-    """The pending changes of one feed. They lie beside the rows that the reporting tables lack."""
+    """The pending changes of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._folder = f"{_CHANGES}{feed}/"
 
     def add(self, changes: PendingChanges) -> None:
-        """Store the record, unless there is one of the attempt."""
+        """Store the record, unless the attempt has one already."""
         self._store.create(self._name(changes), to_json(changes))
 
     def attempts(self) -> list[str]:
@@ -64,7 +64,7 @@ class PendingChangesFolder:
         return found
 
     def try_next_job(self, stored: StoredPendingChanges) -> StoredPendingChanges:
-        """Record the number of the next job. Raises LostRace if the record was changed or removed meanwhile."""
+        """Increment the number of the load job. Raises LostRace if the record was changed or removed meanwhile."""
         changes = replace(stored.changes, job_number=stored.changes.job_number + 1)
         written = self._store.replace(
             self._name(changes), to_json(changes), expected_object_generation=stored.object_generation

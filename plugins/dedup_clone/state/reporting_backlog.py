@@ -1,6 +1,7 @@
-"""Stores the rows that the reporting tables in BigQuery lack, and who is writing these tables.
+"""Stores the rows that the reporting tables in BigQuery still lack, and which process is writing these tables.
 
-The objects lie below `_reporting/` in the state bucket, because the tables and their writer serve all feeds.
+The reporting tables are `dedup_clone_status` and `dedup_clone_ledger`. They have rows of all feeds, so the objects are
+below `_reporting/` and not in the folder of a feed.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 FOLDER = "_reporting/"  # no feed can have this name
-# BigQuery allows 1,500 loads into a table a day, failed ones included. A token bucket keeps below that: BURST_LOADS may
-# begin at once, and one more every SECONDS_PER_LOAD: at most BURST_LOADS + 86,400 / SECONDS_PER_LOAD in any 24 hours.
+# BigQuery allows 1,500 loads into a table a day, including failed loads. A token bucket keeps to this limit:
+# BURST_LOADS may begin at once, and one more every SECONDS_PER_LOAD. In 24 hours this is at most 250 + 86,400 / 75.
 BURST_LOADS = 250
 SECONDS_PER_LOAD = 75
 
 
 @dataclass(frozen=True)
 class ReportingLoad:
-    """One load of each table. `holder`: the attempt, or the watchdog, that writes.
+    """One load of both reporting tables. `holder`: what writes: the name of an attempt, or the watchdog.
 
-    `status_digest`: digest of the status rows to load; None if the status table has them already. `ledger_rows`: names
-    of the objects whose rows are appended to the ledger table.
+    `status_digest`: digest of the status rows to load; None if the status table has these rows already. `ledger_rows`:
+    names of the objects whose rows are appended to the ledger table.
     """
 
     name: str
@@ -49,10 +50,10 @@ class ReportingLoad:
 
 @dataclass(frozen=True)
 class ReportingWriter:
-    """The record of who writes. `load` has begun and may still run; it is None while nobody writes.
+    """Which process writes the reporting tables. `load`: the load that has begun and may still run, or None.
 
-    `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: the
-    part of BURST_LOADS that was left then.
+    `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: how
+    many more loads the daily limit allowed at that time.
     """
 
     status_digest: str | None
@@ -75,7 +76,7 @@ class ReportingWriter:
 
 @dataclass(frozen=True)
 class StoredWriter:
-    """The writer and its object generation (0: absent)."""
+    """The writer's record and its object generation, which is 0 if the object is absent."""
 
     writer: ReportingWriter
     object_generation: int
@@ -102,7 +103,7 @@ class ReportingBacklog:
         return [json.loads(stored.text) for stored in in_parallel(self._store.read, names) if stored is not None]
 
     def remove(self, names: Sequence[str]) -> None:
-        """Delete the rows that the ledger table has."""
+        """Delete the named objects, whose rows the ledger table has by now."""
         in_parallel(self._store.delete_folder, names)
 
     def read_writer(self) -> StoredWriter:

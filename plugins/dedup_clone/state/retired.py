@@ -1,4 +1,4 @@
-"""RETIRED: the record that a feed is out of use. Watch, watchdog and every run that would change the feed obey it."""
+"""RETIRED: the record that a feed is out of use. While it exists, no DAG changes or checks the feed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class TargetFate(StrEnum):
 class Retirement:
     """The record of one retirement.
 
-    `attempt` names the folder of the exported files, if there are some. `rows`: of the last generation.
+    `attempt` is part of the name of the folder with the exported files, if files were exported. `rows`: number of rows
+    of the last generation.
     """
 
     format_version: int

@@ -1,4 +1,4 @@
-"""STAGING: the object that says what the staging table contains. A publish decides by it what must be loaded."""
+"""STAGING: the object that says what the staging table contains. By this record a publish decides what to load."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class StagingState(StrEnum):
 
 @dataclass(frozen=True)
 class Staging:
-    """LOADING: the content of staging is unknown. LOADED: staging has exactly the rows of the manifest named here.
-    BEHIND_TARGET: staging is older than target, because the attempt streams changes into target.
+    """The content of the staging table.
 
-    `is_streamed`: the attempt fills staging by streaming changes over its parent's rows. In state LOADING, BigQuery may
-    still apply some of them.
+    LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
+    `manifest_digest`. BEHIND_TARGET: staging is older than target, because the attempt streams changes into target.
+    `is_streamed`: the attempt fills staging by streaming changes over its parent's rows. BigQuery may still be applying
+    these changes in state LOADING.
     """
 
     state: StagingState

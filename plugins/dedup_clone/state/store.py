@@ -49,6 +49,7 @@ class ObjectStore:
         self.bucket = bucket
 
     def uri(self, name: str) -> str:
+        """The gs:// URI of the object."""
         return f"gs://{self.bucket}/{name}"
 
     def read(self, name: str) -> StoredText | None:
@@ -62,7 +63,7 @@ class ObjectStore:
             return None
 
     def read_record(self, kind: type[T], name: str) -> T | None:
-        """The object as a record of type `kind`; None when it is absent. Raises ContractViolation."""
+        """The object as a record of type `kind`; None if absent. Raises ContractViolation if it has another form."""
         stored = self.read(name)
         return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
 
@@ -101,9 +102,9 @@ class ObjectStore:
     def replace(
         self, name: str, text: str, *, expected_object_generation: int, metadata: Mapping[str, str] | None = None
     ) -> int:
-        """Replace the object and return its new object generation. `metadata`: returned by the method `metadata`.
+        """Replace the object and return its new object generation. `metadata`: the object's new custom metadata.
 
-        Raises LostRace unless the stored object generation is the expected one (0: the object is absent).
+        Raises LostRace unless the stored object generation equals the expected one; 0 means that the object is absent.
         """
         from google.api_core.exceptions import PreconditionFailed
 
@@ -120,7 +121,10 @@ class ObjectStore:
         self._upload(name, text, expected_object_generation=None)
 
     def copy_from(self, source_store: ObjectStore, source: ObjectInfo, name: str) -> None:
-        """Copy an object of another bucket here, inside Cloud Storage. Raises PreconditionFailed if it changed."""
+        """Copy an object of another bucket to the object `name` of this bucket, inside Cloud Storage.
+
+        Raises PreconditionFailed if the object's generation is no longer that of `source`.
+        """
         from google.cloud.storage.retry import DEFAULT_RETRY
 
         blob, target, token = source_store._bucket.blob(source.name), self._bucket.blob(name), None
@@ -132,12 +136,12 @@ class ObjectStore:
                 return
 
     def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
-        """All objects whose names begin with `prefix`, by name, from the name `first` on."""
+        """All objects whose names begin with `prefix`, in the order of names, beginning with the name `first`."""
         for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):
             yield _info(blob)
 
     def metadata(self, prefix: str) -> dict[str, Mapping[str, str]]:
-        """The metadata of all objects whose names begin with `prefix`, by name; one request for 1,000 objects."""
+        """The custom metadata of all objects whose names begin with `prefix`, by name; 1,000 objects per request."""
         listing = self._bucket.list_blobs(prefix=prefix, fields="items(name,metadata),nextPageToken")
         return {blob.name: blob.metadata or {} for blob in listing}
 
@@ -149,11 +153,11 @@ class ObjectStore:
         return sorted(listing.prefixes)
 
     def stat(self, names: list[str]) -> list[ObjectInfo]:
-        """The named objects, without those that do not exist, requested in parallel."""
+        """Those of the named objects that exist, requested in parallel."""
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
     def versions_end(self, deleted_at: datetime) -> datetime | None:
-        """When the last version of an object deleted at `deleted_at` is gone; None if the bucket keeps all versions."""
+        """When Cloud Storage no longer has any version of an object deleted at `deleted_at`; None if it retains all."""
         bucket, end = self._bucket, deleted_at
         bucket.reload()
         if bucket.versioning_enabled:
@@ -165,7 +169,7 @@ class ObjectStore:
         return end + timedelta(seconds=int(bucket.soft_delete_policy.retention_duration_seconds or 0))
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:
-        """Delete the object if its object generation is as expected. Returns False when it changed or is gone."""
+        """Delete the object if its object generation is as expected. Returns False if the object changed or is gone."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         try:
@@ -175,7 +179,7 @@ class ObjectStore:
         return True
 
     def delete_folder(self, prefix: str) -> int:
-        """Delete all objects below `prefix`, and return their number. Objects that are gone already are no error."""
+        """Delete all objects whose names begin with `prefix`, and return their number."""
         from google.api_core.exceptions import NotFound
 
         def delete(blob: Blob) -> None:
@@ -209,9 +213,9 @@ def in_parallel(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 
 
 def retry_lost_race(write: Callable[[], T]) -> T:
-    """Call `write`, which reads an object and replaces it, up to five times until it does not raise LostRace.
+    """Call `write`, which reads an object and replaces it, and return its result. Repeat the call after a LostRace.
 
-    Returns its result. Raises LostRace when the last try did.
+    Raises LostRace if the fifth call did.
     """
     for _ in range(_WRITE_TRIES - 1):
         with contextlib.suppress(LostRace):

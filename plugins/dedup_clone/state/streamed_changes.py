@@ -1,4 +1,4 @@
-"""The record of what an attempt of engine `cdc` streamed into staging, in the attempt's folder."""
+"""The record of the rows that an attempt of engine `cdc` streamed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from dedup_clone.state.store import ObjectStore
 
 @dataclass(frozen=True)
 class StreamedChanges:
-    """Rows and bytes that BigQuery acknowledged. A repeated task streams all rows again and replaces the record.
+    """The rows, their bytes (`size`) and the requests that BigQuery acknowledged.
 
-    `began_at`: of the last try. `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement.
-    `applied_at`: when the task saw that BigQuery had applied the rows; None until then. `is_overdue`: the task gave up
-    waiting for that. `bytes_billed`: by the metadata queries of the task.
+    A repeated task streams all rows again and replaces the record. `began_at`: when the last try of the task began.
+    `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
+    BigQuery had applied all rows; None until then. `is_overdue`: whether the task stopped waiting before that.
+    `bytes_billed`: for the metadata queries of the task.
     """
 
     rows: int
@@ -37,7 +38,7 @@ class StreamedChangesFile:
         self._layout = FeedLayout(feed)
 
     def read(self, attempt: str) -> StreamedChanges | None:
-        """The attempt's record; None if it streamed nothing, or not to the end."""
+        """The attempt's record; None if the attempt streamed nothing, or did not stream all rows."""
         return self._store.read_record(StreamedChanges, self._layout.streamed_changes(attempt))
 
     def write(self, attempt: str, changes: StreamedChanges) -> None:
