@@ -55,7 +55,7 @@ def test_structure(bag: DagBag, feed: str, family: str) -> None:
 def test_the_page_knows_the_dags_of_a_feed_whose_approvals_it_shows(bag: DagBag) -> None:
     feed = "store_visits_"
     dags = {dag_id.removeprefix(feed) for dag_id in bag.dags if dag_id.startswith(feed)}
-    suffixes = re.search(r"const SUFFIXES = (\[.*?\]);", (PAGE / "page.js").read_text(encoding="utf-8"))
+    suffixes = re.search(r"const DAG_SUFFIXES = (\[.*?\]);", (PAGE / "page.js").read_text(encoding="utf-8"))
     assert suffixes
     assert {suffix.removeprefix("_") for suffix in json.loads(suffixes[1])} == dags
 
