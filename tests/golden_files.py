@@ -1,8 +1,9 @@
-"""Compares text with a golden file. With `UPDATE_GOLDEN=1` it writes the file and skips the test instead."""
+"""Compares text with golden files. With `UPDATE_GOLDEN=1` it writes and deletes files, and skips the test instead."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,13 @@ def assert_golden(name: str, text: str) -> None:
         pytest.skip(f"golden file {name} written")
     assert path.exists(), f"golden file [{name}] is missing: run with UPDATE_GOLDEN=1, read it, commit it"
     assert text == path.read_text(), f"golden file [{name}] differs: run with UPDATE_GOLDEN=1 and read the difference"
+
+
+def assert_no_other_golden(folder: str, names: Collection[str]) -> None:
+    """Assert that the golden files below `folder` are `names`, paths relative to it."""
+    found = {path.relative_to(FOLDER / folder).as_posix() for path in (FOLDER / folder).rglob("*.*")}
+    if os.environ.get("UPDATE_GOLDEN"):
+        for name in found.difference(names):
+            (FOLDER / folder / name).unlink()
+        pytest.skip(f"golden files in {folder} that no test compares are deleted")
+    assert found == set(names), f"golden files in [{folder}] are missing or too many: run with UPDATE_GOLDEN=1"

@@ -1,16 +1,34 @@
-"""The DAGs as Airflow parses them, once."""
+"""The DAGs of the repository as Airflow parses them, once, and copies of them with changed feed files."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 DAGS = Path(__file__).parents[2] / "dags"
+FEEDS = sorted(path.stem for path in (DAGS / "feeds").glob("*.yaml"))
+FEED = FEEDS[0]  # for what does not depend on the feed
+OF_EACH_FEED = ("backfill", "bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
+OF_ALL_FEEDS = ("alert_test", "freshness_watchdog")
+
+
+def copy_dags(folder: Path) -> Path:
+    """Copies dags/ and sql/ into `folder` as they are deployed. Returns the copy of dags/."""
+    shutil.copytree(DAGS, folder / "dags")
+    shutil.copytree(DAGS.parent / "sql", folder / "dags" / "sql")
+    return folder / "dags"
+
+
+def change_yaml(path: Path, **values: Any) -> None:
+    """Sets these keys of the file."""
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
 
 
 @pytest.fixture(scope="session")

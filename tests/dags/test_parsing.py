@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dedup_clone.settings.feed import read_feed
+from tests.dags.conftest import FEED, FEEDS, OF_ALL_FEEDS, OF_EACH_FEED, copy_dags
+
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 REPOSITORY = Path(__file__).parents[2]
-OF_EACH_FEED = ("backfill", "bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
-DAG_IDS = [
-    "alert_test",
-    "freshness_watchdog",
-    *(f"{feed}_{dag}" for feed in ("product_attributes", "store_visits", "worked_example") for dag in OF_EACH_FEED),
-]
+DAG_IDS = sorted([*OF_ALL_FEEDS, *(f"{feed}_{dag}" for feed in FEEDS for dag in OF_EACH_FEED)])
 
 
 def test_each_feed_has_its_dags(bag: DagBag) -> None:
@@ -71,12 +68,6 @@ def test_parsing_the_tree_that_is_deployed_uses_no_network_and_no_heavy_module(t
     assert heavy == []
 
 
-def copy_dags(folder: Path) -> Path:
-    shutil.copytree(REPOSITORY / "dags", folder / "dags")
-    shutil.copytree(REPOSITORY / "sql", folder / "dags" / "sql")
-    return folder / "dags"
-
-
 def parsed(dags: Path) -> DagBag:
     from airflow.dag_processing.dagbag import DagBag
 
@@ -87,22 +78,23 @@ def parsed(dags: Path) -> DagBag:
 
 def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_path: Path) -> None:
     dags = copy_dags(tmp_path)
-    bad = dags / "feeds" / "worked_example.yaml"
+    bad = dags / "feeds" / f"{FEED}.yaml"
     bad.write_text(bad.read_text().replace("retention_days", "retention_day"))
     found = parsed(dags).dags
     assert sorted(found) == DAG_IDS
-    assert "configuration error" not in found["product_attributes_publish"].tags
-    for dag_id in ("worked_example_publish", "worked_example_watch"):
-        assert "configuration error" in found[dag_id].tags
+    with_error = {dag_id for dag_id, dag in found.items() if "configuration error" in dag.tags}
+    assert with_error == {f"{FEED}_{dag}" for dag in OF_EACH_FEED}
+    for dag_id in with_error:
         assert "unknown key [table.retention_day]: did you mean [retention_days]?" in (found[dag_id].doc_md or "")
         assert re.match(
             r"INVALID, does nothing: .* unknown key \[table.retention_day\]", found[dag_id].description or ""
         )
 
 
-def test_a_bad_feed_file_changes_no_task_of_the_watchdog(tmp_path: Path) -> None:
+def test_bad_feed_files_change_no_task_of_the_watchdog(tmp_path: Path) -> None:
     dags = copy_dags(tmp_path)
-    for feed in ("product_attributes", "worked_example"):
+    for feed in FEEDS[:-1]:
         (dags / "feeds" / f"{feed}.yaml").write_text(f"feed: {feed}\n")
     tasks = {task.task_id: task.owner for task in parsed(dags).dags["freshness_watchdog"].tasks}
-    assert tasks == {"check_feeds": "data-platform", "write_reporting_tables": "data-platform"}
+    owner = read_feed(dags / "feeds" / f"{FEEDS[-1]}.yaml").owner
+    assert tasks == {"check_feeds": owner, "write_reporting_tables": owner}

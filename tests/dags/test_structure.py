@@ -6,7 +6,6 @@ import dataclasses
 import json
 import re
 import runpy
-import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
-from tests.golden_files import FOLDER, assert_golden
+from dedup_clone.settings.feed import read_feed
+from tests.dags.conftest import DAGS, FEED, FEEDS, OF_ALL_FEEDS, OF_EACH_FEED, change_yaml, copy_dags
+from tests.golden_files import assert_golden, assert_no_other_golden
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 PAGE = Path(page.__file__).parent / "static"
-FEEDS = ["product_attributes", "store_visits", "worked_example"]
+SETTINGS = {feed: read_feed(DAGS / "feeds" / f"{feed}.yaml") for feed in FEEDS}
 
 
 def structure(dag: Any) -> dict[str, Any]:
@@ -44,23 +45,19 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize(
-    "family", ["watch", "publish", "rollback", "bootstrap", "backfill", "erase", "rebuild", "retire", "content_audit"]
-)
+@pytest.mark.parametrize("family", OF_EACH_FEED)
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
 
 
-def test_the_page_knows_the_dags_of_a_feed_whose_approvals_it_shows(bag: DagBag) -> None:
-    feed = "store_visits_"
-    dags = {dag_id.removeprefix(feed) for dag_id in bag.dags if dag_id.startswith(feed)}
+def test_the_page_knows_the_dags_of_a_feed_whose_approvals_it_shows() -> None:
     suffixes = re.search(r"const DAG_SUFFIXES = (\[.*?\]);", (PAGE / "page.js").read_text(encoding="utf-8"))
     assert suffixes
-    assert {suffix.removeprefix("_") for suffix in json.loads(suffixes[1])} == dags
+    assert {suffix.removeprefix("_") for suffix in json.loads(suffixes[1])} == set(OF_EACH_FEED)
 
 
-@pytest.mark.parametrize("dag_id", ["alert_test", "freshness_watchdog"])
+@pytest.mark.parametrize("dag_id", OF_ALL_FEEDS)
 def test_structure_of_the_dags_that_serve_all_feeds(bag: DagBag, dag_id: str) -> None:
     assert_golden(f"dags/{dag_id}.json", json.dumps(structure(bag.dags[dag_id]), indent=1, sort_keys=True) + "\n")
 
@@ -68,7 +65,8 @@ def test_structure_of_the_dags_that_serve_all_feeds(bag: DagBag, dag_id: str) ->
 @pytest.mark.parametrize("feed", FEEDS)
 def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconciled(bag: DagBag, feed: str) -> None:
     """Airflow takes a run's state from its last tasks: behind every task is one that runs only after its success."""
-    dags = [dag for dag in bag.dags.values() if dag.dag_id.startswith(feed) and dag.has_task("reconcile_failure")]
+    of_feed = [bag.dags[f"{feed}_{family}"] for family in OF_EACH_FEED]
+    dags = [dag for dag in of_feed if dag.has_task("reconcile_failure")]
     assert len(dags) >= 2
     for dag in dags:
         last = {task.task_id for task in dag.leaves} - {"reconcile_failure"}
@@ -87,7 +85,7 @@ def test_one_task_of_the_watchdog_checks_all_feeds_and_depends_on_no_other(bag: 
 def test_each_publish_has_a_deadline_counted_from_the_arrival(bag: DagBag, feed: str) -> None:
     (deadline,) = bag.dags[f"{feed}_publish"].deadline
     assert type(deadline.reference).__name__ == "ArrivalReference"
-    assert deadline.interval == timedelta(minutes=60)
+    assert deadline.interval == timedelta(minutes=SETTINGS[feed].freshness.sla_minutes)
     assert deadline.callback.path == "dedup_clone.orchestration.publish.missed_deadline.notify_missed_deadline"
     assert deadline.callback.kwargs["feed"] == feed
 
@@ -107,15 +105,15 @@ def test_the_swap_lies_downstream_of_every_step_it_relies_on(bag: DagBag, feed: 
 @pytest.mark.parametrize("feed", FEEDS)
 def test_each_audit_runs_daily(bag: DagBag, feed: str) -> None:
     dag = bag.dags[f"{feed}_content_audit"]
-    assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # no missed slot is run
+    schedule = "15 4 * * *" if SETTINGS[feed].content_audit.enabled else None
+    assert (dag.schedule, dag.catchup, dag.start_date) == (schedule, False, None)  # no missed slot is run
 
 
 def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
     from dedup_clone.orchestration.shared.feed_setup import find_folders, read_feed_setup
     from dedup_clone.settings.feed import ContentAuditSettings
-    from tests.dags.conftest import DAGS
 
-    setup: Any = read_feed_setup(DAGS / "feeds" / "worked_example.yaml", find_folders(DAGS))
+    setup: Any = read_feed_setup(DAGS / "feeds" / f"{FEED}.yaml", find_folders(DAGS))
     off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
     family = runpy.run_path(str(DAGS / "content_audit.py"))
     assert family["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
@@ -135,8 +133,8 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
             valid = Draft202012Validator(schema, format_checker=FormatChecker()).is_valid(value)
             assert valid or "null" not in types, f"{where} must be filled in, and is not marked"
             if not valid or "(required" in schema["title"]:
-                required.setdefault(dag_id.removeprefix("store_visits_"), []).append(name)
-    assert {family: fields for family, fields in required.items() if not family.startswith(tuple(FEEDS))} == {
+                required.setdefault(dag_id, []).append(name)
+    assert {dag: required[f"{FEED}_{dag}"] for dag in OF_EACH_FEED if f"{FEED}_{dag}" in required} == {
         "publish": ["snapshot_id", "reason"],
         "rollback": ["generation", "reason"],
         "backfill": ["archive"],
@@ -152,7 +150,7 @@ def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
         for dag in bag.dags.values()
         for task in dag.tasks
         # the sensor waits, deferred, for as long as it takes; its trigger has a limit of its own
-        if (not task.execution_timeout and task.task_id != "notice_delivery") or task.owner != "data-platform"
+        if (not task.execution_timeout and task.task_id != "notice_delivery") or task.owner == "airflow"
     ]
     assert without == []
 
@@ -164,7 +162,7 @@ def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
 def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
     bag: DagBag, error: Exception, outcome: type[Exception]
 ) -> None:
-    task, ti = bag.dags["store_visits_backfill"].get_task("land_snapshots"), Mock()
+    task, ti = bag.dags[f"{FEED}_backfill"].get_task("land_snapshots"), Mock()
     ti.get_first_reschedule_date.return_value = None
     context: Any = {"ti": ti}
     with patch.object(task, "poke", Mock(side_effect=error)), pytest.raises(outcome):
@@ -172,13 +170,11 @@ def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
 
 
 def test_no_golden_file_is_orphaned(bag: DagBag) -> None:
-    assert {p.stem for p in (FOLDER / "dags").glob("*.json")} == set(bag.dags)
+    assert_no_other_golden("dags", {f"{dag_id}.json" for dag_id in bag.dags})
 
 
 def test_the_production_profile_has_the_same_tasks_and_edges(bag: DagBag, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.dag_processing.dagbag import DagBag
-
-    from tests.dags.conftest import DAGS
 
     monkeypatch.setenv("DEDUP_CLONE_PROFILE", "gcp")
     production = DagBag(str(DAGS))
@@ -194,22 +190,16 @@ def test_the_production_profile_has_the_same_tasks_and_edges(bag: DagBag, monkey
 def test_every_runner_gives_the_same_tasks_and_edges(bag: DagBag, tmp_path: Path) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
-    from tests.dags.conftest import DAGS
-
-    ours = structure(bag.dags["store_visits_publish"])
+    ours = structure(bag.dags[f"{FEED}_publish"])
     for runner, settings in {
         "serverless": {},
         "cluster": {"cluster": {"name": "shared"}},
         "bigquery_procedure": {"procedure_connection": "my-project.eu.spark"},
     }.items():
-        dags = tmp_path / runner
-        shutil.copytree(DAGS, dags / "dags")
-        shutil.copytree(DAGS.parent / "sql", dags / "sql")
-        profile, feed = dags / "dags/profiles/local.yaml", dags / "dags/feeds/store_visits.yaml"
-        spark = json.dumps({"region": "europe-west1", **settings})
-        profile.write_text(f"{profile.read_text()}\nspark: {spark}\n")
-        feed.write_text(f"{feed.read_text()}\nrunner: {runner}\n")
-        dag = DagBag(str(dags / "dags")).dags["store_visits_publish"]
+        dags = copy_dags(tmp_path / runner)
+        change_yaml(dags / "profiles/local.yaml", spark={"region": "europe-west1", **settings})
+        change_yaml(dags / f"feeds/{FEED}.yaml", runner=runner)
+        dag = DagBag(str(dags)).dags[f"{FEED}_publish"]
         assert type(dag.get_task("dedup_snapshot")).__name__ == "RemoteSparkOperator", runner
         theirs = structure(dag)
         for side in (ours, theirs):
@@ -217,21 +207,11 @@ def test_every_runner_gives_the_same_tasks_and_edges(bag: DagBag, tmp_path: Path
         assert ours == theirs, runner
 
 
-def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(
-    bag: DagBag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(tmp_path: Path) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
-    from tests.dags.conftest import DAGS
-
-    shutil.copytree(DAGS, tmp_path / "dags")
-    shutil.copytree(DAGS.parent / "sql", tmp_path / "sql")
-    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
-    feed = tmp_path / "dags/feeds/store_visits.yaml"
-    feed.write_text(f"{feed.read_text()}\nrunner: serverless\n")
+    change_yaml(copy_dags(tmp_path) / f"feeds/{FEED}.yaml", runner="serverless")
     dags = DagBag(str(tmp_path / "dags")).dags
-    assert dags["store_visits_publish"].task_ids == ["show_configuration_error"]
-    assert (
-        "asks for runner [serverless], which needs [spark.region] in the profile" in dags["store_visits_publish"].doc_md
-    )
-    assert "configuration error" not in dags["product_attributes_publish"].tags
+    assert dags[f"{FEED}_publish"].task_ids == ["show_configuration_error"]
+    assert "asks for runner [serverless], which needs [spark.region] in the profile" in dags[f"{FEED}_publish"].doc_md
+    assert [feed for feed in FEEDS if "configuration error" in dags[f"{feed}_publish"].tags] == [FEED]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.golden_files import FOLDER, assert_golden
+from tests.golden_files import assert_golden, assert_no_other_golden
 from tests.sql.rendering import FIRST_PUBLISH, OTHER_FORMS, SQL, rendered_statements
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def test_every_sql_file_is_rendered_for_every_feed() -> None:
 
 
 def test_no_golden_file_is_orphaned() -> None:
-    found = {p.relative_to(FOLDER / "sql").as_posix() for p in (FOLDER / "sql").rglob("*.sql")}
-    assert found == set(STATEMENTS)
+    assert_no_other_golden("sql", STATEMENTS)
 
 
 @pytest.fixture(scope="module")
