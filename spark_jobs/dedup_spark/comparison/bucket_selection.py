@@ -16,8 +16,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
+from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import BucketRange
+from dedup_spark.comparison.key_comparison import KeySet
 from dedup_spark.comparison.selected_rows import RowSelection, RowSelector
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.sub_buckets import SubBuckets
@@ -86,8 +87,10 @@ class BucketSelection:
     differing: SubBuckets | None = None
 
     @cached_property
-    def _is_selected(self) -> BoolArray:
-        return np.asarray(self.kinds != SKIPPED)
+    def _one_key_hashes(self) -> KeySet:
+        """The first hashes of the keys to compare in ONE_KEY buckets. Each belongs to such a bucket."""
+        hashes = [pair.one_key_hashes[pair.kinds == ONE_KEY] for pair in self.pairs]
+        return KeySet.of(np.unique(np.concatenate([EMPTY_U64, *hashes])))
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
@@ -95,35 +98,35 @@ class BucketSelection:
         Only the value hash is needed of all other rows of buckets with `needs_value_hashes`. Their keys are in both
         inputs, but their values may differ.
         """
-        buckets = bucket_of(first_hashes, self.bits)
-        rows = np.flatnonzero(self._is_selected[buckets])
-        buckets = buckets[rows]
-        kinds = self.kinds[buckets]
-        is_compared = kinds == ALL_KEYS
-        if self.has_one_key_buckets:
-            in_one_key = kinds == ONE_KEY
-            for pair in self.pairs:
-                has_hash = first_hashes[rows] == pair.one_key_hashes[buckets]
-                is_compared |= in_one_key & has_hash & (pair.kinds[buckets] == ONE_KEY)
-        if self.differing is not None:
-            is_compared |= (kinds == SUB_BUCKETS) & self.differing.contain(first_hashes[rows])
-        return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets]])
+        buckets, rows, is_compared = self._compared(first_hashes)
+        return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets[rows]]])
 
     def select_compared(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and no others."""
-        return RowSelection(self.select_rows(first_hashes).selected, NO_INDICES)
+        _, rows, is_compared = self._compared(first_hashes)
+        return RowSelection(rows[is_compared], NO_INDICES)
+
+    def _compared(self, first_hashes: U64Array) -> tuple[Indices, Indices, BoolArray]:
+        """The bucket of each row, the rows in buckets that are not SKIPPED, and which of these rows are compared."""
+        buckets = bucket_of(first_hashes, self.bits)
+        kinds = self.kinds[buckets]
+        rows = np.flatnonzero(kinds)
+        kinds = kinds[rows]
+        is_compared = np.asarray(kinds == ALL_KEYS)
+        candidates = np.flatnonzero(kinds == ONE_KEY)
+        is_compared[candidates[self._one_key_hashes.indices_in(first_hashes[rows[candidates]])]] = True
+        if self.differing is not None:
+            candidates = np.flatnonzero(kinds == SUB_BUCKETS)
+            is_compared[candidates] = self.differing.contain(first_hashes[rows[candidates]])
+        return buckets, rows, is_compared
 
     def rows_not_skipped(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in buckets that are not SKIPPED."""
-        return np.flatnonzero(self._is_selected[bucket_of(first_hashes, self.bits)])
+        return np.flatnonzero(self.kinds[bucket_of(first_hashes, self.bits)])
 
     def narrowed_rows(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in ONE_KEY and SUB_BUCKETS buckets."""
         return np.flatnonzero(np.isin(self.kinds, _NARROWED)[bucket_of(first_hashes, self.bits)])
-
-    @cached_property
-    def has_one_key_buckets(self) -> bool:
-        return bool((self.kinds == ONE_KEY).any())
 
     def within(self, bucket_range: BucketRange) -> BucketSelection:
         """This selection with all buckets outside the range SKIPPED."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dedup_clone.contract.table import Column
 from dedup_spark.arrays import NO_INDICES, I64Array, Indices, U64Array
-from dedup_spark.comparison.key_comparison import indices_of, repeated_in
+from dedup_spark.comparison.key_comparison import KeySet, indices_of, repeated_in
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
@@ -85,7 +85,8 @@ def repetitions(keys: U64Array) -> Indices:
 
 def with_hashes(wanted: U64Array) -> RowSelector:
     """Return a selector of the rows whose first hash is one of `wanted`, which are sorted."""
-    return lambda first_hashes: RowSelection(indices_of(first_hashes, wanted), NO_INDICES)
+    hashes = KeySet.of(wanted)
+    return lambda first_hashes: RowSelection(hashes.indices_in(first_hashes), NO_INDICES)
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from dedup_spark.arrays import NO_INDICES, Indices, U64Array
+from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 
 _ONE = np.uint64(1)
 # With sixteen slots for each key, the bitmap has about one false positive in sixteen other keys.
@@ -57,17 +58,37 @@ def repeated_in(ordered: U64Array) -> U64Array:
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
+@dataclass(frozen=True)
+class KeySet:
+    """Finds which keys of long lists are in a set. `keys`: the set, sorted. `bitmap`: excludes most other keys.
+
+    The bitmap is looked at first, because each step of the exact search costs a cache miss.
+    """
+
+    keys: U64Array
+    bits: int
+    bitmap: BoolArray
+
+    @classmethod
+    def of(cls, keys: U64Array) -> Self:
+        """The set of these keys, which are sorted."""
+        bits = min(max((len(keys) * _SLOTS_PER_KEY).bit_length(), _MIN_BITMAP_BITS), _MAX_BITMAP_BITS)
+        bitmap = np.zeros(1 << bits, dtype=bool)
+        bitmap[_bitmap_slot(keys, bits)] = True
+        return cls(keys, bits, bitmap)
+
+    def indices_in(self, keys: U64Array) -> Indices:
+        """Ascending indices of those `keys` that are in the set."""
+        if not len(self.keys):
+            return NO_INDICES
+        passed = np.flatnonzero(self.bitmap[_bitmap_slot(keys, self.bits)])
+        found = np.minimum(np.searchsorted(self.keys, keys[passed]), len(self.keys) - 1)
+        return np.asarray(passed[self.keys[found] == keys[passed]], dtype=np.intp)
+
+
 def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
     """Ascending indices of those `keys` that are among `wanted`, which are sorted."""
-    if not len(wanted):
-        return NO_INDICES
-    # A bitmap excludes most other keys first, because each step of the exact search costs a cache miss.
-    bits = min(max((len(wanted) * _SLOTS_PER_KEY).bit_length(), _MIN_BITMAP_BITS), _MAX_BITMAP_BITS)
-    bitmap = np.zeros(1 << bits, dtype=bool)
-    bitmap[_bitmap_slot(wanted, bits)] = True
-    passed = np.flatnonzero(bitmap[_bitmap_slot(keys, bits)])
-    found = np.minimum(np.searchsorted(wanted, keys[passed]), len(wanted) - 1)
-    return np.asarray(passed[wanted[found] == keys[passed]], dtype=np.intp)
+    return KeySet.of(wanted).indices_in(keys) if len(wanted) else NO_INDICES
 
 
 def _bitmap_slot(keys: U64Array, bits: int) -> Indices:

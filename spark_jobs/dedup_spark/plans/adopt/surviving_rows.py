@@ -69,8 +69,9 @@ def _without_duplicates(
     retained, retained_keys = [], []
     for (source, rows), keys in zip(others, other_keys, strict=True):
         if source != PARENT_SOURCE:
-            diff.older_surplus_rows[source] += len(keys) - len(np.unique(keys))
-            surviving = np.intersect1d(repeated_in(np.sort(keys)), missing, assume_unique=True)
+            ordered = np.sort(keys)
+            diff.older_surplus_rows[source] += int((ordered[1:] == ordered[:-1]).sum())
+            surviving = np.intersect1d(repeated_in(ordered), missing, assume_unique=True)
             if len(surviving):
                 resolved = resolve_duplicates(by_source[source], rows, keys, surviving)
                 diff.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)
