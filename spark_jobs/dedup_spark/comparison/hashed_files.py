@@ -57,8 +57,8 @@ class HashedFiles:
     """Files, which are numbered from 0.
 
     `constant_ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
-    `holds_values`: whether the first pass keeps values in memory too, where the budget allows, so that the second has
-    those of the rows that survive.
+    `holds_values`: whether the first pass keeps values in memory, where the budget allows, so that the second has those
+    of the rows that survive. Value hashes are then computed only of rows that `take` returns.
     """
 
     reader: KeyReader
@@ -70,16 +70,22 @@ class HashedFiles:
     _in_memory: dict[int, list[HashedBatch]] = field(default_factory=dict)
 
     def first_pass(self, number: int) -> Iterator[tuple[HashedBatch, U64Array]]:
-        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows."""
+        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows.
+
+        Batches whose values are held have no value hashes.
+        """
         in_memory: list[HashedBatch] | None = []
         values = self.hashers.values
         for batch in self._read(number, with_values=values is not None):
             first, second = self.hashers.keys.both(batch.key_columns)
-            value_hashes = None
-            if values and batch.value_columns is not None:
-                value_hashes = values.hash(first, batch.value_columns)
-            hashed = HashedBatch(batch, first, value_hashes)
-            held = self._reserve(hashed)
+            hashed = HashedBatch(batch, first, None)
+            if self.holds_values and self.budget.reserve(hashed.nbytes):
+                held: HashedBatch | None = hashed
+            else:
+                if values and batch.value_columns is not None:
+                    hashed = replace(hashed, value_hashes=values.hash(first, batch.value_columns))
+                without_values = hashed.without_values()
+                held = without_values if self.budget.reserve(without_values.nbytes) else None
             if in_memory is not None and held is not None:
                 in_memory.append(held)
             else:
@@ -131,13 +137,6 @@ class HashedFiles:
         """The update_ids of all rows of a batch."""
         ids = batch.update_ids
         return np.full(batch.rows, self.constant_ids[number], np.int64) if ids is None else ids
-
-    def _reserve(self, hashed: HashedBatch) -> HashedBatch | None:
-        """What to keep of a batch: all, only keys and hashes, or nothing, as the budget allows."""
-        if self.holds_values and self.budget.reserve(hashed.nbytes):
-            return hashed
-        without_values = hashed.without_values()
-        return without_values if self.budget.reserve(without_values.nbytes) else None
 
     def _read(self, number: int, *, with_values: bool) -> Iterator[KeyBatch]:
         with_ids = self.constant_ids[number] is None

@@ -67,8 +67,12 @@ class KeySource:
     def fingerprints(
         self, bits: int, *, files: Sequence[int] | None = None, only_id: int | None = None
     ) -> BucketFingerprints:
-        """Fingerprints in `2**bits` buckets of all rows, or of the rows in `files`, or with update_id `only_id`."""
-        total, lock = BucketFingerprints.empty(bits, with_values=self._files.hashers.values is not None), Lock()
+        """Fingerprints in `2**bits` buckets of all rows, or of the rows in `files`, or with update_id `only_id`.
+
+        They have no value sums if values are not compared, or are held in memory instead of being hashed.
+        """
+        with_values = self._files.hashers.values is not None and not self._files.holds_values
+        total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
 
         def add_files(numbers: Sequence[int]) -> None:
             for number in numbers:
