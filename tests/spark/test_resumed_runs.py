@@ -14,6 +14,7 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import job, storage
+from dedup_spark.plans import saved_outcomes
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from testkit.spark_job_feed import SparkJobFeed
@@ -21,6 +22,11 @@ from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SECOND, row
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def every_outcome_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_outcomes, "MIN_SAVED_SECONDS", 0.0)
 
 
 class DriverLost(Exception):
@@ -111,6 +117,15 @@ def test_a_damaged_record_is_not_used(area: SparkJobFeed, scanned: list[date]) -
         storage.write_text(storage.join(folder, name), "{}")
     assert len(in_order(area, area.run(request))) == 52
     assert sorted(scanned) == [FIRST, SECOND]
+
+
+def test_the_outcome_of_a_quick_date_is_not_saved(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of small dates, saving their outcomes would take as long as the dates themselves."""
+    monkeypatch.setattr(saved_outcomes, "MIN_SAVED_SECONDS", 3600.0)
+    request = second_request(area)
+    lose_before_the_candidate(area, request)
+    assert not storage.list_objects(storage.join(request.data_uri, "outcomes"))
+    assert len(in_order(area, area.run(request))) == 52
 
 
 def test_dates_that_are_rewritten_after_the_scan_are_kept_too(tmp_path: Path, scanned: list[date]) -> None:

@@ -1,4 +1,4 @@
-"""Saves the outcome of each date as an object, so that a run after a lost driver need not repeat the work.
+"""Saves the outcome of each date that took long as an object, so that a run after a lost driver need not repeat it.
 
 The later run of the same attempt copies the date's files from the earlier run's folder into its own.
 """
@@ -23,6 +23,9 @@ from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
 from dedup_spark.plans.written_date import WrittenDate
 
 _logger = logging.getLogger("dedup_spark")
+
+# To save an outcome takes about as long as to work on a small date, so the work on such a date is repeated.
+MIN_SAVED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ class SavedOutcomes:
 
         Returns None, too, if files are missing or the object cannot be read. The date is then handled again.
         """
+        if not self.names:
+            return None
         name = _name(task)
         if name not in self.names:
             return None
@@ -95,8 +100,8 @@ class SavedOutcomes:
         return scanned
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
-        """Save the outcome of `task`, if it has one. If several runs do so, the first outcome counts."""
-        if scanned.found:
+        """Save the outcome of `task`, if it has one and took MIN_SAVED_SECONDS. Of several runs' the first counts."""
+        if scanned.found and (scanned.found[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
             saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.found)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
 

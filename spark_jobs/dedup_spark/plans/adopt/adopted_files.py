@@ -32,6 +32,8 @@ def copy_adopted(
     to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized_uris]
     if parts:
         return parts.map(copy, to_copy, "copy files", threads=_THREADS)
+    if len(to_copy) == 1:  # as in most small dates, for which starting threads would take as long as the copy
+        return [copy(to_copy[0])]
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(copy, to_copy))
 
