@@ -41,7 +41,7 @@ Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same keys
 class PairSelection:
     """Which keys are compared in each bucket to tell two inputs apart. `newest`, `other`: the inputs' fingerprints.
 
-    `kinds`: the kind of each bucket. `one_key_hashes`: for each ONE_KEY bucket the key's first hash, for others 0.
+    `kinds`: the kind of each bucket. `one_key_hashes`: the first hash of the key of each ONE_KEY bucket.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -89,8 +89,7 @@ class BucketSelection:
     @cached_property
     def _one_key_hashes(self) -> KeySet:
         """The first hashes of the keys to compare in ONE_KEY buckets. Each belongs to such a bucket."""
-        hashes = [pair.one_key_hashes[pair.kinds == ONE_KEY] for pair in self.pairs]
-        return KeySet.of(np.unique(np.concatenate([EMPTY_U64, *hashes])))
+        return KeySet.of(np.unique(np.concatenate([EMPTY_U64, *(pair.one_key_hashes for pair in self.pairs)])))
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
@@ -159,7 +158,8 @@ class BucketSelection:
     def expected_rows(self, row_counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """About how many rows are compared in each bucket. `row_counts`: of all inputs together, by bucket."""
         by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _VALUES_ONLY_ROWS, 0.0], dtype=np.float32)
-        expected = np.asarray(np.where(self.kinds == ALL_KEYS, row_counts, by_kind[self.kinds]))
+        expected = by_kind[self.kinds]
+        np.copyto(expected, row_counts, where=self.kinds == ALL_KEYS)
         if self.differing is not None:
             buckets = np.flatnonzero(self.kinds == SUB_BUCKETS)
             expected[buckets] = row_counts[buckets] * self.differing.chosen_shares(self.bits)[buckets]
@@ -215,7 +215,5 @@ def _select_pair(newest: BucketFingerprints, other: BucketFingerprints, *, with_
     difference = np.where(has_one_more[buckets], difference, np.uint64(0) - difference)
     # A difference of sums that is the first hash of a single key belongs to this key's bucket.
     is_one_key = bucket_of(difference, newest.bits) == buckets
-    one_key_hashes = np.zeros(len(kinds), dtype=np.uint64)
-    one_key_hashes[buckets[is_one_key]] = difference[is_one_key]
     kinds[buckets[is_one_key]] = ONE_KEY
-    return PairSelection(kinds, one_key_hashes, newest, other)
+    return PairSelection(kinds, difference[is_one_key], newest, other)

@@ -27,16 +27,19 @@ _MIN_ROWS_PER_BUCKET, _MAX_ROWS_PER_BUCKET = 32, 256
 _DIFFERING_BUCKET_SHARE = 0.1
 
 
-def bits_for(rows: int, differing_share: float | None) -> int:
+def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0) -> int:
     """Return the bits of a bucket number for so many rows.
 
     `differing_share`: the share of the rows (0 to 1) that is expected to differ; None if it is unknown.
+    `older_deliveries`: how many are compared too. The buckets of all inputs are in memory at a time, so each input has
+    at most half as many with one or two of them, a quarter with up to four, and so on.
     """
     rows_per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
     if differing_share:
         wanted = _DIFFERING_BUCKET_SHARE / differing_share
         rows_per_bucket = min(max(wanted, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
-    return min(max(int(rows / rows_per_bucket).bit_length(), MIN_BITS), MAX_BITS)
+    most_bits = MAX_BITS - older_deliveries.bit_length()
+    return min(max(int(rows / rows_per_bucket).bit_length(), MIN_BITS), most_bits)
 
 
 def bucket_of(first_hashes: U64Array, bits: int) -> Indices:

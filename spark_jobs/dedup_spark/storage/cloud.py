@@ -104,6 +104,7 @@ def _rewrite(source_uri: str, target_uri: str, generation: int | None) -> Blob:
 
 def delete(uri: str) -> None:
     from google.api_core.exceptions import NotFound
+    from google.cloud.storage.retry import DEFAULT_RETRY
 
     with suppress(NotFound):
-        _blob(uri).delete()
+        _blob(uri).delete(retry=DEFAULT_RETRY)  # client libraries before 3.0 repeat it only if told so

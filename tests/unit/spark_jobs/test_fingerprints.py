@@ -178,6 +178,12 @@ def test_buckets_follow_rows_and_expected_differences() -> None:
     assert bits_for(2_000_000, 0.01) > bits_for(2_000_000, 0.001) > bits_for(2_000_000, 1e-6)
 
 
+def test_the_buckets_of_all_inputs_of_a_backlog_fit_into_the_memory_of_two() -> None:
+    single = 2 << bits_for(10**12, None)
+    for older in range(1, 40):
+        assert (older + 2) << bits_for(10**12, None, older) <= single * 1.5
+
+
 def test_the_date_alone_is_no_part_of_a_dates_keys_unless_it_is_the_only_one() -> None:
     columns = (Column("d", "DATE"), Column("k", "STRING"), Column("u", "INT64"))
     assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("k", "d"), (), 1))] == ["k"]

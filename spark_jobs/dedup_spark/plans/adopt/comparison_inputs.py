@@ -20,7 +20,8 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
 
-# If a smaller share of the keys fits into memory, none are held: it would save too little of the second pass.
+# Keys are read twice: to sum up fingerprints, and to compare buckets that differ. If a smaller share of the keys fits
+# into memory between the two passes, none are held: it would save too little of the second.
 _MIN_HELD_SHARE = 0.25
 
 
@@ -28,9 +29,9 @@ _MIN_HELD_SHARE = 0.25
 class ComparisonInputs:
     """The deliveries and the parent of one date. The parent's base: its rows with the highest update_id, `base_id`.
 
-    `older`: source number and key source of each older delivery, in ascending precedence. `base`: the fingerprints of
-    the base. `base_was_stored`: they were read, not computed from the rows. `survivor_rows`: how many rows the parent
-    has outside its base. The newest delivery's fingerprints get 2**`bits` buckets. `parts`: see `open_inputs`.
+    `older`: each older delivery's number and the reader of its keys, in ascending precedence. `base`: the fingerprints
+    of the base. `base_was_stored`: they were read, and may have another number of buckets than 2**`bits`, which all
+    other fingerprints have. `survivor_rows`: how many rows the parent has outside its base. `parts`: see `open_inputs`.
     """
 
     columns: tuple[Column, ...]
@@ -65,8 +66,9 @@ def open_inputs(
 ) -> ComparisonInputs:
     """Return the inputs. If no stored fingerprints of the base can be used, this reads the parent's key columns.
 
-    `rows`: about how many rows the newest delivery has, by which the number of buckets is chosen. `parts`: reads the
-    files in Spark tasks; None to read them in this process.
+    `held_bytes`: how many bytes of decoded keys may stay in memory between the two passes. `rows`: about how many rows
+    the newest delivery has, by which the number of buckets is chosen. `parts`: reads the files in Spark tasks; None to
+    read them in this process.
     """
     columns = hashing.keys.columns
     budget = MemoryBudget(held_bytes if held_bytes >= _MIN_HELD_SHARE * _key_bytes(columns, rows) else 0)
@@ -81,11 +83,15 @@ def open_inputs(
 
     def open_delivered(delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
-        may_survive = delivered is not task.newest  # the newest's rows are in the files that are adopted
+        # Rows of older deliveries may be written as survivors, so their values are held too. The newest delivery's rows
+        # are in the files that are copied.
+        may_survive = delivered is not task.newest
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), holds_values=may_survive)
 
     parent = task.parent
-    bits = bits_for(rows, parent.differing_share if parent and parent.entry.new_keys else None)
+    # Rows whose values alone changed are not compared by key, so smaller buckets would save nothing.
+    has_new_keys = parent is not None and parent.entry.new_keys > 0
+    bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
     parent_source = open_source(parent_files, parent.constant_ids) if parent else None
     base, base_was_stored = _base(task, hashing, parent_source, bits)
