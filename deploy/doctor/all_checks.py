@@ -10,7 +10,7 @@ from deploy.doctor.buckets import check_buckets
 from deploy.doctor.capacity import check_capacity
 from deploy.doctor.dataset import check_dataset
 from deploy.doctor.enabled_apis import check_services
-from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment
+from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment, grant_to_user
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_roles import check_access
 from deploy.doctor.network import check_network
@@ -49,7 +49,6 @@ def run_checks(live: LiveEnvironment) -> list[Finding]:
         try:
             findings += check(live)
         except ApiError as error:
-            command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
-            command += "--role=roles/viewer"
+            command = grant_to_user(live.profile.project, "roles/viewer")
             findings.append(Finding(Level.FAIL, subject, f"could not be checked, {error}", command))
     return findings

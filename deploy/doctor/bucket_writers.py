@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import (
     RolePermissions,
@@ -86,8 +86,7 @@ def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
             continue
         yield from _findings(live, bucket, name, writers)
     if unread:
-        command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
-        command += "--role=roles/iam.securityReviewer"
+        command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
         text = f"could not be read: {'; '.join(unread)}. Other accounts than the findings name may have write access."
         yield Finding(Level.NOTE, "writers of the buckets", text, command)
 

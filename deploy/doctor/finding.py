@@ -52,6 +52,11 @@ class LiveEnvironment:
 Check = Callable[[LiveEnvironment], Iterator[Finding]]
 
 
+def grant_to_user(project: str, role: str) -> str:
+    """The command that grants a role on a project to the user who runs the doctor."""
+    return f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role={role}"
+
+
 def ok(subject: str, text: str) -> Finding:
     return Finding(Level.OK, subject, text)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deploy.doctor.dataset import read_dataset
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import bucket_name, bucket_policy, project_policy
 from deploy.grants import Bucket, Grant, Principal, Resource, bucket_condition
@@ -35,8 +35,7 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
             held[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
         except ApiError as error:
             text = f"roles on {resource} cannot be read, {error}"
-            command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
-            command += "--role=roles/iam.securityReviewer"
+            command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)
     faults, checked = list[Finding](), 0
     for grant in live.grants:

@@ -3,59 +3,111 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
-# The smallest batch: a driver and two executors of four cores, each with the service's default disk of 400 GB.
-SMALLEST_RUN = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
+# The smallest job has two executors of four cores. As a batch it also has a driver of four cores, and each of the three
+# has the service's default disk of 400 GB.
+EXECUTOR_CORES = 8
+SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
+MIN_WORKERS = 2  # Dataproc creates no smaller cluster
+SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas of their own
+
+
+@dataclass(frozen=True)
+class _Subnetwork:
+    """Where Spark's machines are. A Shared VPC's subnetwork is in another project, as are its firewall rules."""
+
+    project: str
+    region: str
+    name: str
+
+    @property
+    def url(self) -> str:
+        return f"{_project_url(self.project)}/regions/{self.region}/subnetworks/{self.name}"
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
-    spark = live.profile.spark
-    if live.profile.runner not in (Runner.SERVERLESS, Runner.CLUSTER) or spark.region is None:
+    """Nothing for an existing cluster, which has its machines and its network already."""
+    runner, spark = live.profile.runner, live.profile.spark
+    creates_machines = runner is Runner.SERVERLESS or (runner is Runner.CLUSTER and spark.cluster.name is None)
+    if not creates_machines or spark.region is None:
         return
-    root = f"https://compute.googleapis.com/compute/v1/projects/{live.profile.project}"
-    yield from _quota(live, root, spark.region)
-    name = (spark.subnetwork or "default").rpartition("/")[2]
+    yield from _quota(live, spark.region)
+    place = _subnetwork(live, spark.region)
+    look = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
+    if place.region != spark.region:
+        text = f"[{place.name}] is in [{place.region}], but Spark runs in [{spark.region}]."
+        yield Finding(Level.FAIL, "subnetwork", text, look)
+        return
     try:
-        subnetwork = live.google.get(f"{root}/regions/{spark.region}/subnetworks/{name}")
+        subnetwork = live.google.get(place.url)
     except ApiError as error:
-        text = f"[{name}] in [{spark.region}] cannot be read, {error}"
-        command = f"gcloud compute networks subnets list --regions={spark.region} --project={live.profile.project}"
-        yield Finding(Level.FAIL, "subnetwork", text, command)
+        yield _unreadable(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", error, look)
         return
     if subnetwork.get("privateIpGoogleAccess"):
-        yield ok("subnetwork", f"[{name}] reaches Google's APIs without public addresses.")
+        yield ok("subnetwork", f"[{place.name}] reaches Google's APIs without public addresses.")
     else:
-        text = f"[{name}] has no Private Google Access: batches have no public address and reach no bucket."
-        command = f"gcloud compute networks subnets update {name} --region={spark.region} "
-        command += f"--project={live.profile.project} --enable-private-ip-google-access"
+        text = f"[{place.name}] has no Private Google Access: Spark's machines have no public address and reach no "
+        text += "bucket."
+        command = f"gcloud compute networks subnets update {place.name} --region={place.region} "
+        command += f"--project={place.project} --enable-private-ip-google-access"
         yield Finding(Level.FAIL, "subnetwork", text, command)
-    yield from _internal_traffic(live, root, subnetwork)
+    yield from _internal_traffic(live, place, subnetwork)
 
 
-def _internal_traffic(live: LiveEnvironment, root: str, subnetwork: dict[str, Any]) -> Iterator[Finding]:
+def _subnetwork(live: LiveEnvironment, region: str) -> _Subnetwork:
+    """The subnetwork that the profile names by its name, its path `projects/P/regions/R/subnetworks/N`, or its URL."""
+    parts = (live.profile.spark.subnetwork or "default").split("/")
+    named = dict(pairwise(parts))
+    return _Subnetwork(named.get("projects", live.profile.project), named.get("regions", region), parts[-1])
+
+
+def _project_url(project: str) -> str:
+    return f"https://compute.googleapis.com/compute/v1/projects/{project}"
+
+
+def _unreadable(
+    live: LiveEnvironment, place: _Subnetwork, subject: str, name: str, error: ApiError, if_missing: str
+) -> Finding:
+    """Whoever runs the doctor may lack rights on the project of a Shared VPC: that is no fault of the network."""
+    text = f"{name} of project [{place.project}] cannot be read, {error}"
+    if error.status == 404:
+        return Finding(Level.FAIL, subject, text, if_missing)
+    level = Level.FAIL if place.project == live.profile.project else Level.WARN
+    return Finding(level, subject, text, grant_to_user(place.project, "roles/compute.networkViewer"))
+
+
+def _internal_traffic(live: LiveEnvironment, place: _Subnetwork, subnetwork: dict[str, Any]) -> Iterator[Finding]:
     network, own_range = subnetwork["network"], ipaddress.ip_network(subnetwork["ipCidrRange"])
-    rules = live.google.items(f"{root}/global/firewalls", "items")
-    if any(rule["network"] == network and _admits(rule, own_range) for rule in rules):
+    network_name = network.rpartition("/")[2]
+    create = f"gcloud compute firewall-rules create {network_name}-spark-internal --project={place.project} "
+    create += f"--network={network_name} --direction=INGRESS --allow=tcp,udp,icmp --source-ranges={own_range}"
+    try:
+        rules = list(live.google.items(f"{_project_url(place.project)}/global/firewalls", "items"))
+    except ApiError as error:
+        yield _unreadable(live, place, "firewall", "the firewall rules", error, create)
+        return
+    if any(rule["network"] == network and _admits(rule, own_range, live.profile.spark.network_tags) for rule in rules):
         yield ok("firewall", f"driver and executors in [{own_range}] reach each other.")
         return
-    network_name = network.rpartition("/")[2]
-    text = f"no rule of network [{network_name}] admits all TCP from [{own_range}] to all of its machines: "
+    text = f"no rule of network [{network_name}] admits all TCP from [{own_range}] to Spark's machines: "
     text += "executors cannot reach the driver."
-    command = f"gcloud compute firewall-rules create {network_name}-spark-internal --project={live.profile.project} "
-    command += f"--network={network_name} --direction=INGRESS --allow=tcp,udp,icmp --source-ranges={own_range}"
-    yield Finding(Level.FAIL, "firewall", text, command)
+    yield Finding(Level.FAIL, "firewall", text, create)
 
 
-def _admits(rule: dict[str, Any], own_range: Any) -> bool:
-    """Whether a firewall rule admits every TCP port from the whole subnetwork to every machine."""
-    narrowed = rule.get("targetTags") or rule.get("targetServiceAccounts")
-    if rule.get("disabled") or rule.get("direction", "INGRESS") != "INGRESS" or narrowed:
+def _admits(rule: dict[str, Any], own_range: Any, tags: Sequence[str]) -> bool:
+    """Whether a firewall rule admits every TCP port from the whole subnetwork to machines with these tags."""
+    targets = rule.get("targetTags")
+    concerns_others = rule.get("targetServiceAccounts") or (targets and not set(targets) & set(tags))
+    if rule.get("disabled") or rule.get("direction", "INGRESS") != "INGRESS" or concerns_others:
         return False
     every_port = [
         allowed
@@ -69,21 +121,35 @@ def _admits(rule: dict[str, Any], own_range: Any) -> bool:
     return bool(every_port) and covered
 
 
-def _quota(live: LiveEnvironment, root: str, region: str) -> Iterator[Finding]:
+def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:
+    project = live.profile.project
     try:
-        quotas = live.google.get(f"{root}/regions/{region}").get("quotas", [])
+        quotas = live.google.get(f"{_project_url(project)}/regions/{region}").get("quotas", [])
     except ApiError as error:
-        command = "gcloud compute regions list"
+        command = f"gcloud compute regions list --project={project}"
         yield Finding(Level.FAIL, "region", f"[{region}] cannot be read, {error}", command)
         return
+    smallest_run = _smallest_run(live)
     for quota in quotas:
-        needed = SMALLEST_RUN.get(quota["metric"])
+        needed = smallest_run.get(quota["metric"])
         if needed is None:
             continue
         free = quota["limit"] - quota["usage"]
         if free < needed:
             text = f"[{free:g}] of [{quota['limit']:g}] are free in [{region}], the smallest run needs [{needed}]."
-            command = f"https://console.cloud.google.com/iam-admin/quotas?project={live.profile.project}"
+            command = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
             yield Finding(Level.FAIL, f"quota {quota['metric']}", text, command)
         else:
             yield ok(f"quota {quota['metric']}", f"{free:g} of {quota['limit']:g} are free in {region}.")
+
+
+def _smallest_run(live: LiveEnvironment) -> dict[str, int]:
+    """What the smallest batch, or a cluster that is created for the smallest run, needs of each quota."""
+    if live.profile.runner is Runner.SERVERLESS:
+        return SMALLEST_BATCH
+    cluster = live.profile.spark.cluster
+    family, _, size = cluster.machine_type.split("-")
+    cores = int(size)
+    machines = 1 + max(MIN_WORKERS, ceil(EXECUTOR_CORES / cores))
+    metric = "CPUS" if family in SHARED_CPU_QUOTA else f"{family.upper()}_CPUS"
+    return {metric: machines * cores, "DISKS_TOTAL_GB": machines * cluster.disk_gb}

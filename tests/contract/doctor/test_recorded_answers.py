@@ -64,11 +64,12 @@ def departures(value: Any, schema: dict[str, Any], schemas: dict[str, Any], wher
 
 @cache
 def every_question() -> RecordedGoogle:
-    """What is asked of an environment with a cluster in which somebody has each role."""
+    """What is asked of an environment in which somebody has each role, for each runner."""
     answers = healthy()
     answers[google.PROJECT_POLICY]["bindings"] += [granted(role, "user:anna@example.com") for role in google.ROLES]
     recorded = RecordedGoogle(answers)
     with feed_with(WITH_TAG):
+        findings(recorded, Runner.SERVERLESS)
         findings(recorded, Runner.CLUSTER)
         findings(recorded, Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
     return recorded
