@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
 # The quota metric of the bytes that on-demand queries may read.
@@ -43,7 +43,13 @@ def _reservation(live: LiveEnvironment) -> Iterator[Finding]:
 def _quota(live: LiveEnvironment) -> Iterator[Finding]:
     project = live.profile.project
     url = f"https://serviceusage.googleapis.com/v1beta1/projects/{project}/services/bigquery.googleapis.com"
-    for metric in live.google.items(f"{url}/consumerQuotaMetrics", "metrics"):
+    try:
+        metrics = list(live.google.items(f"{url}/consumerQuotaMetrics", "metrics"))
+    except ApiError as error:
+        text = f"cannot be read, {error}"
+        yield Finding(Level.NOTE, "quota of on-demand queries", text, grant_to_user(project, "roles/viewer"))
+        return
+    for metric in metrics:
         if metric.get("metric") != QUERY_USAGE:
             continue
         for limit in metric.get("consumerQuotaLimits", []):
