@@ -93,7 +93,9 @@ def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | Non
             found = live.google.get(f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}")
         except ApiError as error:
             text = f"[{account}] cannot be read, {error}"
-            command = f"gcloud iam service-accounts create {account.partition('@')[0]} --project={project}"
+            command = grant_to_user(project, "roles/viewer")
+            if error.status == 404:
+                command = f"gcloud iam service-accounts create {account.partition('@')[0]} --project={project}"
             yield Finding(Level.FAIL, f"service account of {who}", text, command)
         else:
             if found.get("disabled"):
@@ -141,8 +143,8 @@ def _policy(live: LiveEnvironment, resource: Resource, spark: str | None) -> dic
         if spark is None:
             return {}
         account = f"https://iam.googleapis.com/v1/projects/{profile.project}/serviceAccounts/{spark}"
-        # Unlike the other APIs, this one takes the version as a query parameter, and no body.
-        return live.google.read_by_post(f"{account}:getIamPolicy", None, **{"options.requestedPolicyVersion": "3"})
+        # Unlike the other APIs, this one takes the version as a query parameter, and defines no fields of the body.
+        return live.google.read_by_post(f"{account}:getIamPolicy", {}, **{"options.requestedPolicyVersion": "3"})
     return bucket_policy(live, str(bucket_name(live, Bucket(resource.value))))
 
 

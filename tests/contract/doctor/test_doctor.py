@@ -100,6 +100,8 @@ def test_accounts_that_are_missing_or_disabled_are_found() -> None:
     found = faults(answers)
     assert "create dedup-clone-producer" in found["service account of producer"].command
     assert f"enable {google.AIRFLOW}" in found["service account of airflow"].command
+    answers[google.ACCOUNTS[google.PRODUCER]] = 403
+    assert "--member=user:YOU" in faults(answers)["service account of producer"].command
 
 
 def test_an_environment_without_a_release_is_found() -> None:
@@ -190,6 +192,14 @@ def test_a_pipeline_reservation_is_seen() -> None:
     answers[google.ASSIGNMENTS] = {"assignments": [{"jobType": "PIPELINE", "state": "ACTIVE"}]}
     (finding,) = [f for f in findings(answers) if f.subject == "reservation"]
     assert finding.level is Level.OK
+
+
+@pytest.mark.parametrize("url", [google.ASSIGNMENTS, google.QUOTAS])
+def test_capacity_that_cannot_be_read_is_a_note(url: str) -> None:
+    answers: dict[str, Any] = {**healthy(), url: 403}
+    assert faults(answers) == {}
+    (note,) = [f for f in findings(answers) if "status [403]" in f.text]
+    assert (note.level, note.command.startswith("gcloud ")) == (Level.NOTE, True)
 
 
 @feed_with(WITH_TAG)
