@@ -1,6 +1,7 @@
 """The services of feeds for commands, with the user's own credentials.
 
-Google's clients go to the local stack if STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST say so.
+STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST name local servers instead, each for its own service. Such a server is
+called without credentials.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ class LiveClients:
     job_poll_s: float
 
     def services(self, feed: Feed) -> Services:
+        """The feed's services, for steps that ask neither who publishes the feed nor whether a run is alive.
+
+        A command is no Airflow environment: `is_foreign` is true for every feed that an environment publishes, and
+        `is_running` is false for every run, because there is no Airflow to ask.
+        """
         return open_services(
             feed,
             state=self.state,
@@ -38,13 +44,13 @@ class LiveClients:
 
 
 def open_live_clients(profile: Deployment) -> LiveClients:
-    """Opens Google's clients. Raises GoogleAuthError without a login."""
+    """Opens Google's clients. Raises GoogleAuthError if a service that is not local is called without a login."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery, storage
 
-    is_local = "BIGQUERY_EMULATOR_HOST" in os.environ
+    gcs = storage.Client(project=profile.project)  # calls a local server without credentials by itself
+    is_local = os.environ.get("BIGQUERY_EMULATOR_HOST")
     credentials = AnonymousCredentials() if is_local else None  # type: ignore[no-untyped-call]
-    gcs = storage.Client(project=profile.project, credentials=credentials)
     client = bigquery.Client(project=profile.project, location=profile.location, credentials=credentials)
     return LiveClients(
         state=ObjectStore(gcs, profile.state_bucket),
