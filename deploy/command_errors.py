@@ -11,21 +11,34 @@ from dedup_clone.contract.errors import DedupCloneError
 def run_command_line(name: str, body: Callable[[], int]) -> int:
     """Run `body`, which is the command `name`, and return its exit status.
 
-    If `body` raises an error of this project or of Google's libraries, or is interrupted, this prints the reason to
-    stderr and returns 1.
+    If `body` raises an error of this project or of Google's libraries, cannot reach Google's APIs, or is interrupted,
+    this prints the reason to stderr and returns 1.
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
 
     try:
         return body()
     except DedupCloneError as error:
         reason = str(error)
-    except GoogleAuthError as error:
-        reason = f"{error}\nRun `gcloud auth application-default login`."
-    except GoogleAPIError as error:
-        reason = f"{error}\n`make doctor` says what is missing, and how to fix it."
+    except (GoogleAPIError, GoogleAuthError, RequestException) as error:
+        reason = f"{error}\n{_next_step(error)}"
     except KeyboardInterrupt:
         reason = "interrupted."
     print(f"{name}: {reason}", file=sys.stderr)
     return 1
+
+
+def _next_step(error: Exception) -> str:
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from requests.exceptions import RequestException
+
+    cause: BaseException | None = error
+    while cause is not None:  # Google's libraries raise errors of their own because of a connection that failed
+        if isinstance(cause, (RequestException, TransportError)):
+            return "Google's APIs were not reached: check the network and its proxy, then run the command again."
+        cause = cause.__cause__
+    if isinstance(error, GoogleAuthError):
+        return "Run `gcloud auth application-default login`."
+    return "`make doctor` says what is missing, and how to fix it."

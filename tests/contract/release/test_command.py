@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import requests
+from google.api_core.exceptions import Forbidden, RetryError
 from google.auth.credentials import AnonymousCredentials
-from google.auth.exceptions import DefaultCredentialsError
+from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
@@ -58,12 +60,35 @@ def test_a_missing_bucket_is_named(
     assert "[no-such-bucket] cannot be listed" in capsys.readouterr().err
 
 
-def test_a_missing_login_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    def without_login() -> int:
-        raise DefaultCredentialsError("no credentials")
+def run_failing(error: Exception, cause: Exception | None = None) -> int:
+    def body() -> int:
+        raise error from cause
 
-    assert run_command_line("deploy", without_login) == 1
-    assert "gcloud auth application-default login" in capsys.readouterr().err
+    return run_command_line("deploy", body)
+
+
+LOST = requests.exceptions.ConnectionError("host unreachable")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "next_step"),
+    [
+        (DefaultCredentialsError("no credentials"), None, "gcloud auth application-default login"),
+        (RefreshError("expired"), None, "gcloud auth application-default login"),
+        (Forbidden("no right"), None, "make doctor"),
+        (LOST, None, "check the network"),
+        (TransportError(LOST), LOST, "check the network"),
+        (RefreshError("no token"), TransportError(LOST), "check the network"),
+        (RetryError("timeout", LOST), LOST, "check the network"),
+    ],
+)
+def test_an_error_is_told_without_a_traceback_and_with_its_next_step(
+    error: Exception, cause: Exception | None, next_step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_failing(error, cause) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"deploy: {error}\n")
+    assert next_step in printed.splitlines()[-1]
 
 
 def test_a_wrong_key_of_the_environment_names_file_and_line(tmp_path: Path) -> None:
