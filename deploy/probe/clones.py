@@ -136,7 +136,7 @@ def other_partitioning(probe: ProbeDataset) -> str:
 def other_clustering(probe: ProbeDataset) -> str:
     """Clones a table that is clustered by id over one that is clustered by number."""
     staging = probe.new_table("clustering", [(probe.today, 1, 1)])
-    target = probe.new_table("clustering_target", clustering=["number"])
+    target = probe.new_table("clustering_target", clustering=("number",))
     return expect_refusal(probe, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`")
 
 

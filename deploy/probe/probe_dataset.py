@@ -35,8 +35,9 @@ class BudgetSpent(DedupCloneError):
 class Clients:
     """The clients, project and location that the probe uses.
 
-    `server`: the report's name of the tested server. `policy_tag`: the resource name of a policy tag that tests may put
-    on columns. `sleep`: waits for some seconds of the server's time.
+    `server`: how the report names the tested server. `policy_tag`: the resource name of a policy tag that tests may put
+    on columns. `sleep`: returns when so many seconds have passed on the server's clock; it may advance a stand-in's
+    clock instead of waiting.
     """
 
     bigquery: bigquery.Client
@@ -52,8 +53,8 @@ class ProbeDataset:
     """The throwaway dataset and two GCS buckets.
 
     `bucket`: has the files that tests load, and is the state bucket of the publishes that are tested. `landing_bucket`:
-    their landing bucket. Tables have the columns day DATE, id INT64 and number INT64; they are partitioned by day and
-    clustered by id.
+    their landing bucket. Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and, by
+    default, clustered by id.
     """
 
     def __init__(self, clients: Clients, name: str) -> None:
@@ -81,7 +82,12 @@ class ProbeDataset:
         return f"{self.dataset}.{name}"
 
     def new_table(
-        self, name: str, rows: Sequence[Row] = (), *, expiration_days: int | None = EXPIRATION_DAYS, **options: Any
+        self,
+        name: str,
+        rows: Sequence[Row] = (),
+        *,
+        expiration_days: int | None = EXPIRATION_DAYS,
+        clustering: Sequence[str] = ("id",),
     ) -> str:
         """Make a table with the layout that this project uses, load `rows`, and return its full name."""
         from google.cloud import bigquery
@@ -89,7 +95,7 @@ class ProbeDataset:
         table = bigquery.Table(self.table(name), schema=schema())
         expiration_ms = None if expiration_days is None else expiration_days * MILLISECONDS_PER_DAY
         table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
-        table.clustering_fields = options.pop("clustering", ["id"])
+        table.clustering_fields = list(clustering)
         table.description, table.labels = "made by the probe", dict(LABELS)
         self.client.create_table(table)
         if rows:
