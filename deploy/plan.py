@@ -60,7 +60,7 @@ def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan
 
 
 def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
-    """A plan for each feed that has a published table in the state bucket, but no file among `files`."""
+    """A plan for each feed whose records in the state bucket name a published table, and which is not among `files`."""
     declared = {file.stem for file in files}
     for folder in clients.state.folders(""):
         name = folder.rstrip("/")
@@ -71,10 +71,10 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
             continue
         if generation is not None:
             removed = PlannedChange(
-                "the feed file is gone",
-                "there is none, because the feed's DAGs are gone too: run FEED_retire before you remove the file "
-                "(docs/retire-a-feed.md)",
-                "the table stays as it is, and nobody is told that it gets old",
+                change="the feed file is gone",
+                effect="no publish follows, because the feed's DAGs are gone too: run FEED_retire before you remove "
+                "the file (docs/retire-a-feed.md)",
+                readers="the table stays as it is, and nobody is told that it gets old",
             )
             yield FeedPlan(name, generation, (removed,))
 
