@@ -1,4 +1,4 @@
-"""`python -m deploy.doctor`: finds what prevents publishes in the live project, and prints how to fix it."""
+"""`python -m deploy.doctor`: finds what is wrong in the live project, and prints how to fix it."""
 
 from __future__ import annotations
 

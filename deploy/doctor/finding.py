@@ -18,7 +18,7 @@ class Level(StrEnum):
     OK = "ok"
     NOTE = "note"  # for information
     WARN = "warn"  # publishes cost more, or may fail later
-    FAIL = "fail"  # publishes fail, or data may be lost
+    FAIL = "fail"  # publishes fail, data may be lost, or nobody would be told of either
 
 
 @dataclass(frozen=True)
