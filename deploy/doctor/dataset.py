@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
 FULL_TIME_TRAVEL_H = 168
@@ -18,7 +18,9 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
     try:
         dataset = read_dataset(live)
     except ApiError as error:
-        command = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
+        command = grant_to_user(profile.project, "roles/bigquery.metadataViewer")
+        if error.status == 404:
+            command = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
         yield Finding(Level.FAIL, "dataset", f"[{name}] cannot be read, {error}", command)
         return
     if dataset["location"].upper() != profile.location.upper():
@@ -54,7 +56,7 @@ def _billing(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
         )
         text += "be billed as 20 to 110 times the table. BigQuery allows one change of the model in 14 days."
         command = f"bq update --storage_billing_model=LOGICAL {name}"
-        yield Finding(Level.FAIL, "storage billing", text, command)
+        yield Finding(Level.WARN, "storage billing", text, command)
     else:
         yield ok("storage billing", "by logical bytes: time travel and fail-safe are free.")
 

@@ -45,7 +45,7 @@ CASES = [
         "storageBillingModel",
         "PHYSICAL",
         "storage billing",
-        "fail",
+        "warn",
         "[PHYSICAL]",
         "--storage_billing_model=LOGICAL",
     ),
