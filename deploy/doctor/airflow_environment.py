@@ -35,7 +35,7 @@ def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "environment", text, command)
         return
     config = environment.get("config", {})
-    if environment.get("state") != "RUNNING":
+    if environment.get("state") not in ("RUNNING", "UPDATING"):  # it remains usable while it is updated
         text = f"[{settings.name}] is [{environment.get('state')}], expected [RUNNING]."
         yield Finding(Level.FAIL, "environment", text, _gcloud(live, "describe"))
     yield from _version(live, config.get("softwareConfig", {}))

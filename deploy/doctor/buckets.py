@@ -48,7 +48,8 @@ def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Itera
     if location == expected and location in MULTI_REGIONS:
         text = f"[{bucket['name']}] is in the multi-region [{location}]: each byte that is written, or read by Spark, "
         text += "is billed (docs/costs.md). With buckets, dataset and Spark in one region neither is billed."
-        command = f"gcloud storage buckets relocate gs://{bucket['name']} --location={live.profile.spark.region}"
+        region = live.profile.spark.region or "REGION"
+        command = f"gcloud storage buckets relocate gs://{bucket['name']} --location={region}"
         yield Finding(Level.WARN, subject, text, command)
     elif location == expected:
         yield ok(subject, f"in [{location}], like the dataset.")
@@ -97,7 +98,7 @@ def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
 def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
     name = bucket["name"]
     update = f"gcloud storage buckets update gs://{name}"
-    deletions = [rule for rule in _deletions(bucket) if "daysSinceNoncurrentTime" not in rule.get("condition", {})]
+    deletions = _deletions(bucket)
     if deletions:
         text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete live objects: they would remove the files "
         text += "of the live generation, manifests and the ledger. They are not needed: publishes delete old files."
@@ -136,7 +137,17 @@ def _deletions(bucket: dict[str, Any]) -> list[dict[str, Any]]:
     """Lifecycle rules that delete live objects."""
     rules = bucket.get("lifecycle", {}).get("rule", [])
     deleting = [rule for rule in rules if rule.get("action", {}).get("type") == "Delete"]
-    return [rule for rule in deleting if rule.get("condition", {}).get("isLive") is not False]
+    return [rule for rule in deleting if not _spares_live_objects(rule.get("condition", {}))]
+
+
+def _spares_live_objects(condition: dict[str, Any]) -> bool:
+    """A rule applies to objects that meet all parts of its condition. These parts are never met by a live object."""
+    of_noncurrent = ("daysSinceNoncurrentTime", "noncurrentTimeBefore")
+    return (
+        condition.get("isLive") is False
+        or condition.get("numNewerVersions", 0) > 0
+        or any(name in condition for name in of_noncurrent)
+    )
 
 
 def _edit_lifecycle(name: str) -> str:

@@ -28,9 +28,9 @@ def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
     return live.google.get(url, optionsRequestedPolicyVersion="3")
 
 
-def project_policy(live: LiveEnvironment) -> dict[str, Any]:
-    """The IAM policy of the project. Raises ApiError."""
-    url = f"{RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getIamPolicy"
+def project_policy(live: LiveEnvironment, project: str = "") -> dict[str, Any]:
+    """The IAM policy of a project, by default the profile's. Raises ApiError."""
+    url = f"{RESOURCE_MANAGER}/v1/projects/{project or live.profile.project}:getIamPolicy"
     return live.google.read_by_post(url, WITH_CONDITIONS)
 
 

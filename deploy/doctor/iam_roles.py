@@ -34,6 +34,8 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
         try:
             held[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
         except ApiError as error:
+            if error.status == 404:
+                continue  # another check says that the resource is missing
             text = f"roles on {resource} cannot be read, {error}"
             command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)

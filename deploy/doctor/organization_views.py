@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import container_policy, containers_of_project
 
 METADATA_VIEWER = "roles/bigquery.metadataViewer"
@@ -20,13 +21,18 @@ def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
         text = f"project [{live.profile.project}] is in no organization, so no other project has views of its tables."
         yield Finding(Level.FAIL, subject, text, "(set `organization_views: false` in the profile)")
         return
-    bindings = container_policy(live, organization).get("bindings", [])
+    grant = f"gcloud organizations add-iam-policy-binding {organization.partition('/')[2]} --condition=None "
+    try:
+        bindings = container_policy(live, organization).get("bindings", [])
+    except ApiError as error:
+        text = f"who may look for them in [{organization}] cannot be read, {error}"
+        yield Finding(Level.WARN, subject, text, f"{grant}--member=user:YOU --role=roles/iam.securityReviewer")
+        return
     members = [m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b["members"]]
     if f"serviceAccount:{account}" in members:
         yield ok(subject, f"[{account}] may look for them in [{organization}].")
         return
     text = f"[{account}] lacks [{METADATA_VIEWER}] on [{organization}]: publishes fail, because they cannot "
     text += "look for materialized views in its other projects."
-    command = f"gcloud organizations add-iam-policy-binding {organization.partition('/')[2]} "
-    command += f"--member=serviceAccount:{account} --role={METADATA_VIEWER} --condition=None"
+    command = f"{grant}--member=serviceAccount:{account} --role={METADATA_VIEWER}"
     yield Finding(Level.FAIL, subject, text, command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, project_policy
 from deploy.grants import Bucket, Principal, Resource
@@ -21,16 +21,18 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
         return
     project, location, name = path.split(".")
     url = f"https://bigqueryconnection.googleapis.com/v1/projects/{project}/locations/{location}/connections/{name}"
-    command = f"bq mk --connection --connection_type=SPARK --project_id={project} --location={location} {name}"
+    create = f"bq mk --connection --connection_type=SPARK --project_id={project} --location={location} {name}"
     try:
         spark = live.google.get(url).get("spark")
-        policies = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS), project_policy(live)]
+        policies = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS), project_policy(live, project)]
     except ApiError as error:
-        yield Finding(Level.FAIL, "connection", f"[{path}] cannot be read, {error}", command)
+        roles = ("roles/viewer", "roles/iam.securityReviewer")
+        command = create if error.status == 404 else "\n".join(grant_to_user(project, role) for role in roles)
+        yield Finding(Level.FAIL, "connection", f"[{path}] or its policy cannot be read, {error}", command)
         return
     if spark is None:
         text = f"[{path}] is a connection to something else, expected one to Apache Spark: make one under another name."
-        yield Finding(Level.FAIL, "connection", text, f"{command}_spark")
+        yield Finding(Level.FAIL, "connection", text, f"{create}_spark")
         return
     airflow = f"serviceAccount:{live.airflow_environment.airflow}"
     delegating = [b for p in policies for b in p.get("bindings", []) if b["role"] in DELEGATING_ROLES]

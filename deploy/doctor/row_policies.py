@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor.dataset import read_dataset
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS
 from deploy.environment_settings import REPOSITORY
@@ -46,14 +46,14 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
     account = live.airflow_environment.airflow
     for tag in sorted({tag for feed in _feeds() for tag in feed.table.policies.column_tags.values()}):
         _, project, _, location, _, taxonomy, _, number = tag.split("/")
-        policies = (f"https://datacatalog.googleapis.com/v1/{tag}", f"{RESOURCE_MANAGER}/v1/projects/{project}")
+        resources = (f"https://datacatalog.googleapis.com/v1/{tag}", f"{RESOURCE_MANAGER}/v1/projects/{project}")
         try:
-            found = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS) for url in policies]
+            may_read = any(_lets_read(live, url, account) for url in resources)
         except ApiError as error:
-            yield Finding(Level.WARN, "policy tags", f"who may read [{tag}] cannot be read: {error}")
+            text = f"who may read [{tag}] cannot be read, {error}"
+            yield Finding(Level.WARN, "policy tags", text, grant_to_user(project, "roles/iam.securityReviewer"))
             continue
-        bindings = [binding for policy in found for binding in policy.get("bindings", [])]
-        if any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings):
+        if may_read:
             yield ok("policy tags", f"[{account}] may clone columns with [{tag}].")
             continue
         text = f"[{account}] lacks [{FINE_GRAINED_READER}] on [{tag}]. Without it the swap is denied."
@@ -62,6 +62,11 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
             f"--location={location} --project={project} --member=serviceAccount:{account} --role={FINE_GRAINED_READER}"
         )
         yield Finding(Level.FAIL, "policy tags", text, command)
+
+
+def _lets_read(live: LiveEnvironment, resource: str, account: str) -> bool:
+    bindings = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS).get("bindings", [])
+    return any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings)
 
 
 def _feeds() -> list[Feed]:

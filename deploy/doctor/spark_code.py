@@ -13,6 +13,8 @@ from deploy.release.release_content import SPARK_CODE_FILE
 
 NODE_AGENT = "gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
 NODE_AGENT_ROLE = "roles/dataprocrm.nodeServiceAgent"
+# A cluster also accepts jobs while it is updated, and after an update that failed.
+USABLE = frozenset({"RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE"})
 
 
 def check_spark(live: LiveEnvironment) -> Iterator[Finding]:
@@ -37,11 +39,12 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
         )
         yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters list {place}")
         return
-    if state != "RUNNING":
-        text = f"[{name}] is [{state}], expected [RUNNING]."
-        yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters start {name} {place}")
+    if state in USABLE:
+        yield ok("cluster", f"[{name}] is [{state}].")
     else:
-        yield ok("cluster", f"[{name}] runs.")
+        text = f"[{name}] is [{state}], expected [RUNNING]."
+        verb = "start" if state == "STOPPED" else "describe"
+        yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters {verb} {name} {place}")
 
 
 def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
@@ -65,7 +68,9 @@ def _code(live: LiveEnvironment) -> Iterator[Finding]:
     try:
         live.google.get(f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(SPARK_CODE_FILE, safe='')}")
     except ApiError as error:
-        text = f"[gs://{bucket}/{SPARK_CODE_FILE}] cannot be read, {error}: the DAGs cannot find the Spark code."
-        yield Finding(Level.FAIL, "Spark code", text, "make deploy")
+        text = f"[gs://{bucket}/{SPARK_CODE_FILE}] cannot be read, {error}. The DAGs find the Spark code by this file."
+        allow = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU "
+        command = "make deploy" if error.status == 404 else f"{allow}--role=roles/storage.objectViewer"
+        yield Finding(Level.FAIL, "Spark code", text, command)
     else:
         yield ok("Spark code", "a release has uploaded it.")
