@@ -10,15 +10,4 @@ OPTIONS (
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 3 DAY),
   description = 'Rows of {{ names.target_table }} in the form of its changed feed file; of no use after the rebuild.'
 ) AS
-SELECT
-{%- for column, source in sources %}
-  {% if source is none -%}
-  CAST(NULL AS {{ type_sql(nullable(column)) }})
-  {%- elif source.type == column.type -%}
-  {{ quoted(source.name) }}
-  {%- else -%}
-  CAST({{ quoted(source.name) }} AS {{ column.type }})
-  {%- endif %} AS {{ quoted(column.name) }}{{ "," if not loop.last }}
-{%- endfor %}
-FROM {{ names.target }}
-WHERE {{ quoted(table.partition_column) }} >= @retention_day;
+{% include "rebuild/copied_rows.sql.jinja" %};

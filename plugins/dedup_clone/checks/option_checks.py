@@ -24,7 +24,7 @@ _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, "expiration of the tabl
 
 
 def nothing_undeclared(
-    target: Mapping[str, str], staging: Mapping[str, str], declared: Mapping[str, str], last_set: Mapping[str, str]
+    *, target: Mapping[str, str], staging: Mapping[str, str], declared: Mapping[str, str], last_set: Mapping[str, str]
 ) -> CheckResult:
     """Every entry of target is declared, is on staging too, or was set by the last swap.
 

@@ -17,7 +17,7 @@ from dedup_clone.publish.records.attempt_records import save_check_results, save
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
-from dedup_clone.publish.target_options import check_target_options
+from dedup_clone.publish.undeclared_options import check_target_options
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome

@@ -31,12 +31,12 @@ def table_options(resource: Mapping[str, Any]) -> dict[str, str]:
     return dict(_entries(resource))
 
 
-def of_columns(entries: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """The entries without those of columns that are not among `names`."""
+def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[str]) -> dict[str, str]:
+    """The entries without those of columns that are not `retained`, the names of columns that stay."""
 
     def is_kept(entry: str) -> bool:
         _, found, path = entry.partition(" of column [")
-        return not found or path.rstrip("]").split(".")[0] in names
+        return not found or path.rstrip("]").split(".")[0] in retained
 
     return {entry: value for entry, value in entries.items() if is_kept(entry)}
 

@@ -13,6 +13,7 @@ from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
+from dedup_clone.contract.request import Duplicates
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, pull_spec
@@ -143,9 +144,16 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     incoming = world.services.names.incoming_table
     world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{incoming} AS SELECT 1 AS left_by_a_dead_run")
     plan = plan_rebuild(world.services, request(renamed={"attr_value": "value"}))
-    for part in ("[attr_value] becomes [value]", "new column [note]", "0.00 USD on demand", "No rollback"):
+    for part in (
+        "[attr_value] becomes [value]",
+        "new column [note]",
+        "Copy: a query reads all rows, 0.0 GiB, 0.00 USD on demand",
+        f"all columns of 2 dates ({YESTERDAY}, {TODAY}) with staging, by two queries each",
+        "If rows have the same key, the run ends",
+        "No rollback",
+    ):
         assert part in plan.text
-    assert plan.copy_bytes == 3 * 6 * 8
+    assert (plan.copy_bytes, plan.compared_bytes) == (3 * 6 * 8, 2 * 3 * 6 * 8)
     record = rebuild(world, renamed={"attr_value": "value"})
     assert select(world, "product_id, value, note, update_id") == [
         (1, "20", None, 7),
@@ -248,14 +256,17 @@ def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each
     assert [r[0] for r in select(world, "product_id")] == [1, 2, 3]
 
 
-def test_other_keys_and_another_clustering_need_no_query_of_the_rows(world: FeedOnStandIn) -> None:
+def test_other_keys_and_another_clustering_need_no_copy_of_the_rows(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     former, world.feed = world.feed, with_table(world.feed, cluster_by=("store_id",))
     with pytest.raises(CheckFailed, match=r"layout.*FEED_rebuild"):
         world.resolve(world.land(8, FIRST))
     world.feed = with_table(world.feed, keys=("date", "product_id"))
-    plan = plan_rebuild(world.services, request())
-    assert (plan.copy_bytes, "clustered by [store_id]" in plan.text) == (0, True)
+    plan = plan_rebuild(world.services, request(duplicates=Duplicates.KEEP_LATEST, compared_dates=1))
+    for part in ("clustered by [store_id]", "Copy: none", "of 1 dates", "**Rows may be dropped**"):
+        assert part in plan.text
+    assert (plan.copy_bytes, plan.compared_bytes) == (0, 2 * 6 * 8)
+    assert "Comparison: none" in plan_rebuild(world.services, request(compared_dates=0)).text
     spec = until(world, "load")
     prepare_swap(world.services, spec)  # the run dies after it has changed target's clustering
     recover(world.services, dag_id="other", run_id="other")

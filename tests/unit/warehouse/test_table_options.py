@@ -55,7 +55,7 @@ def test_descriptions_are_set_by_path_and_others_stay() -> None:
 
 
 def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones_lack() -> None:
-    found = nothing_undeclared(ENTRIES, staging=ENTRIES, declared={}, last_set={})
+    found = nothing_undeclared(target=ENTRIES, staging=ENTRIES, declared={}, last_set={})
     assert found.level is Level.FAIL
     for lost in ("label [team]", "require_partition_filter", "expiration of the table"):
         assert lost in found.found
@@ -63,14 +63,15 @@ def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones
 
 
 def test_what_nobody_can_declare_is_to_be_set_on_staging() -> None:
-    found = nothing_undeclared({"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
+    found = nothing_undeclared(target={"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
     assert found.next_step.startswith("set default value of column on staging")
 
 
 def test_another_policy_tag_than_that_of_staging_is_lost() -> None:
     tag = {"policy tag of column [id]": TAG}
-    assert nothing_undeclared(tag, {"policy tag of column [id]": "other"}, {}, {}).level is Level.FAIL
-    assert nothing_undeclared(tag, tag, {}, {}).level is Level.PASS
+    other = {"policy tag of column [id]": "other"}
+    assert nothing_undeclared(target=tag, staging=other, declared={}, last_set={}).level is Level.FAIL
+    assert nothing_undeclared(target=tag, staging=tag, declared={}, last_set={}).level is Level.PASS
 
 
 def test_options_missing_after_a_swap_are_named() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, check_result
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, ExistingTable, existing_table_names
 from dedup_clone.publish.services import Services
@@ -31,9 +32,18 @@ def check_existing_table(
     ]
 
 
-def fingerprint_query(services: Services, names: TableNames, day: date) -> dict[str, Any]:
+def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: list[date]) -> int:
+    """The bytes that queries read to compare `days` of the target table of `names` with staging, by dry runs.
+
+    Staging's partitions count as much as the table's. `table`: the columns that the table has now.
+    """
+    configurations = [_fingerprint_query(services, names, table, day) for day in days]
+    return 2 * sum(services.warehouse.jobs.dry_run_bytes(configuration) for configuration in configurations)
+
+
+def _fingerprint_query(services: Services, names: TableNames, table: TableContract, day: date) -> dict[str, Any]:
     """The query that computes the fingerprint of one partition of the target table of `names`."""
-    sql = services.warehouse.render(FINGERPRINT_SQL_FILE, names=names, table=services.feed.table.to_contract())
+    sql = services.warehouse.render(FINGERPRINT_SQL_FILE, names=names, table=table)
     return query_configuration(services, "compare", sql, {"audited_date": ("DATE", day.isoformat())})
 
 
@@ -85,7 +95,8 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
 
 
 def _fingerprint(services: Services, attempt: str, step: str, names: TableNames, day: date) -> PartitionFingerprint:
-    job = run_step_job(services, attempt, step, fingerprint_query(services, names, day))
+    configuration = _fingerprint_query(services, names, services.feed.table.to_contract(), day)
+    job = run_step_job(services, attempt, step, configuration)
     (row,) = services.warehouse.jobs.rows(job.job_id)
     return PartitionFingerprint(int(row["row_count"]), int(row["exclusive_or"]), int(row["total"]))
 

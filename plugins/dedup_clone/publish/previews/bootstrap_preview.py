@@ -9,7 +9,7 @@ from datetime import date
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
-from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced, fingerprint_query
+from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
 from dedup_clone.publish.bootstrap.existing_table import (
     ExistingTable,
     describe_partitions,
@@ -55,9 +55,8 @@ def preview_bootstrap(
     """
     existing = read_existing_table(services, bootstrap_request.source_table)
     days = evenly_spaced([p.date for p in existing.partitions], bootstrap_request.compared_dates)
-    compared_bytes = 2 * sum(  # the table's partition, and staging's
-        services.warehouse.jobs.dry_run_bytes(fingerprint_query(services, existing_table_names(services, existing), d))
-        for d in days
+    compared_bytes = comparison_bytes(
+        services, existing_table_names(services, existing), services.feed.table.to_contract(), days
     )
     duplicates = _Duplicates.count(services, existing, bootstrap_request.run_id, scan_limit_bytes)
     refused = form_problems(existing, bootstrap_request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
@@ -23,6 +24,7 @@ from dedup_clone.contract.table_rebuild import (
     rebuild_problems,
 )
 from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import erasures_up_to
@@ -31,14 +33,16 @@ from dedup_clone.publish.planning.declared_options import staging_options, swap_
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.publish_costs import usd_on_demand
 from dedup_clone.publish.services import Services
-from dedup_clone.warehouse.table_options import of_columns
+from dedup_clone.warehouse.table_options import without_removed_columns
 
 COPY_SQL_FILE = "rebuild/copy_rows.sql"
+COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
+DATES_NAMED = 5
 
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """The form of a rebuild run. `renamed`: former name -> new name of a column.
+    """What the operator entered in the trigger form. `renamed`: former name -> new name of a column.
 
     `compared_dates`: the number of dates that are compared in all columns before the swap, by two queries each.
     """
@@ -55,12 +59,14 @@ class RebuildRequest:
 class RebuildPlan:
     """What a rebuild would do. `text`: for the operator.
 
-    `copy_bytes`: the bytes that the query which copies the rows would read; 0 if no column changes.
+    `copy_bytes`: the bytes that the query which copies the rows would read; 0 if no column changes. `compared_bytes`:
+    about what the queries would read that compare dates with staging.
     """
 
     feed: str
     live_generation: int
     copy_bytes: int
+    compared_bytes: int
     text: str
 
 
@@ -69,6 +75,8 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
     live = require_rebuildable(services, request)
     size, feed = copy_bytes(services, live, request), services.feed
     before, after = live.table, feed.table.to_contract()
+    days = _compared_days(services, live, request)
+    compared_bytes = comparison_bytes(services, services.names, before, days)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     lines = [
         f"**{feed.feed}: rebuild {services.names.target_table} as its feed file declares it**",
@@ -81,11 +89,15 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         ),
         *(f"- column [{former}] becomes [{new}], with its values" for former, new in request.renamed.items()),
         *(f"- new column [{name}], with NULL in all rows" for name in _empty_columns(live, services, request)),
-        f"- Cost: a query that copies the rows reads {size / GIB:.1f} GiB, about {usd_on_demand(size):.2f} USD on "
-        f"demand, and {services.names.incoming_table} is stored for some hours."
+        f"- Copy: a query reads all rows, {_price(size)}; {services.names.incoming_table} is stored for some hours."
         if size
-        else "- Cost: no query reads the rows, because no column changes.",
-        "- The Spark job reads and writes all rows, and proves that the keys are unique. Export and load are free.",
+        else "- Copy: none, because no column changes.",
+        f"- Comparison: all columns of {len(days)} dates ({_named(days)}) with staging, by two queries each, together "
+        f"about {_price(compared_bytes)}."
+        if days
+        else "- Comparison: none, because the form has 0 dates to compare.",
+        "- The Spark job reads and writes all rows. Export and load are free.",
+        _of_equal_keys(services, request),
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
         "dropped or renamed column fail from then on.",
         "- No rollback leads behind the rebuild. The past table can be read by time travel, for seven days at most.",
@@ -93,7 +105,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
         f"- Reason: {request.reason or 'none given'}.",
     ]
-    return RebuildPlan(feed.feed, live.generation, size, "\n".join(lines))
+    return RebuildPlan(feed.feed, live.generation, size, compared_bytes, "\n".join(lines))
 
 
 def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
@@ -115,11 +127,33 @@ def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest
 
 def copy_configuration(services: Services, live: Manifest, request: RebuildRequest) -> dict[str, Any] | None:
     """The query that copies the rows into the incoming table; None if no column changes."""
+    return _query_of_rows(services, live, request, COPY_SQL_FILE)
+
+
+def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> int:
+    """The bytes that the copy reads, by a dry run. Raises ConfigurationError when BigQuery refuses the statement."""
+    from google.api_core.exceptions import BadRequest
+
+    # Only the query: a dry run of the whole CREATE TABLE fails if a rebuild that died has left the incoming table.
+    configuration = _query_of_rows(services, live, request, COPIED_ROWS_SQL_FILE)
+    if configuration is None:
+        return 0
+    try:
+        return services.warehouse.jobs.dry_run_bytes(configuration)
+    except BadRequest as error:
+        raise ConfigurationError(
+            f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
+            f"Nothing was changed. Choose a type into which BigQuery casts, or a new column."
+        ) from error
+
+
+def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, sql_file: str) -> dict[str, Any] | None:
+    """A query of target's rows in the declared columns; None if no column changes."""
     table = services.feed.table.to_contract()
     if not has_new_columns(live.table, table):
         return None
     sql = services.warehouse.render(
-        COPY_SQL_FILE,
+        sql_file,
         names=services.names,
         table=table,
         options=services.feed.table.options.to_contract(),
@@ -129,23 +163,27 @@ def copy_configuration(services: Services, live: Manifest, request: RebuildReque
     return query_configuration(services, "copy", sql, {"retention_day": ("DATE", oldest.isoformat())})
 
 
-def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> int:
-    """The bytes that the copy reads, by a dry run. Raises ConfigurationError when BigQuery refuses the statement."""
-    from google.api_core.exceptions import BadRequest
+def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
+    """The dates that are compared with staging, unless the Spark job drops rows of them."""
+    oldest, _ = services.retention_window()
+    return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
 
-    configuration = copy_configuration(services, live, request)
-    if configuration is None:
-        return 0
-    query = configuration["query"]
-    # A dry run of the whole statement fails while the table is there that a rebuild which died has made.
-    select = query["query"].partition("\n) AS\n")[2]
-    try:
-        return services.warehouse.jobs.dry_run_bytes({**configuration, "query": {**query, "query": select}})
-    except BadRequest as error:
-        raise ConfigurationError(
-            f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
-            f"Nothing was changed. Choose a type into which BigQuery casts, or a new column."
-        ) from error
+
+def _price(size: int) -> str:
+    return f"{size / GIB:.1f} GiB, {usd_on_demand(size):.2f} USD on demand"
+
+
+def _named(days: list[date]) -> str:
+    return ", ".join([*map(str, days[:DATES_NAMED]), *(["…"] if len(days) > DATES_NAMED else [])])
+
+
+def _of_equal_keys(services: Services, request: RebuildRequest) -> str:
+    if request.duplicates is Duplicates.KEEP_LATEST:
+        return (
+            f"- **Rows may be dropped**: of rows with the same key only the one of the highest "
+            f"{services.feed.table.snapshot_id_column} stays. `ties` in the ledger record counts the others."
+        )
+    return "- If rows have the same key, the run ends, and the error names the key."
 
 
 def _problems(services: Services, live: Manifest, request: RebuildRequest) -> Iterator[str]:
@@ -161,7 +199,10 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     if staging is not None and is_shorter(table.retention_days, staging):
         yield f"retention_days is shorter than staging's: approve that first, `make plan FEED={feed.feed} APPLY=1`"
     if erasures_up_to(services, live.generation) and changes_keys(live.table, table, request.renamed):
-        yield "keys were erased, and their hashes are those of the present key columns, which cannot change any more"
+        yield (
+            "keys were erased, and are kept out of the table by hashes of the present key columns: leave the key "
+            "columns, their names and types as they are"
+        )
     if staging is None or target is None or not makes_staging_anew(live.table, table):
         return
     policies = services.warehouse.policies(feed.staging)
@@ -172,7 +213,12 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
         )
     declared = {**swap_options(feed.table), **staging_options(feed.table)}
     from_staging = {name: value for name, value in target.options.items() if name in staging.options}
-    lost = nothing_undeclared(of_columns(from_staging, {c.name for c in table.columns}), {}, declared, {})
+    lost = nothing_undeclared(
+        target=without_removed_columns(from_staging, retained={c.name for c in table.columns}),
+        staging={},  # what staging has is lost, unless it is declared
+        declared=declared,
+        last_set={},
+    )
     if lost.level is Level.FAIL:
         yield f"staging is made anew and would lack {lost.found}: {lost.next_step}"
 

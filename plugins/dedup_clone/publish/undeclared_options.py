@@ -8,7 +8,7 @@ from dedup_clone.publish.planning.declared_options import staging_options, swap_
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
-from dedup_clone.warehouse.table_options import of_columns, row_policy_entry
+from dedup_clone.warehouse.table_options import row_policy_entry, without_removed_columns
 
 
 def check_target_options(services: Services, target: TableMetadata | None, parent: int | None) -> list[CheckResult]:
@@ -17,13 +17,13 @@ def check_target_options(services: Services, target: TableMetadata | None, paren
     if target is None or staging is None:
         return []
     declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
-    retained_columns = {column.name for column in staging.columns}  # a rebuild may have dropped columns
+    retained = {column.name for column in staging.columns}  # a rebuild may have dropped columns
     return [
         nothing_undeclared(
-            of_columns(_entries(services, target), retained_columns),
-            _entries(services, staging),
-            declared,
-            _set_by_last_swap(services, parent),
+            target=without_removed_columns(_entries(services, target), retained=retained),
+            staging=_entries(services, staging),
+            declared=declared,
+            last_set=_set_by_last_swap(services, parent),
         )
     ]
 
