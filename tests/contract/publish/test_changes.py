@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
+from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.changes import OWN_COLUMNS
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import commit
 from dedup_clone.publish.prune import prune
@@ -126,13 +129,24 @@ def test_whoever_dies_the_rows_are_loaded_once(
     assert changes(world) == [*OF_SECOND, (3, "changed", 1, 30, 31)]
 
 
-def test_the_watchdog_loads_what_is_missing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watchdog_loads_what_is_missing_although_other_feeds_and_tables_fail(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fail_loads(world, times=1)
     publish(world, *SECOND)
     assert feeds_with_pending_changes(world.services.store) == [world.feed.feed]
-    monkeypatch.setattr(reporting, "open_feed_services", lambda setup: world.services)
-    monkeypatch.setattr(reporting, "read_feed_setup", lambda *_: setup_of(world))
-    reporting.load_waiting_rows(setup_of(world))
+    reader, setup = world.services, setup_of(world)
+    monkeypatch.setattr(reader.current, "read", Mock(side_effect=ContractViolation("CURRENT is damaged")))
+    services = iter([world.services, reader, world.services])  # of the reporting tables, of a damaged feed, of this one
+    monkeypatch.setattr(reporting, "open_feed_services", lambda setup: next(services))
+    monkeypatch.setattr(reporting, "read_feed_setup", lambda *_: setup)
+    monkeypatch.setattr(reporting, "feeds_with_pending_changes", lambda _: ["damaged", world.feed.feed])
+    monkeypatch.setattr(reporting, "write_reporting_tables", Mock(side_effect=ServiceUnavailable("BigQuery")))
+    log = Mock()
+    monkeypatch.setattr(reporting, "log", log)
+    with pytest.raises(ServiceUnavailable):
+        reporting.load_waiting_rows(setup)
+    assert [call.args[1:3] for call in log.warning.call_args_list] == [("damaged", "ContractViolation")]
     assert changes(world) == OF_SECOND
     assert feeds_with_pending_changes(world.services.store) == []
 
