@@ -25,13 +25,16 @@ class Run:
         self.context: Any = {"ti": ti, "dag_run": SimpleNamespace(run_id="r"), "params": {"date": None, **params}}
 
     def whole(self) -> list[dict[str, Any]]:
-        for task_id, step in (
-            (audit_tasks.CHOOSE_TASK, audit_tasks.select_dates),
-            (audit_tasks.TARGET_TASK, audit_tasks.fingerprint_target_partitions),
-            (audit_tasks.FILES_TASK, audit_tasks.fingerprint_generation_files),
-        ):
-            self.xcoms[task_id] = json.dumps(step(self.setup, self.context))
+        self.until_target()
+        found = audit_tasks.fingerprint_generation_files(self.setup, self.context)
+        self.xcoms[audit_tasks.FILES_TASK] = json.dumps(found)
         return audit_tasks.compare(self.setup, self.context)
+
+    def until_target(self) -> None:
+        """The first two tasks."""
+        self.xcoms[audit_tasks.CHOOSE_TASK] = json.dumps(audit_tasks.select_dates(self.setup, self.context))
+        found = audit_tasks.fingerprint_target_partitions(self.setup, self.context)
+        self.xcoms[audit_tasks.TARGET_TASK] = json.dumps(found)
 
 
 def test_an_equal_partition_is_on_the_page(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +58,19 @@ def test_an_unequal_partition_fails_the_last_task_at_once(
     assert index is not None
     assert index.audit is not None
     assert index.audit.unequal_dates == (TODAY,)
+
+
+def test_files_that_were_pruned_meanwhile_end_the_run_at_once(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    run = Run(world, monkeypatch)
+    run.until_target()
+    folder = world.services.manifests.read(1).data_folder
+    assert folder
+    world.services.store.delete_folder(folder.removeprefix("gs://state/"))
+    with pytest.raises(AirflowFailException, match="trigger the audit again"):
+        audit_tasks.fingerprint_generation_files(run.setup, run.context)
 
 
 def test_before_the_first_publish_the_run_is_skipped(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

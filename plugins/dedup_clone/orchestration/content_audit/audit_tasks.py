@@ -61,11 +61,12 @@ def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str
     from dedup_clone.audit.fingerprint_files import fingerprint_files
 
     services = open_feed_services(setup)
-    return {
-        partition.date.isoformat(): to_json(fingerprint_files(services, partition.generation, partition.date))
-        for partition in _partitions(context)
-        if partition.found is not None
-    }
+    with fail_without_retry():
+        return {
+            partition.date.isoformat(): to_json(fingerprint_files(services, partition.generation, partition.date))
+            for partition in _partitions(context)
+            if partition.found is not None
+        }
 
 
 def compare(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
