@@ -21,7 +21,9 @@ def compare_fingerprints(
     retained = {record.date for record in records}
     if generation is not None:
         retained |= auditable_dates(services.manifests.read(generation), services.now())
-    AuditsFile(services.store, services.feed.feed).change(lambda audits: audits.with_records(records, retained))
+    AuditsFile(services.store, services.feed.feed).change(
+        lambda audits: audits.with_records(records, retained=retained)
+    )
     for record in records:
         services.log(f"audit: {describe(record)}", generation=record.generation)
     try_refresh_index(services)

@@ -11,7 +11,7 @@ from typing import Any
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.errors import CheckFailed, LostRace, OutcomeUnknown
-from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, attempt_job_id, query_configuration
+from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, attempt_job_id, query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
 
@@ -44,8 +44,9 @@ class _LiveTarget:
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
     """Fingerprint the partitions of `dates`, in order, until there are enough for the day or the budget is spent.
 
-    Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and LostRace if target
-    does not hold the committed generation, as is the case between a swap and its commit.
+    Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, OutcomeUnknown if too
+    many queries of a partition failed, and LostRace if target does not hold the committed generation, as is the case
+    between a swap and its commit, may hold rows of an uncommitted attempt, or is replaced again and again.
     """
     settings, partitions = services.feed.content_audit, list[TargetPartition]()
     for day in dates:
@@ -73,7 +74,8 @@ def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
         AuditRecord(p.date, p.generation, AuditOutcome.OVER_BUDGET, now, None, None, p.bytes_billed) for p in skipped
     )
     AuditsFile(services.store, services.feed.feed).change(
-        lambda audits: audits.with_records(records, {r.date for r in (*audits.records, *records)})
+        # drops no date
+        lambda audits: audits.with_records(records, retained={r.date for r in (*audits.records, *records)})
     )
 
 
@@ -82,7 +84,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
     for _ in range(MAX_TRIES):
         live = _live_target(services)
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
-        configuration = _query(services, live, day, budget_left)
+        configuration = _query(services, live, day)
         size = _bytes_billed(services.warehouse.jobs.dry_run_bytes(configuration))
         job_id, exists = _job_id(services, live, day, run_id)
         if not exists and size > services.feed.content_audit.bytes_per_day:
@@ -90,7 +92,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
         if not exists and size > budget_left:
             return None
         if not exists:
-            services.warehouse.jobs.start(job_id, configuration)
+            services.warehouse.jobs.start(job_id, with_billing_limit(configuration, budget_left))
         found = _wait_for_result(services, job_id)
         if _live_target(services) == live:
             return TargetPartition(day, live.generation, found, size)
@@ -120,16 +122,20 @@ def _live_target(services: Services) -> _LiveTarget:
     return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
 
 
-def _query(services: Services, live: _LiveTarget, day: date, budget_left: int) -> Mapping[str, Any]:
+def _query(services: Services, live: _LiveTarget, day: date) -> Mapping[str, Any]:
     manifest = services.manifests.read(live.generation)
     sql = services.warehouse.render(STATEMENT, names=services.names, table=manifest.table)
     parameters = {"audited_date": ("DATE", day.isoformat())}
-    return query_configuration(services, "audit", sql, parameters, maximumBytesBilled=str(max(1, budget_left)))
+    return query_configuration(services, "audit", sql, parameters)
 
 
 def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
-    """The id of this run's query for the date, and whether the job exists, as it may when the task is retried."""
-    attempt = f"{live.generation:08d}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-{day:%Y%m%d}"
+    """The id of this run's query for the date, and whether the job exists, as it may when the task is retried.
+
+    A target that was made anew has other ids, even if its generation is the same.
+    """
+    digest = hashlib.sha256(f"{run_id} {live.identity}".encode()).hexdigest()[:12]
+    attempt = f"{live.generation:08d}-{digest}-{day:%Y%m%d}"
     for number in range(1, MAX_FAILED_JOBS + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, "audit", number)
         job = services.warehouse.job(job_id)

@@ -118,8 +118,15 @@ def capped_query(
                 f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
                 f"Target was not changed. Raise [max_bytes_billed] in the feed's file, or publish with engine [spark]."
             )
-    configuration["query"]["maximumBytesBilled"] = str(limit)
-    return configuration
+    return with_billing_limit(configuration, limit)
+
+
+def with_billing_limit(configuration: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The query's configuration with a limit of bytes billed. BigQuery fails a query that would exceed it, unbilled.
+
+    Dry runs have no limit, because BigQuery does not say whether they would fail at it too.
+    """
+    return {**configuration, "query": {**configuration["query"], "maximumBytesBilled": str(limit)}}
 
 
 def load_configuration(
@@ -127,8 +134,8 @@ def load_configuration(
 ) -> dict[str, Any]:
     """The configuration of a load job of Parquet files into an existing table or partition.
 
-    The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. They
-    are the job's schema if one of them is DATETIME, because only then BigQuery loads a file's timestamp as DATETIME.
+    The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. If one
+    of them is DATETIME, the job states them as its schema: without one BigQuery reads a DATETIME as a TIMESTAMP.
     `options`: further fields of the load.
     """
     columns = tuple(columns)

@@ -9,7 +9,7 @@ from typing import Any
 from dedup_clone.checks.check_result import CheckResult, Level, check_result
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import JobFailed
-from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.warehouse.sql_files import render_query
@@ -40,7 +40,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
             expected = f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)"
             next_step = f"let [{file}] read fewer columns or partitions, or raise max_bytes_billed."
             return CheckResult(check.check, Level.FAIL, found, expected, next_step), 0
-        found_rows = jobs.select(configuration, rows=ROWS_SHOWN)
+        found_rows = jobs.select(with_billing_limit(configuration, check.max_bytes_billed), rows=ROWS_SHOWN)
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
@@ -63,7 +63,6 @@ def _configuration(services: Services, check: SqlCheck, checked_at: datetime) ->
         "sql_check",
         render_query(services.feed.query_of(check), name=check.name, names=services.names),
         {"checked_at": ("TIMESTAMP", checked_at.isoformat())},
-        maximumBytesBilled=str(check.max_bytes_billed),
     )
 
 

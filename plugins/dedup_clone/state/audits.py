@@ -77,7 +77,7 @@ class Audits:
         jobs = self.jobs if day == self.day else {}
         return Audits(day, {**jobs, job_id: bytes_billed}, self.records)
 
-    def with_records(self, records: tuple[AuditRecord, ...], retained: set[date]) -> Audits:
+    def with_records(self, records: tuple[AuditRecord, ...], *, retained: set[date]) -> Audits:
         """A copy in which `records` replace older records of the same dates. Only dates in `retained` stay.
 
         An unequal partition stays unequal until it is compared again: OVER_BUDGET does not replace UNEQUAL.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError, Contrac
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.settings.feed import ContentAuditSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile
+from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.feed_states import read_state
 
@@ -130,7 +131,16 @@ def test_a_partition_can_be_asked_for(published: FeedOnStandIn) -> None:
         choose_partitions(published.services, TODAY + timedelta(days=1))
 
 
-def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_left(published: FeedOnStandIn) -> None:
+def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_left(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry_run = Jobs.dry_run_bytes
+
+    def dry_run_without_limit(jobs: Jobs, configuration: Mapping[str, Any]) -> int:
+        assert "maximumBytesBilled" not in configuration["query"]
+        return dry_run(jobs, configuration)
+
+    monkeypatch.setattr(Jobs, "dry_run_bytes", dry_run_without_limit)
     settings(published, partitions_per_day=3, bytes_per_day=2 * MIN_BYTES_BILLED)
     assert len(audit(published)) == 2
     assert sum(kept(published).jobs.values()) == 2 * MIN_BYTES_BILLED
@@ -189,6 +199,19 @@ def test_a_retried_task_uses_the_job_that_it_made(published: FeedOnStandIn) -> N
     for _ in range(2):
         fingerprint_target(published.services, (DAYS[0],), "audit-1")
     assert len(kept(published).jobs) == 1
+
+
+def test_a_target_that_was_made_anew_is_read_anew_by_a_retried_task(published: FeedOnStandIn) -> None:
+    target, staging = f"warehouse.{published.feed.target}", f"warehouse.{published.feed.staging}"
+    (before,) = fingerprint_target(published.services, (DAYS[0],), "audit-1")
+    labels = ", ".join(f"{label}" for label in published.bigquery.get_table(target).labels.items())
+    published.bigquery.query_and_wait(f"DELETE FROM {staging} WHERE date = '{DAYS[0]}' AND product_id = 2")
+    published.bigquery.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging} OPTIONS (labels = [{labels}])")
+    (after,) = fingerprint_target(published.services, (DAYS[0],), "audit-1")
+    assert before.generation == after.generation
+    assert before.found
+    assert after.found
+    assert (before.found.rows, after.found.rows) == (4, 3)
 
 
 def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(published: FeedOnStandIn) -> None:

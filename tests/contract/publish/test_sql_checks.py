@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
+from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 
 POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"
@@ -103,7 +105,16 @@ def test_a_query_that_cannot_run_fails_the_check_and_names_its_file(
     assert f"dags/feeds/{world.feed.feed}/positive_values.sql" in result(world, spec).next_step
 
 
-def test_a_query_that_would_cost_too_much_is_not_run(world: FeedOnStandIn, tmp_path: Path) -> None:
+def test_a_query_that_would_cost_too_much_is_not_run(
+    world: FeedOnStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry_run = Jobs.dry_run_select
+
+    def dry_run_without_limit(jobs: Jobs, configuration: Mapping[str, Any]) -> int:
+        assert "maximumBytesBilled" not in configuration["query"]
+        return dry_run(jobs, configuration)
+
+    monkeypatch.setattr(Jobs, "dry_run_select", dry_run_without_limit)
     check = SqlCheck.model_construct(name="positive_values", max_rows=0, max_bytes_billed=1)
     world.feed = with_query(world.feed, tmp_path, POSITIVE)
     checks = world.feed.checks.model_copy(update={"sql": (check,)})

@@ -37,11 +37,11 @@ def test_the_last_audit_is_one_that_compared_something() -> None:
 
 def test_new_records_replace_older_ones_and_dates_that_are_gone_are_dropped() -> None:
     gone, kept, new = record(date(2024, 1, 1)), record(DAY, AuditOutcome.UNEQUAL), record(DAY)
-    assert Audits(DAY, {}, (gone, kept)).with_records((new,), {DAY}).records == (new,)
+    assert Audits(DAY, {}, (gone, kept)).with_records((new,), retained={DAY}).records == (new,)
 
 
 def test_a_partition_that_was_unequal_stays_so_until_it_is_compared_again() -> None:
     unequal, passed_over, equal = (record(DAY, AuditOutcome(name)) for name in ("unequal", "over_budget", "equal"))
-    found = Audits(DAY, {}, (unequal,)).with_records((passed_over,), {DAY})
+    found = Audits(DAY, {}, (unequal,)).with_records((passed_over,), retained={DAY})
     assert found.records == (unequal,)
-    assert found.with_records((equal,), {DAY}).records == (equal,)
+    assert found.with_records((equal,), retained={DAY}).records == (equal,)
