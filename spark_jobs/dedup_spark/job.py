@@ -16,10 +16,10 @@ from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics
-from dedup_spark.candidate.key_examples import select_examples
 from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import TableTakeover
 from dedup_spark.changes.changed_dates import write_changes
+from dedup_spark.comparison.key_examples import select_examples
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
 from dedup_spark.erasure.erase_rows import RowEraser, without_keys
 from dedup_spark.erasure.key_sets import read_key_sets
@@ -37,9 +37,8 @@ from dedup_spark.landing.delivery_validation import (
 )
 from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
-from dedup_spark.parent import Parent, read_parent
+from dedup_spark.parent import PARENT_SOURCE, Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
@@ -149,7 +148,7 @@ class DedupJob:
         """Copy the parent's files; return the new generation. `delivered`: the number of applied deliveries by date."""
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
-        with self.job_log.phase("carry"):
+        with self.job_log.phase("copy forward"):
             if parent.has_other_columns:
                 files = tuple(file for file in parent.files if file.date in generation.copied)
                 return generation.with_files(write_completed(parent, files, self.request.table, data_uri, fan_out))
@@ -201,7 +200,7 @@ class DedupJob:
         self.job_log.info(
             f"generation has {manifest.rows} rows in {len(manifest.dates)} dates ({len(generation.copied)} copied), "
             f"{sum(e.new_keys for e in manifest.dates)} new, {_changed_text(manifest)}, "
-            f"{sum(e.survivors for e in manifest.dates)} kept beyond the snapshot, {dropped} dropped"
+            f"{sum(e.survivors for e in manifest.dates)} missing in the snapshot, {dropped} dropped"
         )
         metrics = dedup_metrics(validated.applied, results, self.job_log.seconds)
         examples = select_examples(without_keys(results.examples(), erased_keys), manifest.dates)

@@ -18,6 +18,9 @@ from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
 
+# The number of the parent among the sources of rows. Applied deliveries have the numbers from 1 on, the newest last.
+PARENT_SOURCE = 0
+
 
 @dataclass(frozen=True)
 class ParentDate:

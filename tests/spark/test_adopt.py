@@ -32,7 +32,7 @@ def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: S
     entry, (adopted, survivors) = area.entry(FIRST), sorted(files_of(area, FIRST), key=lambda file: -file.rows)
     assert (entry.plan, entry.adopted_delivery, entry.rows) == ("adopt", arrival.delivery, 1003)
     assert (entry.new_keys, entry.survivors, entry.changed, entry.ties) == (3, 3, 997, 0)
-    assert "as 64-bit words; fingerprints of the parent carried" in entry.plan_reason
+    assert "as 64-bit words; fingerprints of the parent stored" in entry.plan_reason
     assert path(area, adopted).read_bytes() == Path(area.uri(arrival.objects[0].name)).read_bytes()
     assert (survivors.rows, survivors.max_update_id) == (3, 1)
     (metrics,) = candidate.metrics.dates
@@ -151,9 +151,9 @@ def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
     area.publish(area.land(2, rows(2, 2, 3) + rows(2, 7, 8, day=SECOND)))
     assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 20, 2), (7, 20, 2), (8, 20, 2)]
     assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason
-    assert "fingerprints of the parent carried" in area.entry(SECOND).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(SECOND).plan_reason
     area.publish(area.land(3, rows(3, 1, 2, 3, 4)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: SparkJobFeed) -> None:
@@ -162,7 +162,7 @@ def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: Spar
     area.publish(area.land(2, rows(2, 1, 2)))
     assert (area.entry(SECOND).plan, area.entry(SECOND).adopted_delivery) == ("carried", first.delivery)
     area.publish(area.land(3, rows(3, 1, 2) + rows(3, 2, day=SECOND)))
-    assert "fingerprints of the parent carried" in area.entry(SECOND).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(SECOND).plan_reason
     assert found(area) == [(1, 10, 1), (1, 30, 3), (2, 30, 3), (2, 30, 3)]
 
 

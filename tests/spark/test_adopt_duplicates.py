@@ -38,7 +38,7 @@ def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(
         assert (7, 10**6, snapshot_id) in found(area)
     area.publish(area.land(4, rows(4, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300 if compare_values else None)
-    found_by = "fingerprints of the parent carried" if compare_values else "the parent's rows were not read"
+    found_by = "fingerprints of the parent stored" if compare_values else "the parent's rows were not read"
     assert area.entry(FIRST).plan_reason.endswith(found_by)
 
 
@@ -54,7 +54,7 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) 
         [(file.path.split("/")[1].split("-")[0], file.rows) for file in area.files().files],
     )
     assert (entry.plan, entry.ties, entry.rows) == ("adopt", 3, 4)
-    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("mended", 1), ("mended", 1)]
+    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("normalized", 1), ("normalized", 1)]
 
 
 @pytest.mark.exhaustive

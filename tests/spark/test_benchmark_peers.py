@@ -122,4 +122,4 @@ def test_missing_fingerprints_are_computed(prepared_dataset: Make, spark: SparkS
         candidate = feed.run(request_publish(feed, inputs))
         assert candidate.manifest
         reasons[stored_fingerprints] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
-    assert reasons == {True: {"carried"}, False: {"computed"}}
+    assert reasons == {True: {"stored"}, False: {"computed"}}

@@ -92,7 +92,7 @@ def test_what_was_found_with_a_delivery_that_is_refused_is_thrown_away(area: Spa
     listed, named = listed_and_named(area)
     assert listed == named
     area.publish(area.land(4, rows(4, 1, 2)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_nothing_stays_of_a_delivery_that_is_refused_alone(area: SparkJobFeed) -> None:
@@ -149,7 +149,7 @@ def test_a_date_that_has_grown_keeps_fingerprints_of_its_own_size(area: SparkJob
     area.publish(area.land(3, rows(3, *range(1, 20_001))))
     assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
     # Coarser ones would have been computed again, from all of the parent's rows.
-    assert area.entry(FIRST).plan_reason.endswith("of 256 buckets, as 64-bit words; fingerprints of the parent carried")
+    assert area.entry(FIRST).plan_reason.endswith("of 256 buckets, as 64-bit words; fingerprints of the parent stored")
 
 
 @pytest.mark.parametrize("compare_values", [True, False])

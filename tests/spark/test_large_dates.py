@@ -138,7 +138,7 @@ def test_correction_of_the_live_snapshot_is_adopted(tmp_path: Path) -> None:
     snapshots = Snapshots()
     area = play(tmp_path, [[(number, snapshots.rows(number))] for number in (1, 2, 2, 2, 3)])
     assert area.entry(DAY).plan == "adopt"
-    assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(DAY).plan_reason
 
 
 def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(
@@ -161,4 +161,4 @@ def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(
     (of_newest,) = (file for file in files if file.min_update_id == 4)
     assert of_newest.path.startswith(f"date={DAY}/adopted-")
     assert sum(file.rows for file in files if file is not of_newest) < ROWS * 0.05 * 3
-    assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(DAY).plan_reason

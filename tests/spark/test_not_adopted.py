@@ -29,7 +29,7 @@ def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_s
     assert entry.plan == "rewrite"
     assert entry.plan_reason.startswith("not adopted: snapshot id [3] is below [7], the date's highest")
     area.publish(area.land(8, rows(8, 1, 2, 3)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
 
 
@@ -57,10 +57,10 @@ def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area
     assert area.entry(FIRST).plan_reason.endswith("[2] files brought into the written form; [2] files written anew")
     assert "written" not in area.entry(SECOND).plan_reason
     names = sorted(file.path.split("/")[1].split("-")[0] for file in files_of(area, FIRST))
-    assert names == ["adopted", "mended", "mended"]
+    assert names == ["adopted", "normalized", "normalized"]
     assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
     area.publish(area.land(2, rows(2, 1, 2, 3)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
     assert [r[2] for r in found(area)] == [1, 2, 2, 2]  # the first is the second date's
 
 

@@ -94,7 +94,7 @@ def test_the_next_run_goes_on_where_the_driver_was_lost(area: SparkJobFeed, scan
     assert found == in_order(area, area.run(fresh))
     assert len(found) == 52
     area.publish(area.land(3, rows(3, *range(2, 51))))  # the fingerprints were copied too
-    assert "carried" in area.entry(FIRST).plan_reason or "buckets" in area.entry(FIRST).plan_reason
+    assert "stored" in area.entry(FIRST).plan_reason or "buckets" in area.entry(FIRST).plan_reason
 
 
 def test_an_outcome_whose_files_are_gone_is_found_again(area: SparkJobFeed, scanned: list[date]) -> None:

@@ -86,7 +86,7 @@ def test_dates_that_no_delivery_has_are_rewritten_too(area: SparkJobFeed) -> Non
     assert "rewritten" in file.path
     area.plan = Plan.AUTO
     area.publish(area.land(4, rows(4, 1) + rows(4, 2, 3, day=SECOND)))
-    assert "fingerprints of the parent carried" in area.entry(SECOND).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(SECOND).plan_reason
     assert area.entry(SECOND).survivors == 1
 
 
@@ -98,7 +98,7 @@ def test_a_late_snapshot_is_streamed_and_leaves_the_fingerprints_as_they_are(are
     area.publish(area.land(5, rows(5, 1, 9)))
     assert (area.entry(FIRST).changed, area.entry(FIRST).survivors) == (1, 1)
     area.publish(area.land(8, rows(8, 1, 2, 3)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 50, 5)]
 
 
@@ -120,7 +120,7 @@ def test_fingerprints_of_a_rewritten_date_are_used_by_the_next_adoption(area: Sp
     area.publish(area.land(3, rows(3, *range(10, 510))))
     entry = area.entry(FIRST)
     assert (entry.plan, entry.survivors, entry.changed) == ("adopt", 10, 500)
-    assert "fingerprints of the parent carried" in entry.plan_reason
+    assert "fingerprints of the parent stored" in entry.plan_reason
 
 
 def test_several_deliveries_and_many_repeated_keys_are_left_to_spark(
@@ -207,7 +207,7 @@ def test_replay_of_what_is_live_reads_nothing_at_all(area: SparkJobFeed, monkeyp
     ]
     assert "part of the parent already: nothing was read" in area.entry(FIRST).plan_reason
     area.publish(area.land(3, rows(3, 1)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_replay_that_requests_a_rewrite_writes(area: SparkJobFeed) -> None:

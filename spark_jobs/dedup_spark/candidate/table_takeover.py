@@ -13,8 +13,8 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.manifest import DateEntry, RefusedDelivery
 from dedup_clone.contract.request import DedupRequest, Duplicates
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
 from dedup_spark.candidate.new_manifest import NewGeneration
+from dedup_spark.comparison.key_examples import EXAMPLES_PER_DATE, key_texts
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.landing.delivery_validation import ValidatedDelivery

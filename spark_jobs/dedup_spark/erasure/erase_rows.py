@@ -19,8 +19,8 @@ from dedup_clone.contract.erasure import ErasedRows, Tombstones
 from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.candidate.key_examples import key_texts
 from dedup_spark.candidate.new_manifest import NewGeneration, files_digest
+from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.erasure.key_sets import ErasedKeySet
@@ -69,7 +69,7 @@ class _FileEraser:
         source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
         writer = None
         for rows in row_groups(read_rows(reader, source)):
-            writer = writer or DataFileWriter(self.table, self.data_uri, file.date, "kept")
+            writer = writer or DataFileWriter(self.table, self.data_uri, file.date, "retained")
             writer.write(rows)
         return _ErasedFile(tuple(erased.values()), writer.close() if writer else None)
 

@@ -14,8 +14,7 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
-from dedup_spark.parent import ParentDate
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+from dedup_spark.parent import PARENT_SOURCE, ParentDate
 
 # If the sizes of delivery and parent differ by a smaller factor, both have about the same number of rows.
 _SIMILAR_SIZE_FACTOR = 2

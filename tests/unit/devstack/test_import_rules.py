@@ -65,6 +65,10 @@ def test_a_module_that_no_line_covers_is_found(tmp_path: Path) -> None:
     assert "plugins/lib/state/store.py: no line of the import rules covers it" in faults
 
 
+def test_a_folder_that_no_line_mentions_is_found(tmp_path: Path) -> None:
+    assert faults_of(tmp_path, "") == ["plugins/lib/state/store.py: no line of the import rules covers it"]
+
+
 def test_no_top_level_folder_may_import_one_that_may_import_it() -> None:
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (lines,) = (contract["allowed"] for contract in contracts if contract["type"] == "allowed_imports")

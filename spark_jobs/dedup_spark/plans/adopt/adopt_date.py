@@ -11,8 +11,8 @@ from dedup_clone.contract.manifest import Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.candidate.key_examples import key_texts
 from dedup_spark.comparison.hashed_files import RowHashers
+from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
@@ -164,7 +164,7 @@ def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: 
     else:
         what = "keys" if diff.changed is None else "keys and values"
         how = f"{what} compared in {diff.differing_bucket_count} of {diff.bucket_count} buckets"
-    source = "carried" if inputs.base_was_stored else "computed"
+    source = "stored" if inputs.base_was_stored else "computed"
     return f"{how}, {'by rank' if diff.has_ranks else 'as 64-bit words'}; fingerprints of the parent {source}"
 
 

@@ -32,11 +32,11 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.sub_buckets import SubBuckets, SubBucketSums, sub_bucket_bits
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
 from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.row_selection import SelectedInputs
 from dedup_spark.plans.adopt.surviving_rows import find_survivors
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class _Rewrite:
         source = RowSource.all_rows(landed.uri, landed.rows, self.snapshot_id, excluded=surplus)
         file = None
         for rows in row_groups(read_rows(self.reader, source)):
-            file = file or DataFileWriter(self.reader.table, self.data_uri, self.day, "mended")
+            file = file or DataFileWriter(self.reader.table, self.data_uri, self.day, "normalized")
             file.write(rows)
         return file.close() if file else None
 

@@ -12,8 +12,8 @@ from dedup_spark.comparison.bucket_selection import SKIPPED, BucketSelection, Ha
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCounter, PartitionedHashes
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 _HASHES_AT_A_TIME = 4 << 20
 

@@ -12,9 +12,9 @@ from dedup_spark.comparison.changed_rows import count_overruled_rows
 from dedup_spark.comparison.duplicate_keys import resolve_duplicates
 from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DecodedRows, DiffResult
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 
 def find_survivors(

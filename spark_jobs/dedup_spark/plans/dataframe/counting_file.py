@@ -13,7 +13,7 @@ from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
-from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
+from dedup_spark.comparison.key_examples import EXAMPLES_PER_DATE, key_texts
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.dataframe.helper_columns import CHANGED, IN_PARENT, NEWEST, SOURCE, SURPLUS
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from dedup_clone.contract.manifest import DataFile, DateOutcome, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
-from dedup_spark.parent import Parent
+from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.dataframe import join_by_key, row_number
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE, require_free_names
+from dedup_spark.plans.dataframe.helper_columns import require_free_names
 from dedup_spark.plans.dataframe.output_partitions import partition_dates
 from dedup_spark.plans.dataframe.partition_writer import RECORD_SCHEMA, PartitionWriter, examples_column
 from dedup_spark.plans.dataframe.sources import Sources, delivered_rows, parent_rows

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import TableContract
 
-# Number of the source of a row: 0 is the parent generation, from 1 on the applied deliveries, the newest last.
+# Number of the source of a row: PARENT_SOURCE, or that of a delivery.
 SOURCE = "/source"
-PARENT_SOURCE = 0
 
 # Number of the row's output file within its date: a function of the key, so that equal keys are in one file.
 OUTPUT_FILE = "/output_file"

@@ -10,13 +10,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.dataframe.checked_output import checked_output
 from dedup_spark.plans.dataframe.helper_columns import (
     CHANGED,
     IN_PARENT,
     NEWEST,
     OUTPUT_FILE,
-    PARENT_SOURCE,
     READ_FINGERPRINT,
     SOURCE,
     SURPLUS,

@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.dataframe.helper_columns import (
     CHANGED,
     FIRST_OTHER,
     IN_PARENT,
     NEWEST,
     OUTPUT_FILE,
-    PARENT_SOURCE,
     RANK,
     SOURCE,
     SURPLUS,

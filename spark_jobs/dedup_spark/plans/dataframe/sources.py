@@ -17,9 +17,9 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.execution.session import read_files
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
-from dedup_spark.parent import Parent
+from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.dataframe.checked_output import with_fingerprint
-from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE, SOURCE
+from dedup_spark.plans.dataframe.helper_columns import SOURCE
 from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repartition
 
 
