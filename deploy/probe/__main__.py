@@ -59,7 +59,8 @@ def run_probe(clients: Clients, report_file: Path | None) -> int:
     """Test all assumptions, and write the report."""
     with throwaway_dataset(clients) as probe:
         buckets = f"[{probe.bucket.name}] and [{probe.landing_bucket.name}]"
-        _log(f"Dataset [{probe.dataset}] and buckets {buckets} are deleted at the end.")
+        _log(f"Dataset [{probe.dataset}] and buckets {buckets} are deleted at the end. If the probe is killed, run:")
+        _log(f"  {probe.clean_up_command}")
         _log(f"The probe starts no more queries after it has spent {BUDGET_USD} USD; a few cents are expected.")
         results = try_all(probe, all_assumptions(), _log)
         report = as_markdown(results, probe, clients.server, datetime.now(UTC))

@@ -75,6 +75,12 @@ class ProbeDataset:
     def usd(self) -> float:
         return self.billed_bytes / 1024**4 * USD_PER_TIB
 
+    @property
+    def clean_up_command(self) -> str:
+        """A command that deletes all that the probe has made, if it could not do so itself."""
+        buckets = " ".join(f"gs://{bucket.name}" for bucket in (self.bucket, self.landing_bucket))
+        return f"bq rm -r -f -d {self._clients.project}:{self.name}; gcloud storage rm --recursive {buckets}"
+
     def days_ago(self, days: int) -> date:
         return self.today - timedelta(days=days)
 
@@ -222,19 +228,14 @@ def _parameter(name: str, value: Any) -> Any:
 @contextmanager
 def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
     """Make a dataset and two buckets for the block, and always delete them with their content after it."""
-    from google.api_core.exceptions import MethodNotImplemented
     from google.cloud import bigquery
 
     probe = ProbeDataset(clients, f"dedup_clone_probe_{uuid.uuid4().hex[:10]}")
     dataset = bigquery.Dataset(probe.dataset)
     dataset.location, dataset.labels = clients.location, dict(LABELS)
-    dataset.default_table_expiration_ms = MILLISECONDS_PER_DAY  # tables vanish even if the probe cannot delete them
+    # No default expiration: tables that expire are never published.
     try:
-        try:
-            clients.bigquery.create_dataset(dataset)
-        except MethodNotImplemented:
-            dataset.default_table_expiration_ms = None
-            clients.bigquery.create_dataset(dataset)
+        clients.bigquery.create_dataset(dataset)
         for bucket in (probe.bucket, probe.landing_bucket):
             clients.storage.create_bucket(bucket, location=clients.location)
         yield probe

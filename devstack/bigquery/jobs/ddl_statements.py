@@ -14,7 +14,7 @@ from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.jobs.table_alterations import alter_table, declared_name, declared_names, with_options
+from devstack.bigquery.jobs.table_alterations import DAY_MS, alter_table, declared_name, declared_names, with_options
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField
@@ -130,10 +130,24 @@ def _create_schema(statement: CreateSchema, sql: StatementSql) -> Outcome:
         )
     if statement.if_not_exists and datasets.find(dataset_id) is not None:
         return Outcome("CREATE_SCHEMA", ddl_operation="SKIP")
-    labels = dict(options.labels or ())
-    description, friendly_name = options.description, options.friendly_name
-    datasets.create(Dataset(dataset_id, location, 0, 0, labels, description, friendly_name))
+    datasets.create(
+        Dataset(
+            dataset_id,
+            location,
+            0,
+            0,
+            labels=dict(options.labels or ()),
+            description=options.description,
+            friendly_name=options.friendly_name,
+            default_table_expiration_ms=_milliseconds(options.default_table_expiration_days),
+            default_partition_expiration_ms=_milliseconds(options.default_partition_expiration_days),
+        )
+    )
     return Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
+
+
+def _milliseconds(days: float | None) -> int | None:
+    return None if days is None else round(days * DAY_MS)
 
 
 def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:

@@ -115,6 +115,10 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
         if hours not in TIME_TRAVEL_HOURS:
             raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
         changes["max_time_travel_hours"] = hours
+    for key, name in (("defaultTableExpirationMs", "default_table_expiration_ms"),
+                      ("defaultPartitionExpirationMs", "default_partition_expiration_ms")):  # fmt: skip
+        if key in body:
+            changes[name] = int(body[key] or 0) or None  # 0 removes the default
     return replace(dataset, **changes)
 
 

@@ -37,7 +37,7 @@ _LAYOUT = "timePartitioning.type timePartitioning.field timePartitioning.expirat
 
 DATASET_FIELDS = _words(
     "datasetReference.projectId datasetReference.datasetId location labels.* description friendlyName "
-    "maxTimeTravelHours storageBillingModel"
+    "maxTimeTravelHours storageBillingModel defaultTableExpirationMs defaultPartitionExpirationMs"
 )
 TABLE_FIELDS = _words(
     _TABLE_REFERENCE.format("tableReference") + " " + _SCHEMA_FIELDS + _LAYOUT + "labels.* description friendlyName "

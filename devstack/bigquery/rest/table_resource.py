@@ -44,6 +44,8 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
         description=dataset.description,
         friendlyName=dataset.friendly_name,
         storageBillingModel=dataset.storage_billing_model,
+        defaultTableExpirationMs=_text(dataset.default_table_expiration_ms),
+        defaultPartitionExpirationMs=_text(dataset.default_partition_expiration_ms),
     )
     return resource | {"etag": etag_of(resource)}
 
@@ -127,6 +129,10 @@ def _streaming_buffer(version: TableVersion) -> dict[str, str]:
 
 def rfc3339(moment_us: int) -> str:
     return to_datetime(moment_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
 
 
 def _add_given(resource: dict[str, Any], **values: Any) -> None:

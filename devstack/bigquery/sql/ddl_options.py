@@ -50,6 +50,8 @@ class SchemaOptions:
     friendly_name: str | None = None
     description: str | None = None
     labels: tuple[tuple[str, str], ...] | None = None
+    default_table_expiration_days: float | None = None
+    default_partition_expiration_days: float | None = None
 
 
 def parse_options(cursor: TokenCursor, kind: str) -> Options:
@@ -188,6 +190,8 @@ SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "friendly_name": _string,
     "description": _string,
     "labels": _labels,
+    "default_table_expiration_days": _positive_number,
+    "default_partition_expiration_days": _positive_number,
 }
 PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "engine": _string,

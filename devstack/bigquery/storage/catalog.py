@@ -19,7 +19,7 @@ from devstack.bigquery.storage import quotas
 from devstack.bigquery.storage.clustered_blocks import BlockIndex
 from devstack.bigquery.storage.dataset_store import DatasetStore
 from devstack.bigquery.storage.deleted_datasets import check_deletable
-from devstack.bigquery.storage.expiration import without_expired
+from devstack.bigquery.storage.expiration import with_dataset_defaults, without_expired
 from devstack.bigquery.storage.model import (
     CommitInfo,
     DatasetId,
@@ -162,13 +162,14 @@ class Catalog:
                     quotas.check_partition_modifications(self.limits, table_id, history, kind, modified, commit_us)
                 else:
                     quotas.check_table_modifications(self.limits, table_id, history, kind, commit_us)
+            is_new = current is None or change.recreates
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
                 committed_us=commit_us,
                 change_kind=change.kind,
-                table_created_us=commit_us if current is None or change.recreates else current.table_created_us,
+                table_created_us=commit_us if is_new or current is None else current.table_created_us,
                 modified_us=current.modified_us if current and change.only_adds_to_log(current) else commit_us,
-                settings=change.settings,
+                settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
                 partitions=change.partitions,
                 clone=change.clone,
                 job=job,

@@ -16,6 +16,7 @@ from devstack.bigquery.storage.model import Dataset, DatasetId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
+LEAST_TABLE_EXPIRATION_MS = 3_600_000
 
 
 class DatasetStore:
@@ -105,6 +106,12 @@ class DatasetStore:
         return self._folder / dataset_id.project / f"{dataset_id.dataset}.json"
 
     def _write(self, dataset: Dataset) -> Dataset:
+        expiration_ms = dataset.default_table_expiration_ms
+        if expiration_ms is not None and expiration_ms < LEAST_TABLE_EXPIRATION_MS:
+            raise Invalid(
+                f"Dataset {dataset.id} has a default table expiration of [{expiration_ms}] ms, expected at least "
+                f"[{LEAST_TABLE_EXPIRATION_MS}]."
+            )
         write_durably(self._path(dataset.id), encode_dataset(dataset))
         self._datasets[dataset.id] = dataset
         return dataset

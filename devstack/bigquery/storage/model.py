@@ -269,6 +269,8 @@ class Dataset:
     friendly_name: str | None = None
     max_time_travel_hours: int = 168
     storage_billing_model: str | None = None
+    default_table_expiration_ms: int | None = None
+    default_partition_expiration_ms: int | None = None
     hidden: bool = False
     deleted_us: int | None = None
     deleted_with_routines: bool = False

@@ -20,7 +20,7 @@ _DECLARED_IN = {
     "policy tag": "table.policies.column_tags, and set it on staging",
 }
 # A clone does not take entries of these kinds from its source.
-_NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, "expiration of the table")
+_NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER)
 
 
 def nothing_undeclared(

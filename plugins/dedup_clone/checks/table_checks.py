@@ -46,6 +46,19 @@ def layout_matches(staging: TableMetadata, target: TableMetadata | None, contrac
     )
 
 
+def never_expire(tables: Iterable[TableMetadata]) -> CheckResult:
+    """BigQuery deletes none of the tables after some time, as it does if their dataset has a default for that."""
+    expiring = [f"{table.name}: expires {table.expires_at:%Y-%m-%d %H:%M}" for table in tables if table.expires_at]
+    return check_result(
+        "table_expiration",
+        not expiring,
+        found="; ".join(expiring) or "none",
+        expected="none",
+        next_step="run `bq update --default_table_expiration=0 DATASET`, since new tables get the dataset's default, "
+        "and `ALTER TABLE DATASET.TABLE SET OPTIONS (expiration_timestamp = NULL)` for each; then clear the run.",
+    )
+
+
 def no_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> CheckResult:
     """No table has a streaming buffer. A clone would lack staging's, and the swap would drop target's."""
     buffers = [describe_buffer(table, now) for table in tables if table.streaming_buffer is not None]

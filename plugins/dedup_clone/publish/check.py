@@ -104,6 +104,7 @@ def early_results(services: Services, parent: int | None) -> list[CheckResult]:
     if target is not None:
         results.append(table_checks.no_materialized_views(services.warehouse.materialized_views_of(feed.target)))
     if staging is not None:
+        results.append(table_checks.never_expire([staging, *([target] if target else [])]))
         results.append(table_checks.layout_matches(staging, target, feed.table.to_contract()))
         results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
         results += check_target_options(services, target, parent)
@@ -120,6 +121,7 @@ def _check_tables(
         table_checks.schema_matches(loaded.table, manifest.table if restores else contract, restores=restores),
         # A rebuild gives target the clustering of staging right before the swap.
         table_checks.layout_matches(loaded.table, None if spec.rebuilds else target, contract),
+        table_checks.never_expire([loaded.table, *([target] if target else [])]),
         table_checks.no_streaming_buffer([loaded.table, *([target] if target else [])], services.now()),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),

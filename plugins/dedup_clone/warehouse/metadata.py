@@ -35,6 +35,7 @@ class TableMetadata:
 
     `streaming_buffer`: None when it is empty. `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning:
     DAY, HOUR, …; None without one. `version` changes with every change of rows, schema or description.
+    `expires_at`: when BigQuery deletes the whole table, None for never.
     `options`: its labels, constraints, descriptions and so on (see table_options.py), without row access policies.
     """
 
@@ -54,6 +55,7 @@ class TableMetadata:
     granularity: str | None = None
     location: str = ""
     version: str = ""
+    expires_at: datetime | None = None
     options: dict[str, str] = field(default_factory=dict)
 
     def is_cloned_as_of(self, moment: datetime) -> bool:
@@ -172,6 +174,7 @@ def table_metadata(table: Table) -> TableMetadata:
         granularity=None if partitioning is None else partitioning.type_,
         location=table.location or "",
         version=f"{table.etag} {table.modified}",
+        expires_at=table.expires,
         options=table_options(table.to_api_repr()),
     )
 

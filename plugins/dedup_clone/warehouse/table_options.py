@@ -63,7 +63,6 @@ def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     single = {
         FRIENDLY_NAME: resource.get("friendlyName"),
         KMS_KEY: (resource.get("encryptionConfiguration") or {}).get("kmsKeyName"),
-        "expiration of the table": resource.get("expirationTime"),
         "max_staleness": resource.get("maxStaleness"),
         "default collation": resource.get("defaultCollation"),
         "default rounding mode": resource.get("defaultRoundingMode"),

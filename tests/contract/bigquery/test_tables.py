@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -67,6 +67,49 @@ def test_table_keeps_layout_and_metadata(client: bigquery.Client, dataset: str) 
     assert [item.table_id for item in client.list_tables(dataset)] == ["t"]
     client.delete_table(f"{dataset}.t")
     assert list(client.list_tables(dataset)) == []
+
+
+def test_new_tables_get_the_default_expiration_of_their_dataset(client: bigquery.Client, dataset: str) -> None:
+    """Source: REST resource datasets, defaultTableExpirationMs. Clones are taken for new tables, which no page says."""
+    make_table(client, f"{dataset}.before")
+    changed = client.get_dataset(dataset)
+    changed.default_table_expiration_ms = 3_599_999
+    with pytest.raises(exceptions.BadRequest, match="at least"):
+        client.update_dataset(changed, ["default_table_expiration_ms"])
+    changed.default_table_expiration_ms = 3_600_000
+    changed = client.update_dataset(changed, ["default_table_expiration_ms"])
+    assert changed.default_table_expiration_ms == 3_600_000
+    make_table(client, f"{dataset}.made")
+    client.query_and_wait(f"CREATE TABLE {dataset}.by_query AS SELECT 1 AS id")
+    client.query_and_wait(
+        f"CREATE TABLE {dataset}.own (id INT64) OPTIONS (expiration_timestamp = TIMESTAMP '2100-01-01')"
+    )
+    for _ in range(2):
+        client.query_and_wait(f"CREATE OR REPLACE TABLE {dataset}.cloned CLONE {dataset}.before")
+    load_rows(client, f"{dataset}.before", [(date(2026, 1, 31), 1, 1)])
+    found = {name: client.get_table(f"{dataset}.{name}") for name in ("before", "made", "by_query", "own", "cloned")}
+    assert found.pop("before").expires is None
+    assert found.pop("own").expires == datetime(2100, 1, 1, tzinfo=UTC)
+    assert {name: table.expires - table.created for name, table in found.items()} == dict.fromkeys(
+        found, timedelta(hours=1)
+    )
+    changed.default_table_expiration_ms = None
+    assert client.update_dataset(changed, ["default_table_expiration_ms"]).default_table_expiration_ms is None
+
+
+def test_new_partitioned_tables_get_the_default_expiration_of_partitions_instead(client: bigquery.Client) -> None:
+    """Source: REST resource datasets, defaultPartitionExpirationMs."""
+    client.query_and_wait(
+        "CREATE SCHEMA with_defaults OPTIONS (default_table_expiration_days = 1, default_partition_expiration_days = 9)"
+    )
+    make_table(client, "with_defaults.plain", expiration_days=None)
+    make_table(client, "with_defaults.own")
+    client.query_and_wait("CREATE TABLE with_defaults.unpartitioned AS SELECT 1 AS id")
+    plain, own, unpartitioned = (
+        client.get_table(f"with_defaults.{name}") for name in ("plain", "own", "unpartitioned")
+    )
+    assert [table.time_partitioning.expiration_ms // 86_400_000 for table in (plain, own)] == [9, 730]
+    assert [table.expires is None for table in (plain, own, unpartitioned)] == [True, True, False]
 
 
 def test_change_with_a_stale_etag_is_refused(client: bigquery.Client, dataset: str) -> None:

@@ -145,6 +145,23 @@ def test_declared_options_are_on_every_target(world: FeedOnStandIn) -> None:
     assert found(world).labels["team"] == "stores"
 
 
+def test_tables_that_expire_by_a_default_of_their_dataset_are_not_published(world: FeedOnStandIn) -> None:
+    dataset = world.bigquery.get_dataset("warehouse")
+    dataset.default_table_expiration_ms = 86_400_000
+    dataset = world.bigquery.update_dataset(dataset, ["default_table_expiration_ms"])
+    name = world.land(7, FIRST)
+    try:
+        with pytest.raises(CheckFailed, match=r"table_expiration: \[\w+_staging: expires .*default_table_expiration=0"):
+            world.publish(name)
+    finally:
+        dataset.default_table_expiration_ms = None
+        world.bigquery.update_dataset(dataset, ["default_table_expiration_ms"])
+    staging = f"warehouse.{world.feed.staging}"
+    world.bigquery.query_and_wait(f"ALTER TABLE {staging} SET OPTIONS (expiration_timestamp = NULL)")
+    assert world.publish(name, run_id="again").generation > 1
+    assert found(world).expires is None
+
+
 @pytest.mark.exhaustive
 def test_options_that_were_set_by_hand_are_carried_once_they_are_declared(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))

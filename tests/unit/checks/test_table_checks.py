@@ -89,6 +89,13 @@ def test_labels_name_generation_and_manifest() -> None:
     assert checks.has_labels(table(labels=labels), 3, "abc").level is Level.FAIL
 
 
+def test_tables_that_bigquery_would_delete_fail() -> None:
+    result = checks.never_expire([table(), table("f", expires_at=NOW)])
+    assert (result.level, result.found) == (Level.FAIL, f"f: expires {NOW:%Y-%m-%d %H:%M}")
+    assert "--default_table_expiration=0" in result.next_step
+    assert checks.never_expire([table()]).level is Level.PASS
+
+
 @pytest.mark.parametrize("buffered", ["f_staging", "f"])
 def test_rows_in_a_streaming_buffer_fail(buffered: str) -> None:
     buffer = StreamingBuffer(12, NOW - timedelta(minutes=14, milliseconds=3))

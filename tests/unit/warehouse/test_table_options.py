@@ -12,7 +12,6 @@ RESOURCE = {
     "labels": {"dedup_clone_generation": "7", "team": "stores"},
     "encryptionConfiguration": {"kmsKeyName": KEY},
     "timePartitioning": {"type": "DAY", "field": "day", "requirePartitionFilter": True},
-    "expirationTime": "1800000000000",
     "tableConstraints": {
         "primaryKey": {"columns": ["day", "id"]},
         "foreignKeys": [
@@ -34,7 +33,6 @@ RESOURCE = {
 ENTRIES = {
     "label [team]": "stores",
     "KMS key": KEY,
-    "expiration of the table": "1800000000000",
     "require_partition_filter": "true",
     "primary key": "day, id",
     "foreign key [to_stores]": "store = stores.id",
@@ -57,7 +55,7 @@ def test_descriptions_are_set_by_path_and_others_stay() -> None:
 def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones_lack() -> None:
     found = nothing_undeclared(target=ENTRIES, staging=ENTRIES, declared={}, last_set={})
     assert found.level is Level.FAIL
-    for lost in ("label [team]", "require_partition_filter", "expiration of the table"):
+    for lost in ("label [team]", "require_partition_filter"):
         assert lost in found.found
     assert "foreign key" not in found.found
 
