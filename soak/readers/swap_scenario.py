@@ -71,17 +71,14 @@ class SwapScenario:
         self._count_event("failed swap")
 
     def refuse_delivery(self) -> None:
-        """Land a delivery that the dedup job refuses.
-
-        If no other delivery waits, there is nothing to publish, and the load must fail.
-        """
+        """Land a delivery that the dedup job refuses. If no other delivery waits, the dedup step must fail."""
         self._feed.dedup.refused_ids.add(self.publisher.next_id)
         name = self.publisher.land()
         self.publisher.remove_from_backlog(name)
-        spec = self.publisher.prepare(name)
-        if spec.snapshot_id in self._feed.dedup.refused_ids:
-            with self._must_fail():
-                self._feed.load(spec)
+        spec = self._feed.resolve(name)
+        is_alone = spec.snapshot_id in self._feed.dedup.refused_ids
+        with self._must_fail() if is_alone else contextlib.nullcontext():
+            self._feed.deduplicate(spec)
         self._count_event("refused delivery")
 
     def fail_queries(self) -> None:

@@ -173,8 +173,8 @@ def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: StackC
     assert stack.wait_for_run(feed, bad) == "failed"
     assert stack.rows(feed) == before
     states = stack.task_states(feed, bad)
-    (failed,) = [task for task, state in states.items() if state == "failed"]
-    assert "update_id" in stack.failure_log(feed, bad, failed)
+    assert [task for task, state in states.items() if state == "failed"] == ["dedup_snapshot"], states
+    assert "update_id" in stack.failure_log(feed, bad, "dedup_snapshot")
     good = stack.land(feed, 23, [row(DAYS[0], 1, 2, 23)], tmp_path / "good")
     assert stack.wait_for_run(feed, good) == "success"
     assert (DAYS[0], 1, 2072, 1, 2, 23) in stack.rows(feed)

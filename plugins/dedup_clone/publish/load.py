@@ -14,13 +14,12 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
-from dedup_clone.publish.discard import discard
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.policy_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
@@ -38,24 +37,12 @@ LIMIT_WINDOW_S = 10
 
 
 def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Manifest]:
-    """Return the dedup job's result. If the job refused every delivery, end the attempt and raise DeliveryRefused.
-
-    Raises BootstrapRefused when the job refused the rows of an existing table, ContractViolation without a result.
-    """
+    """Return the attempt's candidate, and its manifest. Raises ContractViolation if there is none of them."""
     candidate = services.manifests.candidate(spec.attempt)
-    if candidate is None:
+    if candidate is None or candidate.manifest is None:
         raise ContractViolation(
-            f"Attempt [{spec.attempt}] has no candidate manifest although its dedup job ended well: "
-            f"clear the run from its first task."
+            f"Attempt [{spec.attempt}] has no manifest to publish: clear the run from its first task."
         )
-    if candidate.manifest is None:
-        intent = services.current.require_intent(spec.attempt)
-        discard(services, intent)
-        if intent.kind.takes_over_table:
-            reasons = " ".join(refused.reason for refused in candidate.refused)
-            raise BootstrapRefused(f"Rows of the table were refused: {reasons}")
-        reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
-        raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")
     return candidate, candidate.manifest
 
 

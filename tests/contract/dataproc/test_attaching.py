@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.contract.errors import SparkUnavailable
-from dedup_clone.orchestration.runners import cloud_calls, remote_operator
+from dedup_clone.contract.errors import DeliveryRefused, SparkUnavailable
+from dedup_clone.orchestration.runners import cloud_calls, engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
@@ -38,6 +38,22 @@ def test_a_task_that_runs_again_reuses_the_run_that_ended_well(runner: str, fake
     fake, task = fakes(runner), simulate(runner)
     assert task.run().result == task.run().result == FIRST
     assert list(fake.world.runs) == [FIRST]
+
+
+@pytest.mark.parametrize("slowness", [0, 3])
+def test_a_run_that_refused_every_delivery_fails_the_task_at_once(
+    slowness: int, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without a deferral."""
+    fake = fakes("serverless", slowness=slowness)
+
+    def refuse(services: object, attempt: str) -> None:
+        raise DeliveryRefused("Every delivery was refused")
+
+    monkeypatch.setattr(engine_dispatch, "require_accepted", refuse)
+    done = simulate("serverless").run()
+    assert (done.state, done.tries, done.error) == ("failed", 1, "Every delivery was refused")
+    assert [run.name for run in fake.world.succeeded] == [FIRST]
 
 
 @pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)

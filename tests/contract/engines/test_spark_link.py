@@ -40,6 +40,7 @@ def test_the_link_leads_to_the_run_that_started_last(
             world.services.store.put(f"{folder}{run.run}.json", to_json(run))
         if fails:
             raise RuntimeError("spark-submit exited with 1")
+        world.dedup.run(spec.request_uri)
 
     monkeypatch.setenv(local.HISTORY_VARIABLE, HISTORY)
     monkeypatch.setattr(SparkSubmitOperator, "execute", submit)

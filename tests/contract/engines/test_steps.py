@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import QueryJob
 from google.cloud.storage import Client as Storage
@@ -28,6 +29,7 @@ from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
+from dedup_clone.state.ledger import Outcome
 from dedup_clone.state.staging import StagingState
 from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
@@ -239,38 +241,61 @@ def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: t
     assert world.services.current.read().intent is None
 
 
+def run_dedup_task(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, spec: PublishSpec, *, runner: str = "local"
+) -> None:
+    deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": runner})
+    setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
+    task: Any = dedup_operator(setup, task_id="dedup_snapshot", request_uri=spec.request_uri)
+    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda task, _: world.dedup.run(task.application_args[1]))
+    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
+    task.execute({"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag})
+
+
 @pytest.mark.parametrize("runner", [pytest.param("local", marks=pytest.mark.exhaustive), "gcp"])
 def test_the_dedup_task_does_what_the_order_says(
     world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, runner: str
 ) -> None:
-    deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": runner})
-    setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
-    task = dedup_operator(setup, task_id="dedup_snapshot", request_uri="unused")
     spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
-    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: world.services)
-    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag}
-    task.execute(context)
-    candidate = world.services.manifests.candidate(spec.attempt)
-    assert candidate
-    assert candidate.manifest
-    assert candidate.manifest.engine is Engine.BIGQUERY
+    run_dedup_task(world, monkeypatch, spec, runner=runner)
+    _, manifest = read_candidate(world.services, spec)
+    assert manifest.engine is Engine.BIGQUERY
 
 
 def test_the_dedup_task_submits_spark_when_the_order_says_so(
     world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submitted = []
-    deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
-    setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
-    task: Any = dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
-    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: submitted.append(self.application_args))
-    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: world.services)
     spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
-    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    task.execute({"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag})
-    assert submitted == [["--request", "uri"]]
-    assert world.services.manifests.candidate(spec.attempt) is None
+    run_dedup_task(world, monkeypatch, spec)
+    _, manifest = read_candidate(world.services, spec)
+    assert manifest.engine is Engine.SPARK
+
+
+@pytest.mark.parametrize("engine", [Engine.SPARK, Engine.BIGQUERY])
+def test_the_dedup_task_fails_at_once_when_every_delivery_is_refused(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    world.dedup.refused_ids = {1}
+    name = world.land(1, [row(2, 1)])  # rows of another snapshot
+    spec = world.resolve(name, engine=engine)
+    with pytest.raises(AirflowFailException, match=rf"Every delivery was refused(?s:.*)\[{name}\]"):
+        run_dedup_task(world, monkeypatch, spec)
+    assert [delivery.name for delivery in world.services.arrivals.refused()] == [name]
+    assert [record.outcome for record in world.services.ledger.read_last(9)] == [Outcome.REFUSED]
+    assert world.services.current.read().intent is None
+    with pytest.raises(AirflowFailException, match="this attempt has ended"):  # a second try tells nobody again
+        run_dedup_task(world, monkeypatch, spec)
+    assert len(world.services.ledger.read_last(9)) == 1
+
+
+def test_the_dedup_task_fails_when_its_job_left_no_candidate(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.dedup = SimpleNamespace(run=lambda request_uri: None)
+    spec = world.resolve(world.land(1, [row(1, 1)]))
+    with pytest.raises(AirflowFailException, match="has no candidate manifest although its dedup job ended well"):
+        run_dedup_task(world, monkeypatch, spec)
 
 
 @one_engine

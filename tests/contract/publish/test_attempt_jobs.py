@@ -102,13 +102,3 @@ def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(attempt: Attempt
         with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
             run()
     assert attempt.hook.inserted == []
-
-
-def test_a_refused_delivery_fails_the_task_at_once_with_its_reason(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.dedup.refused_ids = {7}
-    attempt = Attempt(world, monkeypatch)
-    with pytest.raises(AirflowFailException, match="1 bad row"):
-        attempt.load()
-    assert attempt.hook.inserted == []

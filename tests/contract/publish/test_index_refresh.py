@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.errors import DeliveryRefused, LostRace
 from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.resolve import resolve
@@ -54,10 +54,8 @@ def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: F
 def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> None:
     world.dedup.refused_ids = {7}
     name = world.land(7, [row(7, 1)])
-    spec = world.resolve(name)
-    world.deduplicate(spec)
-    intent = world.services.current.require_intent(spec.attempt)
-    finish_or_discard(world.services, intent)
+    with pytest.raises(DeliveryRefused):
+        world.deduplicate(world.resolve(name))
     index = index_of(world)
     assert fates(world) == {name: Fate.REFUSED}
     assert "bad row in [a.parquet]" in index.arrivals[0].reason

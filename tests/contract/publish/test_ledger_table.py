@@ -25,9 +25,8 @@ def test_every_attempt_is_one_row_however_it_ended(world: FeedOnStandIn) -> None
     world.publish(world.land(7, [row(7, 1)]))
     world.dedup.refused_ids = {8}
     spec = world.resolve(world.land(8, [row(8, 1)]))
-    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused):
-        world.load(spec)
+        world.deduplicate(spec)
     world.publish(world.land(9, [row(9, 2)]))
     world.roll_back(1)
     assert ask(world, "generation, outcome, snapshot_id, restores") == [

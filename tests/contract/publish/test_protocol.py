@@ -133,9 +133,8 @@ def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedOnSta
     world.publish(world.land(9, [row(9, 1)]))
     world.dedup.refused_ids = {10}
     spec = world.resolve(world.land(10, [row(10, 1)]))
-    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused):
-        world.load(spec)
+        world.deduplicate(spec)
     records = world.services.ledger.read_last(9)
     assert [(r.generation, r.outcome) for r in records] == [
         (1, Outcome.FAILED),
@@ -234,9 +233,8 @@ def test_a_publish_of_refused_deliveries_only_changes_nothing(world: FeedOnStand
     world.publish(world.land(7, FIRST))
     world.dedup.refused_ids = {8}
     spec = world.resolve(world.land(8, SECOND))
-    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)1 bad row"):
-        world.load(spec)
+        world.deduplicate(spec)
     assert world.rows() == expected(*FIRST)
     assert world.publish(world.land(9, [row(9, 1)])).generation == 3
 

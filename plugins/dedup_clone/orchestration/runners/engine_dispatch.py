@@ -18,6 +18,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     open_feed_services,
     pull_spec,
 )
+from dedup_clone.publish.dedup_result import require_accepted
 
 
 class EngineDispatchMixin(BaseOperator):
@@ -32,15 +33,23 @@ class EngineDispatchMixin(BaseOperator):
         spec, services = pull_spec(context), open_feed_services(self.setup)
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
+        result = None
         if self.runs_spark:
-            return self.run_spark(context)
-        with fail_without_retry():
-            dedup_in_bigquery(services, spec.attempt)
-        return None
+            result = self.run_spark(context)
+        else:
+            with fail_without_retry():
+                dedup_in_bigquery(services, spec.attempt)
+        self.require_accepted(context)
+        return result
 
     def run_spark(self, context: Context) -> Any:
         """Runs the Spark operator, the next class in the method resolution order."""
         return super().execute(context)
+
+    def require_accepted(self, context: Context) -> None:
+        """Called after the job ended well, also after a deferral. Fails for good if every delivery was refused."""
+        with fail_without_retry():
+            require_accepted(open_feed_services(self.setup), pull_spec(context).attempt)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Only a publish reads deliveries; the dedup jobs of other DAGs read files of state, which they also write."""

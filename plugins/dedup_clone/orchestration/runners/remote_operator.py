@@ -81,6 +81,11 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
 
     def resume(self, context: Context, event: dict[str, str]) -> Any:
         """Called after the trigger fired: ends with the finished run, or attaches to the run, or submits its job."""
+        name = self._resume(context, event)
+        self.require_accepted(context)
+        return name
+
+    def _resume(self, context: Context, event: dict[str, str]) -> Any:
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
             if event["reason"] == UNREACHABLE:

@@ -91,10 +91,7 @@ def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpe
 
 
 def prepare_rebuilt_staging(services: Services, spec: PublishSpec) -> None:
-    """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat.
-
-    Raises BootstrapRefused, and ends the attempt, if the job refused the rows.
-    """
+    """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
     _, manifest = read_candidate(services, spec)
     make_staging_anew(services, spec.attempt, manifest)
 
