@@ -55,6 +55,10 @@ def test_no_diagram_has_a_semicolon_which_ends_a_statement_of_mermaid() -> None:
     assert not [line for text in diagrams for line in text.splitlines() if ";" in line]
 
 
+def test_no_page_has_a_gap_that_looks_like_removed_text() -> None:
+    assert [page.name for page in PAGES if "\n\n\n" in FENCE.sub("code", page.read_text())] == []
+
+
 def test_each_page_begins_with_what_the_reader_can_do_after_it() -> None:
     first = {page.name: page.read_text().split("\n\n", 2)[1] for page in DOCS.glob("*.md")}
     assert [name for name, text in first.items() if not text.startswith("After ")] == []

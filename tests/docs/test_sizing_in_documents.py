@@ -134,7 +134,8 @@ def test_the_prices_on_demand_follow_from_what_is_read(model: FullSize) -> None:
     for name, form in (("QUALIFY alone, as published", "`bigquery`, form `qualify`"), ("MERGE alone", "`merge`")):
         assert f"| {form} | {prices[name]} |" in costs
     readme = " ".join((DOCS.parent / "README.md").read_text().split())
-    assert f"{prices['QUALIFY alone, as published']} and {prices['MERGE alone']} USD on demand" in readme
+    qualify, merge = prices["QUALIFY alone, as published"], prices["MERGE alone"]
+    assert f"15 TB table and on demand: one QUALIFY statement {qualify} USD, one MERGE {merge} USD" in readme
     assert other_numbers("USD for each time that the table is read", {f"{model.on_demand_usd(1):.2f}"}) == []
 
 
