@@ -13,13 +13,17 @@ Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", 
 
 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
-    if mode not in (None, "", "NAMED", "POSITIONAL"):
+    """The values by lower-case name. Raises Invalid, also for parameters without a mode.
+
+    "Run parameterized queries" says to set `parameterMode`, and no page what BigQuery does otherwise.
+    """
+    if mode not in ("NAMED", "POSITIONAL") and (items or mode):
         raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")
     parameters: Parameters = {}
     for position, item in enumerate(items, start=1):
         name = item.get("name") or ""
         if bool(name) == (mode == "POSITIONAL"):
-            raise Invalid(f"Query parameter [{position}] has name [{name}] in parameterMode [{mode or 'NAMED'}].")
+            raise Invalid(f"Query parameter [{position}] has name [{name}] in parameterMode [{mode}].")
         key = name.lower() or str(position)
         if key in parameters:
             raise Invalid(f"Query parameter [{key}] is given twice: name each one once.")

@@ -82,7 +82,10 @@ def run_step_job(services: Services, attempt: str, step: str, configuration: Map
 def query_configuration(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:
-    """The configuration of a query job. `parameters`: name -> (type, value as text). `options`: more query fields."""
+    """The configuration of a query job. `parameters`: name -> (type, value as text). `options`: more query fields.
+
+    The client library, also Airflow's operators with it, adds `parameterMode`.
+    """
     return {
         "query": {
             "query": sql,

@@ -156,6 +156,21 @@ def test_parameters_of_every_shape(client: bigquery.Client) -> None:
     assert rows_of(client, "SELECT ? + 1", job_config=positional) == [(6,)]
 
 
+def test_parameters_need_their_mode_which_the_client_library_adds(client: bigquery.Client) -> None:
+    parameter = {"name": "x", "parameterType": {"type": "INT64"}, "parameterValue": {"value": "5"}}
+    body = {"query": "SELECT @x", "useLegacySql": False, "queryParameters": [parameter]}
+    with pytest.raises(exceptions.BadRequest, match=r"parameterMode is \[None\], expected \[NAMED\] or \[POSITIONAL\]"):
+        client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=body)
+    named = {**body, "parameterMode": "NAMED"}
+    answer = client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=named)
+    assert answer["rows"] == [{"f": [{"v": "5"}]}]
+    job = bigquery.QueryJob.from_api_repr(
+        {"jobReference": {"projectId": PROJECT, "jobId": str(uuid.uuid4())}, "configuration": {"query": body}}, client
+    )
+    job._begin()
+    assert [tuple(row) for row in job.result()] == [(5,)]
+
+
 def test_select_can_be_kept_in_a_table(client: bigquery.Client, table: str, dataset: str) -> None:
     destination = f"{PROJECT}.{dataset}.kept"
 
