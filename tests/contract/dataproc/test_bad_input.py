@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import RETRIES, SPARK
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
@@ -235,3 +237,11 @@ def test_errors_that_users_reported_get_the_right_hint(message: str, said: str, 
     assert hint is not None
     assert said in hint.text
     assert hint.permanent is permanent
+
+
+@pytest.mark.parametrize("runner", ["local", "kubernetes"])
+def test_a_runner_without_an_api_of_google_is_not_taken_for_a_cluster(runner: str, fakes, simulate: Simulate) -> None:
+    fakes("cluster")
+    config = dataclasses.replace(simulate("cluster").operator().runner_config, runner=runner)
+    with pytest.raises((AssertionError, ValueError), match=runner):
+        open_runner(config)

@@ -63,9 +63,12 @@ def runner_config_of(setup: FeedSetup) -> RunnerConfig:
 
 
 def open_runner(config: RunnerConfig) -> SparkRunner:
-    """The runner, with a client of Airflow's connection. The runner's first call opens the client."""
-    settings = SparkSettings.model_validate_json(config.settings)
-    if config.runner == Runner.BIGQUERY_PROCEDURE:
+    """The runner, with a client of Airflow's connection. The runner's first call opens the client.
+
+    Raises ValueError for an unknown name. Runner `local` is an operator, and is not opened.
+    """
+    settings, runner = SparkSettings.model_validate_json(config.settings), Runner(config.runner)
+    if runner is Runner.BIGQUERY_PROCEDURE:
         return ProcedureRunner(
             cache(lambda: _bigquery(config)),
             project=config.project,
@@ -80,8 +83,9 @@ def open_runner(config: RunnerConfig) -> SparkRunner:
     batches = cache(lambda: hook.get_batch_client(region=settings.region))
     jobs = cache(lambda: hook.get_job_client(region=settings.region))
     clusters = cache(lambda: hook.get_cluster_client(region=settings.region))
-    if config.runner == Runner.SERVERLESS:
+    if runner is Runner.SERVERLESS:
         return ServerlessRunner(batches, config.project, settings)
+    assert runner is Runner.CLUSTER, runner
     cluster = settings.cluster.name
     if cluster is None:
         return EphemeralClusterRunner(clusters, jobs, config.project, settings)
