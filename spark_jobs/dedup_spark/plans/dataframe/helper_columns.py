@@ -11,8 +11,9 @@ from dedup_clone.contract.table import TableContract
 # Number of the source of a row: PARENT_SOURCE, or that of a delivery.
 SOURCE = "/source"
 
-# Number of the row's output file within its date: a function of the key, so that equal keys are in one file.
-OUTPUT_FILE = "/output_file"
+# Number, within its date, of the file into which the row is written: a function of the key, so that equal keys are in
+# one file.
+DESTINATION_FILE = "/destination_file"
 
 # Whether another row of the same delivery and key wins against this row. A surplus row is counted, but not written.
 SURPLUS = "/surplus"
@@ -23,7 +24,7 @@ NEWEST = "/newest"
 IN_PARENT = "/in_parent"
 CHANGED = "/changed"
 
-HELPER_COLUMNS = (OUTPUT_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
+HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 
 # The fingerprint with which a sampled row was read.
 READ_FINGERPRINT = "/read_as"
@@ -33,14 +34,14 @@ RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
-# Whether all ranked rows of a key, except surplus rows, have the winner's values. Only then can the parent's row be
-# unchanged.
-UNBROKEN = "/unbroken"
+# Whether all versions of a key, its ranked rows without surplus rows, have the winner's values. Only then can the
+# parent's row be unchanged.
+VERSIONS_EQUAL = "/versions_equal"
 
 
 def require_free_names(table: TableContract) -> None:
     """Raise ConfigurationError where a column of the table is named like a helper column."""
-    helpers = {*HELPER_COLUMNS, READ_FINGERPRINT, RANK, WINNER, FIRST_OTHER, UNBROKEN}
+    helpers = {*HELPER_COLUMNS, READ_FINGERPRINT, RANK, WINNER, FIRST_OTHER, VERSIONS_EQUAL}
     taken = [column.name for column in table.columns if column.name in helpers]
     if taken:
         raise ConfigurationError(f"Columns {taken} are named like helper columns of the Spark job: rename them.")

@@ -14,13 +14,13 @@ from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.dataframe.checked_output import checked_output
 from dedup_spark.plans.dataframe.helper_columns import (
     CHANGED,
+    DESTINATION_FILE,
     IN_PARENT,
     NEWEST,
-    OUTPUT_FILE,
     READ_FINGERPRINT,
     SOURCE,
     SURPLUS,
-    UNBROKEN,
+    VERSIONS_EQUAL,
 )
 from dedup_spark.plans.dataframe.row_ranking import key_order, rank
 from dedup_spark.plans.dataframe.sources import Sources
@@ -63,12 +63,12 @@ def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: Upda
     differs = ~_values(_NEW, table).eqNullSafe(_values(_OLD, table))
     delivered = {c.name: _of(_NEW, c.name) for c in table.columns}
     if mode is UpdateIdMode.LAST_CHANGED:
-        is_as_before = is_in_parent & _of(_NEW, UNBROKEN) & ~differs
+        is_as_before = is_in_parent & _of(_NEW, VERSIONS_EQUAL) & ~differs
         delivered[snapshot_id] = f.when(is_as_before, _of(_OLD, snapshot_id)).otherwise(_of(_NEW, snapshot_id))
     return new.join(old, condition, "full_outer").select(
         *[f.when(outranks, delivered[c.name]).otherwise(_of(_OLD, c.name)).alias(c.name) for c in table.columns],
         f.when(outranks, _of(_NEW, READ_FINGERPRINT)).otherwise(_of(_OLD, READ_FINGERPRINT)).alias(READ_FINGERPRINT),
-        f.coalesce(_of(_NEW, OUTPUT_FILE), _of(_OLD, OUTPUT_FILE)).alias(OUTPUT_FILE),
+        f.coalesce(_of(_NEW, DESTINATION_FILE), _of(_OLD, DESTINATION_FILE)).alias(DESTINATION_FILE),
         f.coalesce(_of(_NEW, SOURCE), _of(_OLD, SOURCE)).alias(SOURCE),
         f.coalesce(_of(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),
         f.coalesce(_of(_NEW, NEWEST), f.lit(PARENT_SOURCE)).alias(NEWEST),

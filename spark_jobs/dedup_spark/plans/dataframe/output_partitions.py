@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract
-from dedup_spark.plans.dataframe.helper_columns import OUTPUT_FILE
+from dedup_spark.plans.dataframe.helper_columns import DESTINATION_FILE
 
 # A small generation is written by so many tasks: enough to keep the cores busy, and few enough to start quickly.
 _TASKS_PER_CORE = 4
@@ -38,9 +38,9 @@ def repartition(rows: DataFrame, table: TableContract, partitions: OutputPartiti
     day = table.partition_column
     other_keys = [name for name in table.keys if name != day]
     if not other_keys or max(partitions.file_counts.values()) == 1:
-        return rows.withColumn(OUTPUT_FILE, f.lit(0)).repartition(partitions.task_count, day)
+        return rows.withColumn(DESTINATION_FILE, f.lit(0)).repartition(partitions.task_count, day)
     number = f.pmod(f.xxhash64(*other_keys), _file_count(day, partitions)).cast("int")
-    return rows.withColumn(OUTPUT_FILE, number).repartition(partitions.task_count, day, OUTPUT_FILE)
+    return rows.withColumn(DESTINATION_FILE, number).repartition(partitions.task_count, day, DESTINATION_FILE)
 
 
 def _file_count(partition_column: str, partitions: OutputPartitions) -> Column:

@@ -21,7 +21,7 @@ from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.plans.dataframe.counting_file import CountingFile
-from dedup_spark.plans.dataframe.helper_columns import OUTPUT_FILE
+from dedup_spark.plans.dataframe.helper_columns import DESTINATION_FILE
 
 
 def examples_column(difference: Difference) -> str:
@@ -95,7 +95,7 @@ def _split(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple
         return
     days = batch.column(partition_column)
     day_numbers = days.cast(pa.int32()).to_numpy()
-    files = batch.column(OUTPUT_FILE).to_numpy()
+    files = batch.column(DESTINATION_FILE).to_numpy()
     cuts = np.flatnonzero((np.diff(day_numbers) != 0) | (np.diff(files) != 0)) + 1
     for start, end in zip([0, *cuts], [*cuts, batch.num_rows], strict=True):
         yield (days[start].as_py(), int(files[start])), batch.slice(start, end - start)

@@ -1,6 +1,7 @@
 """Ranks the rows of each key: which row wins, which rows are surplus, and whether the key is new or changed.
 
-In: rows with the columns SOURCE and OUTPUT_FILE, equal keys in one task. Out: one winner for each key, surplus rows.
+The rows to rank have the helper columns SOURCE and DESTINATION_FILE, and all rows of a key are in one Spark partition.
+The result has one winner for each key, and the surplus rows.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.dataframe.helper_columns import (
     CHANGED,
+    DESTINATION_FILE,
     FIRST_OTHER,
     IN_PARENT,
     NEWEST,
-    OUTPUT_FILE,
     RANK,
     SOURCE,
     SURPLUS,
-    UNBROKEN,
+    VERSIONS_EQUAL,
     WINNER,
 )
 from dedup_spark.value_order import comparable_column
 
 
 def key_order(table: TableContract) -> list[str]:
-    """Date, output file, then the keys, clustering columns first: the order in which rows are written."""
+    """The order in which rows are written: by date, file of the date, then keys, of which clustering columns first."""
     rest = [name for name in table.keys if name != table.partition_column]
     clustered = [name for name in table.cluster_by if name in rest]
-    return [table.partition_column, OUTPUT_FILE, *dict.fromkeys([*clustered, *rest])]
+    return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *rest])]
 
 
 def values(table: TableContract) -> Column:
@@ -64,9 +65,9 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         # run of versions has the same values. The lowest update_id in this run is that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
-        is_unbroken = f.col(FIRST_OTHER).isNull()
-        is_in_run = is_version & (is_unbroken | (f.col(RANK) < f.col(FIRST_OTHER)))
+        versions_equal = f.col(FIRST_OTHER).isNull()
+        is_in_run = is_version & (versions_equal | (f.col(RANK) < f.col(FIRST_OTHER)))
         id_in_run = f.when(is_in_run, f.col(table.snapshot_id_column))
-        ranked = ranked.withColumn(UNBROKEN, is_unbroken)
+        ranked = ranked.withColumn(VERSIONS_EQUAL, versions_equal)
         ranked = ranked.withColumn(table.snapshot_id_column, f.min(id_in_run).over(whole_key))
     return ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))
