@@ -197,14 +197,15 @@ def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStan
     request = ErasureRequest(ERASE_DAG, "erase", KEYS_FILE, "request 7")
     shown = preview_erasure(published.services, request, 1 << 30)
     assert shown.rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
-    assert "**2 rows** in generation 1" in shown.text
+    assert "**2 rows** of generation 1 have these keys" in shown.text
     jobs = [j for j in published.bigquery.list_jobs() if j.labels.get("dedup_clone_step") == "preview"]
     assert jobs
     assert str(PERSON) not in shown.text + "".join(str(job.to_api_repr()) for job in jobs)
     published.bigquery.query_and_wait(f"CREATE TABLE warehouse.{published.feed.feed}_changes (product_id INT64)")
     uncounted = preview_erasure(published.services, request, 0)
     assert uncounted.rows is None
-    assert f"rows are deleted from [{published.feed.feed}_changes]" in uncounted.text
+    assert "rows with these keys were not counted" in uncounted.text
+    assert f"are also deleted from [{published.feed.feed}_changes]" in uncounted.text
 
 
 def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:

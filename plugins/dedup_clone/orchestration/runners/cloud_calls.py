@@ -1,4 +1,4 @@
-"""Makes calls to Google's APIs with short retries, and errors that tell an operator what to do."""
+"""Retry options for calls to Google's APIs, and a context manager that adds the next step to their errors."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class EngineDispatchMixin(BaseOperator):
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
-        self.runs_spark = True  # a task that goes on after a deferral has run Spark
+        # Only Spark defers. After a deferral Airflow builds the operator anew and does not call execute().
+        self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)

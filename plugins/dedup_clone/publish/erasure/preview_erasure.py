@@ -22,7 +22,7 @@ COUNT_SQL_FILE = "erasure/count_rows.sql"
 class ErasurePreview:
     """What an erasure would delete. `keys`: their number. `text`: for the operator.
 
-    `rows`: the number of live rows with one of the keys, by date; None if they were not counted.
+    `rows`: the number of live rows with one of the keys, by date; None if the rows were not counted.
     """
 
     feed: str
@@ -43,9 +43,10 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     travel = services.now() + services.warehouse.time_travel_window()
     found = (
-        f"They were not counted: the query would read {size / GIB:.1f} GiB, more than the form allows."
+        f"The rows with these keys were not counted: the query would read {size / GIB:.1f} GiB, more than the form "
+        f"allows."
         if rows is None
-        else f"They have **{sum(rows.values())} rows** in generation {live.generation}, on: {format_dates(rows)}."
+        else f"**{sum(rows.values())} rows** of generation {live.generation} have these keys, on: {format_dates(rows)}."
     )
     lines = [
         f"**{services.feed.feed}: erase {len(keys.rows)} keys, given by "
@@ -82,6 +83,6 @@ def _changes_line(services: Services) -> list[str]:
     if services.warehouse.table(name) is None:
         return []
     return [
-        f"- Their rows are deleted from [{name}], by a query of its key columns. What it lacks of earlier generations "
-        f"is not loaded any more."
+        f"- Rows with these keys are also deleted from [{name}], by a query that reads its key columns. Changes of "
+        f"earlier generations that wait to be loaded into it are deleted, all of them."
     ]
