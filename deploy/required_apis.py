@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from pydantic import RootModel
 
-from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.spark_settings import Runner, RuntimeVersion
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from deploy.environment_settings import REPOSITORY
@@ -32,10 +31,10 @@ def read_services() -> tuple[RequiredApi, ...]:
     return read_model(_Services, SERVICES_FILE).root
 
 
-def needed_by(profile: Deployment, services: Sequence[RequiredApi]) -> list[RequiredApi]:
-    """The APIs that this profile needs."""
-    version = _numbers(profile.spark.runtime_version)
-    return [s for s in services if profile.runner in s.runners and version >= _numbers(s.runtime)]
+def needed_by(runners: Set[Runner], runtime_version: str, services: Sequence[RequiredApi]) -> list[RequiredApi]:
+    """The APIs that any of these runners needs with this runtime version."""
+    version = _numbers(runtime_version)
+    return [s for s in services if not runners.isdisjoint(s.runners) and version >= _numbers(s.runtime)]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

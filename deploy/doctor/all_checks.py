@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.airflow_environment import check_airflow
 from deploy.doctor.alerts import check_alerts
@@ -39,11 +41,7 @@ CHECKS: tuple[Check, ...] = (
 
 def run_checks(live: LiveEnvironment) -> list[Finding]:
     """The findings of all checks. An error of a Google API during a check is a finding, too."""
-    findings = []
-    if live.profile.runner is Runner.LOCAL:
-        text = "the profile runs Spark in Airflow's workers, but Managed Airflow has no Java."
-        command = "(set `runner: serverless` in the profile)"
-        findings.append(Finding(Level.FAIL, "runner", text, command))
+    findings = list(_check_runners(live))
     for check in CHECKS:
         subject = check.__name__.removeprefix("check_")
         try:
@@ -52,3 +50,16 @@ def run_checks(live: LiveEnvironment) -> list[Finding]:
             command = grant_to_user(live.profile.project, "roles/viewer")
             findings.append(Finding(Level.FAIL, subject, f"could not be checked, {error}", command))
     return findings
+
+
+def _check_runners(live: LiveEnvironment) -> Iterator[Finding]:
+    for runner in sorted(live.runners):
+        missing = live.profile.spark.missing_setting(runner)
+        if runner is Runner.LOCAL:
+            text = "the profile or a feed runs Spark in Airflow's workers, but Managed Airflow has no Java."
+            yield Finding(Level.FAIL, "runner", text, "(set `runner: serverless` in the profile or the feed's file)")
+        elif missing is not None:
+            feeds = ", ".join(feed.feed for feed in live.feeds if feed.runner is runner)
+            text = f"feeds [{feeds}] have runner [{runner}], which needs [spark.{missing}] in the profile."
+            command = f"(set `spark.{missing}` in the profile, or another `runner` in the feeds' files)"
+            yield Finding(Level.FAIL, "runner", text, command)

@@ -15,7 +15,7 @@ def check_services(live: LiveEnvironment) -> Iterator[Finding]:
         service["config"]["name"]
         for service in live.google.items(url, "services", filter="state:ENABLED", pageSize="200")
     }
-    needed = needed_by(live.profile, read_services())
+    needed = needed_by(live.runners, live.profile.spark.runtime_version, read_services())
     missing = [service for service in needed if service.api not in enabled]
     if missing:
         reasons = "; ".join(f"[{service.api}] {service.why}" for service in missing)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.google_api import GoogleApi
 from deploy.environment_settings import Environment
 from deploy.grants import Grant
@@ -39,14 +41,26 @@ class Finding:
 class LiveEnvironment:
     """What the doctor checks: the settings of the deployment, and `google`, through which the live project is read.
 
-    `airflow_environment`: its file in deploy/. `profile`: the profile.
+    `airflow_environment`: its file in deploy/. `profile`: the profile. `feeds`: all feed files.
     `grants`: the content of deploy/terraform/grants.yaml.
     """
 
     google: GoogleApi
     airflow_environment: Environment
     profile: Deployment
+    feeds: Sequence[Feed]
     grants: Sequence[Grant]
+
+    @property
+    def runners(self) -> frozenset[Runner]:
+        """The profile's runner, and those that feeds name instead."""
+        return frozenset({self.profile.runner, *(feed.runner for feed in self.feeds if feed.runner)})
+
+    @property
+    def creates_machines(self) -> bool:
+        """Whether Dataproc creates machines for runs. An existing cluster has its network and account already."""
+        creates_clusters = Runner.CLUSTER in self.runners and self.profile.spark.cluster.name is None
+        return Runner.SERVERLESS in self.runners or creates_clusters
 
 
 Check = Callable[[LiveEnvironment], Iterator[Finding]]

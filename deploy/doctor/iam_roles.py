@@ -24,7 +24,7 @@ _Held = tuple[str, str, str]  # a role, its member, the expression of its condit
 
 def check_access(live: LiveEnvironment) -> Iterator[Finding]:
     accounts = _accounts(live)
-    if accounts[Principal.SPARK] is None:
+    if accounts[Principal.SPARK] is None and live.creates_machines:
         text = "the profile names no service account: Spark would run as the project's default account."
         command = "(set `spark.service_account` in the profile; deploy/terraform makes one)"
         yield Finding(Level.FAIL, "Spark service account", text, command)

@@ -35,10 +35,9 @@ class _Subnetwork:
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
-    """Nothing for an existing cluster, which has its machines and its network already."""
-    runner, spark = live.profile.runner, live.profile.spark
-    creates_machines = runner is Runner.SERVERLESS or (runner is Runner.CLUSTER and spark.cluster.name is None)
-    if not creates_machines or spark.region is None:
+    """Nothing if no run creates machines."""
+    spark = live.profile.spark
+    if not live.creates_machines or spark.region is None:
         return
     yield from _quota(live, spark.region)
     place = _subnetwork(live, spark.region)
@@ -144,12 +143,15 @@ def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:
 
 
 def _smallest_run(live: LiveEnvironment) -> dict[str, int]:
-    """What the smallest batch, or a cluster that is created for the smallest run, needs of each quota."""
-    if live.profile.runner is Runner.SERVERLESS:
-        return SMALLEST_BATCH
+    """What the smallest batch, and a cluster that is created for the smallest run, need of each quota."""
+    needed = dict(SMALLEST_BATCH) if Runner.SERVERLESS in live.runners else {}
     cluster = live.profile.spark.cluster
+    if Runner.CLUSTER not in live.runners or cluster.name is not None:
+        return needed
     family, _, size = cluster.machine_type.split("-")
     cores = int(size)
     machines = 1 + max(MIN_WORKERS, ceil(EXECUTOR_CORES / cores))
     metric = "CPUS" if family in SHARED_CPU_QUOTA else f"{family.upper()}_CPUS"
-    return {metric: machines * cores, "DISKS_TOTAL_GB": machines * cluster.disk_gb}
+    for name, amount in ((metric, machines * cores), ("DISKS_TOTAL_GB", machines * cluster.disk_gb)):
+        needed[name] = max(amount, needed.get(name, 0))
+    return needed

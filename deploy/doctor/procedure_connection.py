@@ -15,9 +15,9 @@ DELEGATING_ROLES = frozenset({"roles/bigquery.connectionAdmin", "roles/bigquery.
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
-    """Nothing for other runners. A profile that lacks the connection's name is refused when it is read."""
+    """Nothing for other runners, and without the connection's name."""
     path = live.profile.spark.procedure_connection
-    if live.profile.runner is not Runner.BIGQUERY_PROCEDURE or path is None:
+    if Runner.BIGQUERY_PROCEDURE not in live.runners or path is None:
         return
     project, location, name = path.split(".")
     url = f"https://bigqueryconnection.googleapis.com/v1/projects/{project}/locations/{location}/connections/{name}"

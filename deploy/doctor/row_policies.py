@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor.dataset import read_dataset
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS
-from deploy.environment_settings import REPOSITORY
 
-FEEDS = REPOSITORY / "dags" / "feeds"
 FINE_GRAINED_READER = "roles/datacatalog.categoryFineGrainedReader"
 ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
 
 
 def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
     """The role that reads the past of such tables."""
-    feeds = [feed for feed in _feeds() if feed.table.policies.row_access]
+    feeds = [feed for feed in live.feeds if feed.table.policies.row_access]
     if not feeds:
         return
     profile, account = live.profile, live.airflow_environment.airflow
@@ -44,7 +41,7 @@ def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
 def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
     """The role that clones need on each policy tag. It may also be granted on the taxonomy's project."""
     account = live.airflow_environment.airflow
-    for tag in sorted({tag for feed in _feeds() for tag in feed.table.policies.column_tags.values()}):
+    for tag in sorted({tag for feed in live.feeds for tag in feed.table.policies.column_tags.values()}):
         _, project, _, location, _, taxonomy, _, number = tag.split("/")
         resources = (f"https://datacatalog.googleapis.com/v1/{tag}", f"{RESOURCE_MANAGER}/v1/projects/{project}")
         try:
@@ -67,7 +64,3 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
 def _lets_read(live: LiveEnvironment, resource: str, account: str) -> bool:
     bindings = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS).get("bindings", [])
     return any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings)
-
-
-def _feeds() -> list[Feed]:
-    return [read_feed(path) for path in sorted(FEEDS.glob("*.yaml"))]

@@ -26,7 +26,7 @@ def check_spark(live: LiveEnvironment) -> Iterator[Finding]:
 def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
     profile, spark = live.profile, live.profile.spark
     name = spark.cluster.name
-    if profile.runner is not Runner.CLUSTER or name is None:
+    if Runner.CLUSTER not in live.runners or name is None:
         return
     url = f"https://dataproc.googleapis.com/v1/projects/{profile.project}/regions/{spark.region}/clusters/{name}"
     place = f"--region={spark.region} --project={profile.project}"
@@ -50,7 +50,7 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
 def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
     """Batches of runtime 3.0 need a service agent of their own. Google creates it, but it may lack its role."""
     profile = live.profile
-    if profile.runner is not Runner.SERVERLESS or not profile.spark.has_runtime_3:
+    if Runner.SERVERLESS not in live.runners or not profile.spark.has_runtime_3:
         return
     bindings = project_policy(live).get("bindings", [])
     members = [m for binding in bindings if binding["role"] == NODE_AGENT_ROLE for m in binding.get("members", [])]

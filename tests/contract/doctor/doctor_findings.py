@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.settings.feed import read_feed
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor import row_policies
+from deploy.doctor import __main__ as doctor
 from deploy.doctor.all_checks import run_checks
 from deploy.doctor.finding import Finding, Level, LiveEnvironment
 from deploy.doctor.google_api import GoogleApi
@@ -20,18 +21,17 @@ from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle
 
-FEEDS = row_policies.FEEDS
 WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
 
 
 @contextmanager
 def feed_with(policies: str) -> Iterator[None]:
     """The only feed has these policies."""
-    text = (FEEDS / "product_attributes.yaml").read_text()
+    text = (doctor.FEEDS / "product_attributes.yaml").read_text()
     declared = text.replace("  retention_days:", f"  policies: {policies}\n  retention_days:", 1)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         (Path(folder) / "product_attributes.yaml").write_text(declared)
-        patch.setattr(row_policies, "FEEDS", Path(folder))
+        patch.setattr(doctor, "FEEDS", Path(folder))
         yield
 
 
@@ -42,9 +42,12 @@ def findings(
     location: str = "europe-west1",
     webhooks: tuple[str, ...] = ("on_call",),
     organization_views: bool = False,
+    feed_runner: Runner | None = None,
     **settings: Any,
 ) -> list[Finding]:
-    """Of the environment that gives these answers. `settings`: of the profile's section `spark`."""
+    """Of the environment that gives these answers. `feed_runner`: the runner of the feeds' files. `settings`: of the
+    profile's section `spark`.
+    """
     profile = read_profile()
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
     place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
@@ -62,6 +65,7 @@ def findings(
                 "organization_views": organization_views,
             }
         ),
+        [read_feed(path).model_copy(update={"runner": feed_runner}) for path in sorted(doctor.FEEDS.glob("*.yaml"))],
         read_grants(),
     )
     return run_checks(live)

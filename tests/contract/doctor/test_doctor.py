@@ -11,13 +11,13 @@ from dedup_clone.settings.spark_settings import Runner
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor import row_policies
 from deploy.doctor.finding import Finding, Level, findings_as_text
-from deploy.environment_settings import read_environment
+from deploy.environment_settings import REPOSITORY, read_environment
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import healthy
 from tests.contract.doctor.doctor_findings import WITH_TAG, faults, feed_with, findings, granted, set_at
 from tests.contract.doctor.fault_cases import CASES
 
-ACCESS_TF = row_policies.REPOSITORY / "deploy" / "terraform" / "access.tf"
+ACCESS_TF = REPOSITORY / "deploy" / "terraform" / "access.tf"
 
 
 def test_nothing_is_found_in_a_healthy_environment() -> None:
@@ -113,6 +113,33 @@ def test_an_environment_without_a_release_is_found() -> None:
 def test_spark_in_airflows_own_workers_is_refused_there() -> None:
     (finding,) = [f for f in findings(healthy(), Runner.LOCAL) if f.subject == "runner"]
     assert "runner: serverless" in finding.command
+
+
+def test_what_a_feeds_own_runner_needs_is_looked_for() -> None:
+    """A profile that lacks what its own runner needs cannot be read."""
+
+    def fails(**settings: Any) -> dict[str, Finding]:
+        return {f.subject: f for f in findings(healthy(), **settings) if f.level is Level.FAIL}
+
+    procedure = fails(feed_runner=Runner.BIGQUERY_PROCEDURE)
+    assert "needs [spark.procedure_connection]" in procedure["runner"].text
+    assert "bigqueryconnection.googleapis.com" in procedure["APIs"].command
+    assert "connection" in fails(feed_runner=Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
+    assert set(fails(feed_runner=Runner.LOCAL)) == {"runner"}
+    by_procedure = {"runner": Runner.BIGQUERY_PROCEDURE, "procedure_connection": "my-project.eu.spark"}
+    assert "firewall" not in {f.subject for f in findings(healthy(), **by_procedure)}
+    assert "firewall" in {f.subject for f in findings(healthy(), **by_procedure, feed_runner=Runner.SERVERLESS)}
+
+
+def test_only_machines_that_are_created_need_the_profiles_account() -> None:
+    own_account = {"service_account": None, "procedure_connection": "my-project.eu.spark"}
+    for runner, is_needed in (
+        (Runner.SERVERLESS, True),
+        (Runner.CLUSTER, False),
+        (Runner.BIGQUERY_PROCEDURE, False),
+    ):
+        subjects = {f.subject for f in findings(healthy(), runner, **own_account)}
+        assert ("Spark service account" in subjects) == is_needed
 
 
 def test_each_missing_role_is_found() -> None:

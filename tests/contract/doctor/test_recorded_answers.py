@@ -28,7 +28,7 @@ DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documen
 
 def test_it_asks_for_nothing_but_to_read() -> None:
     recorded = RecordedGoogle(healthy())
-    run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), read_grants()))
+    run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), (), read_grants()))
     assert recorded.asked
     assert {method for method, url in recorded.asked if not url.endswith(READ_BY_POST)} == {"GET"}
 
