@@ -66,6 +66,7 @@ def evaluate(
         waiting=len(state.waiting),
         is_started=bool(state.arrivals) or state.current.generation is not None,
         runbook=runbook,
+        due_at=state.due_at,
     )
 
 
@@ -85,20 +86,33 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
 
 def _headline(state: FeedState, incidents: list[Incident]) -> str:
     caveats = "".join(f"; {text}" for text in _caveats(state, incidents))
+    return f"{_what_readers_see(state)}{caveats or _if_newest(state)}.{_last_replay(state)}{_open_approval(state)}"
+
+
+def _what_readers_see(state: FeedState) -> str:
     generation, live = state.current.generation, state.live
     if generation is None:
-        return f"Nothing is published yet{caveats}."
+        return "Nothing is published yet"
     if live is None:
-        return f"Readers see generation {generation}{caveats}."
+        return f"Readers see generation {generation}"
     if live.is_bootstrap:
-        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{caveats}."
+        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}"
     if live.restores is not None:
-        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}{caveats}."
-    replay = ""
-    if live.is_replay:
-        replayed = ", ".join(str(delivery.snapshot_id) for delivery in live.deliveries)
-        replay = f" The last publish was a replay of {f'snapshot {replayed}' if replayed else 'some dates'}."
-    return f"Readers see snapshot {live.snapshot_id}{caveats or IS_NEWEST}.{replay}{_open_approval(state)}"
+        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}"
+    return f"Readers see snapshot {live.snapshot_id}"
+
+
+def _if_newest(state: FeedState) -> str:
+    """For a headline without caveats: nothing where what readers see is not the newest snapshot by its own wording."""
+    live = state.live
+    return "" if live is None or live.is_bootstrap or live.restores is not None else IS_NEWEST
+
+
+def _last_replay(state: FeedState) -> str:
+    if state.live is None or not state.live.is_replay:
+        return ""
+    replayed = ", ".join(str(delivery.snapshot_id) for delivery in state.live.deliveries)
+    return f" The last publish was a replay of {f'snapshot {replayed}' if replayed else 'some dates'}."
 
 
 def _open_approval(state: FeedState) -> str:
@@ -138,5 +152,7 @@ def _reason_waiting(state: FeedState) -> str:
         return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
     if run is None or run.is_repeated:
         return ""
+    if not run.reason and run.repeat_at is not None:
+        return f": the last run failed, the next one starts at {format_time(run.repeat_at)}"
     until = "a person acts" if run.repeat_at is None else f"the next run at {format_time(run.repeat_at)}"
     return f" until {until}, because {run.reason}"

@@ -6,7 +6,7 @@ nothing is billed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -39,7 +39,7 @@ class WaitingDelivery:
 
 @dataclass(frozen=True)
 class RefusedDelivery:
-    """A delivery that was refused after the last swap."""
+    """A delivery that was refused and that nothing has made good since (see `_refused`)."""
 
     delivery: Delivery
     reason: str
@@ -98,7 +98,7 @@ class PendingJob:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A failed publish run whose delivery waits. `reason`: why it is reported.
+    """A failed publish run whose delivery waits. `reason`: why it is reported; empty while it is only repeated.
 
     `repeat_at`: when another run is started; None if none will be, or if another one is at work (`is_repeated`).
     """
@@ -151,6 +151,11 @@ class FeedState:
     @property
     def oldest_waiting(self) -> WaitingDelivery | None:
         return min(self.waiting, key=lambda w: w.arrived_at, default=None)
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When the oldest waiting delivery must be live; None when none waits."""
+        return None if self.oldest_waiting is None else self.oldest_waiting.arrived_at + self.sla
 
     def readers_see(self, now: datetime) -> str:
         return describe_live(self.live, self.current.generation, now)
@@ -210,7 +215,7 @@ def read_feed_state(
         failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
-        refused=tuple(_refused(services, live)),
+        refused=tuple(_refused(services, live, registered_at)),
         excluded=() if manifest is None else manifest.excluded,
         invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=target,
@@ -242,10 +247,12 @@ def _registration_times(services: Services) -> dict[Delivery, datetime]:
     The times come from the listing of the arrival records, which can be large and are not read.
     """
     prefix = services.layout.arrivals
-    return {
-        Delivery.parse(info.name.removeprefix(prefix).removesuffix(".json")): info.created_at
-        for info in services.store.objects(prefix)
-    }
+    return {_delivery_in(info.name, prefix): info.created_at for info in services.store.objects(prefix)}
+
+
+def _delivery_in(name: str, prefix: str) -> Delivery:
+    """The delivery that names the object `name` in folder `prefix`."""
+    return Delivery.parse(name.removeprefix(prefix).removesuffix(".json"))
 
 
 def _waiting(
@@ -261,13 +268,24 @@ def _waiting(
         yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
-def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
-    """Deliveries whose refusal was recorded since the last swap; the next swap ends their incidents.
+def _refused(
+    services: Services, live: LedgerRecord | None, registered: Collection[Delivery]
+) -> Iterable[RefusedDelivery]:
+    """The newest refusals that a swap has not ended. `registered`: all registered deliveries.
 
-    They include deliveries that the live generation's own publish refused: its commit, after the swap, recorded them.
+    These were recorded since the last swap (the live generation's own publish records some at its commit, after the
+    swap), or are of a snapshot newer than the live one. A replay, rollback, erasure or rebuild makes no newer snapshot
+    live, so it ends none of the latter; a later delivery of the snapshot does.
     """
-    since = None if live is None else live.swapped_at
-    infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
+    latest = {delivery.snapshot_id: delivery for delivery in sorted(registered)}
+
+    def is_open(delivery: Delivery, recorded_at: datetime) -> bool:
+        if live is None or live.swapped_at is None or recorded_at >= live.swapped_at:
+            return True
+        return delivery.snapshot_id > live.snapshot_id and latest.get(delivery.snapshot_id, delivery) <= delivery
+
+    prefix = services.layout.refused
+    infos = [i for i in services.store.objects(prefix) if is_open(_delivery_in(i.name, prefix), i.created_at)]
     newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
     for refusal in services.store.read_records(Refusal, newest):
         yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)

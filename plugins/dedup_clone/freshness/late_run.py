@@ -59,6 +59,8 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
         ),
         readers_see=readers_see,
         next_step=NEXT_STEP,
+        dag_id=f"{run.feed}_publish",
+        run_id=run.run_id,
     )
 
 
@@ -104,6 +106,8 @@ def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: s
         readers_see=readers_see,
         next_step=NEXT_STEP,
         subject=run.run_id,
+        dag_id=f"{run.feed}_publish",
+        run_id=run.run_id,
     )
 
 
@@ -134,4 +138,6 @@ def _published_late(
         ),
         readers_see=readers_see,
         next_step="none for readers, who have it now; read the phases in the ledger record to see what took long.",
+        dag_id=f"{run.feed}_publish",
+        run_id=run.run_id,
     )

@@ -52,7 +52,7 @@ def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
 def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
     """No delivery must wait although its publish run failed and is not repeated, or has been repeated for long."""
     run = state.failed_run
-    if run is None:
+    if run is None or not run.reason:
         return
     outlook = "no further run is started for it"
     if run.is_repeated:

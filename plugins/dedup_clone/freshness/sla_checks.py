@@ -19,11 +19,11 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
     check, less time would be left than the rest of the publish usually takes: a warning then would be too late.
     """
-    oldest = state.oldest_waiting
-    if oldest is None:
+    oldest, due, remaining = state.oldest_waiting, state.due_at, remaining_time(now, state)
+    if oldest is None or due is None:
         return
-    due, remaining = oldest.arrived_at + state.sla, remaining_time(now, state)
     arrival, progress = _arrival(now, oldest), _progress(now, state, oldest)
+    dag_id, run_id = _run_to_see(state, oldest)
     if now > due:
         sla = state.sla // timedelta(minutes=1)
         yield Incident(
@@ -34,6 +34,8 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             readers_see=state.readers_see(now),
             next_step=_person_acts(state)
             or "open the publish run that is running (or failed) and read the log of its last task.",
+            dag_id=dag_id,
+            run_id=run_id,
         )
     elif _waits_for_approval(state) or _last_failure(state, oldest) or now + remaining + state.check_interval > due:
         yield Incident(
@@ -48,6 +50,8 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             readers_see=state.readers_see(now),
             next_step=_person_acts(state)
             or "watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
+            dag_id=dag_id,
+            run_id=run_id,
         )
 
 
@@ -85,10 +89,22 @@ def _person_acts(state: FeedState) -> str:
 
 def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
     """Why the last attempt to publish the delivery failed; empty when there is none, or a publish is running."""
-    intent = state.current.intent
-    if intent is not None and intent.kind is IntentKind.PUBLISH:
+    intent, run = state.current.intent, state.failed_run
+    if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
         return ""
-    return next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")
+    reason = next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")
+    return reason or ("" if run is None else f"the log of run [{run.run_id}] says why")
+
+
+def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
+    """DAG and run that hold the lease, else those that failed last; empty without either."""
+    intent = state.current.intent
+    if intent is not None:
+        return intent.dag_id, intent.run_id
+    if state.failed_run is not None:
+        return f"{state.feed}_publish", state.failed_run.run_id
+    failures = (f for f in reversed(state.failures) if oldest.delivery in f.deliveries)
+    return next(((f.dag_id, f.run_id) for f in failures), ("", ""))
 
 
 def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
@@ -98,6 +114,8 @@ def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
     intent, failure = state.current.intent, _last_failure(state, oldest)
     if failure:
         text += f"The last attempt failed: {failure}. "
+    if state.failed_run is not None and state.failed_run.repeat_at is not None:
+        text += f"The next run starts at {format_time(state.failed_run.repeat_at)}. "
     if intent is None:
         return f"{text}No run holds the lease."
     if intent.waits_for_approval:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
-from dedup_clone.freshness.incident import Incident
+from dedup_clone.freshness.durations import format_time
+from dedup_clone.freshness.incident import ESCALATES_TO, Incident, Severity
 from dedup_clone.state.layout import VERDICTS, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
@@ -48,6 +49,11 @@ class VerdictSummary:
     check_interval_s: float
     waiting: int
     is_started: bool
+    due_at: datetime | None = None
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Whether a delivery has missed its SLA at `now`, as far as a check that is not stale can tell."""
+        return self.due_at is not None and now > self.due_at and not self.is_stale(now)
 
     def is_stale(self, now: datetime) -> bool:
         """Whether the verdict is old, because checks that should have replaced it did not happen."""
@@ -60,7 +66,8 @@ class FreshnessVerdict:
 
     `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
     that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`: the address
-    of the runbook, which has a heading for each kind of incident.
+    of the runbook, which has a heading for each kind of incident. `due_at`: when the oldest of these deliveries must be
+    live, None when none waits.
     """
 
     format_version: int
@@ -74,17 +81,47 @@ class FreshnessVerdict:
     waiting: int = 0
     is_started: bool = True
     runbook: str = ""
+    due_at: datetime | None = None
 
     @property
     def summary(self) -> VerdictSummary:
         headline = self.headline if len(self.headline) <= MAX_HEADLINE else f"{self.headline[:MAX_HEADLINE]} …"
         return VerdictSummary(
-            self.status, headline, self.checked_at, self.check_interval_s, self.waiting, self.is_started
+            self.status,
+            headline,
+            self.checked_at,
+            self.check_interval_s,
+            self.waiting,
+            self.is_started,
+            self.due_at,
         )
 
     def is_stale(self, now: datetime) -> bool:
         """As VerdictSummary.is_stale."""
         return self.summary.is_stale(now)
+
+    def is_overdue(self, now: datetime) -> bool:
+        """As VerdictSummary.is_overdue."""
+        return self.summary.is_overdue(now)
+
+    def incidents_at(self, now: datetime) -> tuple[Incident, ...]:
+        """The incidents at `now`: the SLA of a delivery that became due since the check is missed, not at risk."""
+        if self.due_at is None or not self.is_overdue(now):
+            return self.incidents
+        return tuple(
+            _escalated(i, self.checked_at, self.due_at) if i.kind in ESCALATES_TO else i for i in self.incidents
+        )
+
+
+def _escalated(warning: Incident, checked_at: datetime, due_at: datetime) -> Incident:
+    return replace(
+        warning,
+        kind=ESCALATES_TO[warning.kind],
+        severity=Severity.ALERT,
+        since=due_at,
+        what=f"a snapshot was due {format_time(due_at)} and is not live. At the check of {format_time(checked_at)}: "
+        f"{warning.what}",
+    )
 
 
 def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:

@@ -68,6 +68,18 @@ def test_refused_deliveries_are_wrong_until_a_later_one_is_live(world: FeedOnSta
     assert wrong(world) == []
 
 
+def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(world: FeedOnStandIn) -> None:
+    good, name = world.land(7, [row(7, 1)]), world.land(8, [row(8, 1)])
+    refused = next(d for d in world.services.arrivals.deliveries() if d.name == name)
+    world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+    world.publish(good)
+    world.publish(good, replay=True, reason="again")
+    assert wrong(world) == [f"delivery_refused-{name}"]
+    assert "1 newer refused" in evaluate(datetime.now(UTC), read_state(world.services)).headline
+    world.land(8, [row(8, 1)])
+    assert wrong(world) == []
+
+
 def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> None:
     mark(world, "snapshot_id=seven")
     (name,) = wrong(world)

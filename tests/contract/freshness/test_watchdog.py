@@ -116,7 +116,8 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     ended = datetime.now(UTC)
     (delivery,) = dog.world.services.arrivals.deliveries()
     dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
-    assert dog.check() == []
+    assert dog.check() == ["WARNING: promise_at_risk"]
+    assert "the last run failed, the next one starts at " in verdict_of(dog.world).headline
     four = "all of its 4 automatic runs failed"
     dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, ended + 60 * MINUTE, four)
     assert dog.check(later=5 * MINUTE) == ["ALERT: publish_failed"]
@@ -124,7 +125,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, four, is_repeated=True)
     assert dog.check(later=8 * MINUTE) == []
     dog.failed = None
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: publish_failed"]
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: promise_at_risk", "RECOVERED: publish_failed"]
 
 
 def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:

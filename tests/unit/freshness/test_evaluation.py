@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,7 @@ MANY_NEW = CheckResult(
     "accept it.",
     "50 % new rows, 20 % allowed",
 )
+REPEATED = FailedRun("publish__8__1", Delivery(8, 1), NOW, "", repeat_at=NOW + minutes(10))
 GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
@@ -94,6 +96,18 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "its run waits for an approval": (
         feed_state(waiting=(waits(minutes(1)),), current=current(replace(intent(minutes(0)), waits_for_approval=True))),
+        ["promise_at_risk"],
+    ),
+    "its run failed before it acquired the lease, and is repeated": (
+        feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
+        ["promise_at_risk"],
+    ),
+    "its run failed and could not give the lease back": (
+        feed_state(
+            waiting=(waits(minutes(1)),),
+            failed_run=REPEATED,
+            current=current(replace(intent(minutes(0)), run_id=REPEATED.run_id)),
+        ),
         ["promise_at_risk"],
     ),
     "an attempt of another delivery failed": (
@@ -268,6 +282,24 @@ def test_a_publish_that_waits_for_a_person_says_for_what() -> None:
     assert incident.next_step.startswith("approve or reject")
 
 
+@pytest.mark.parametrize("waited", [minutes(59), minutes(61)], ids=str)
+@pytest.mark.parametrize(
+    ("changes", "dag_and_run"),
+    [
+        ({"current": current(intent(minutes(20)))}, ("sales_publish", "run-8")),
+        ({"failed_run": GIVEN_UP}, ("sales_publish", "publish__8__1__4")),
+        ({"failures": (record(8, reason="stopped"),)}, ("sales_publish", "publish__8__1")),
+        ({}, ("", "")),
+    ],
+    ids=["the lease is held", "a run failed", "an attempt failed", "no run"],
+)
+def test_an_incident_of_the_sla_names_the_run_to_see(
+    waited: timedelta, changes: dict[str, Any], dag_and_run: tuple[str, str]
+) -> None:
+    incident = find_incidents(NOW, feed_state(waiting=(waits(waited),), **changes))[0]
+    assert (incident.dag_id, incident.run_id) == dag_and_run
+
+
 def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
     measured, assumed = feed_state(waiting=(waits(minutes(31)),)), feed_state(waiting=(waits(minutes(31)),), history=())
     for state, words in (
@@ -278,6 +310,7 @@ def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
         assert words in incident.what
 
 
+ASKED = replace(intent(minutes(1)), waits_for_approval=True)
 NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
 
 
@@ -342,6 +375,11 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; 1 marker names no delivery.",
         ),
         (
+            feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
+            "Readers see snapshot 7; 1 more waits: the last run failed, the next one starts at "
+            "2026-06-15 12:10:00 UTC.",
+        ),
+        (
             feed_state(waiting=(waits(minutes(1)),), failed_run=GIVEN_UP),
             "Readers see snapshot 7; 1 more waits until a person acts, because all runs failed.",
         ),
@@ -358,8 +396,22 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; 1 more waits, stopped: check [new_share] failed.",
         ),
         (
-            feed_state(current=current(replace(intent(minutes(1)), waits_for_approval=True))),
+            feed_state(current=current(ASKED)),
             "Readers see snapshot 7, the newest one. Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(**{**NOTHING, "current": current(ASKED, generation=None)}, waiting=(waits(minutes(1)),)),
+            "Nothing is published yet; 1 waits. Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(live=record(7, deliveries=()), current=current(ASKED)),
+            "Readers see the table that was taken over, up to update id 7. "
+            "Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(live=record(7, restores=5), current=current(ASKED)),
+            "Readers see snapshot 7 again, by a rollback to generation 5. "
+            "Generation 8 waits for an approval (Required Actions).",
         ),
         (feed_state(**NOTHING), "Nothing is published yet."),
         (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), "Nothing is published yet; 1 waits."),
@@ -374,6 +426,8 @@ def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_
     verdict = evaluate(NOW, feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)))
     assert verdict.next_expected_at == NOW + timedelta(hours=23)
     assert (verdict.checked_at, verdict.check_interval_s) == (NOW, 300.0)
+    assert (verdict.due_at, verdict.summary.due_at) == (None, None)
+    assert evaluate(NOW, feed_state(waiting=(waits(minutes(7)), waits(minutes(2), 9)))).due_at == NOW + minutes(53)
     assert not verdict.is_stale(NOW + minutes(15))
     assert verdict.is_stale(NOW + minutes(15.1))
     assert evaluate(NOW, feed_state()).next_expected_at is None

@@ -206,8 +206,8 @@ def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pyte
     from tests.contract.freshness.test_incident_records import incident
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
-    record = IncidentRecord(incident(), NOW, None, NOW, (), ())
+    record = IncidentRecord(replace(incident(), run_id="publish__7__1"), NOW, None, NOW, (), ())
     where = AlertSettings(runbook="https://host/runbook.md")
-    alert = build_alert(record, feed="sales", readers_see="x", settings=where, run_id="publish__7__1")
+    alert = build_alert(record, feed="sales", readers_see="x", settings=where)
     assert alert.runbook == "https://host/runbook.md#arrival_overdue"
     assert alert.link == "https://airflow.example.org/dags/sales_publish/runs/publish__7__1"

@@ -68,7 +68,7 @@ def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         readers_see = record.incident.readers_see
-        alert = build_alert(record, feed=run.feed, readers_see=readers_see, settings=settings, run_id=run.run_id)
+        alert = build_alert(record, feed=run.feed, readers_see=readers_see, settings=settings)
         return notifiers.send(alert, names)
 
     def send_without_record(incident: Incident) -> None:
@@ -98,4 +98,6 @@ def _state_unreadable(run: LateRun, error: Exception) -> Incident:
         what=f"run [{run.run_id}] has not succeeded in time; it is {run.state}.",
         readers_see=f"unknown: the state bucket cannot be read ({type(error).__name__}: {error})",
         next_step="open the run, and check whether Airflow can reach the state bucket.",
+        dag_id=f"{run.feed}_publish",
+        run_id=run.run_id,
     )

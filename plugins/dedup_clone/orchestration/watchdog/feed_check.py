@@ -125,7 +125,7 @@ def _evaluate(
 
 def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
     failed = find_failed_publish(services, dag_id, waiting)
-    if failed is None or not failed.reported_because:
+    if failed is None:
         return None
     return FailedRun(
         failed.run_id, failed.delivery, failed.ended_at, failed.reported_because, failed.repeat_at, failed.is_repeated

@@ -122,9 +122,7 @@ def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
     return notifier
 
 
-def build_alert(
-    record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings, run_id: str = ""
-) -> Alert:
+def build_alert(record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings) -> Alert:
     """The alert for the record: that the incident ended if `ended_at` is set, else that it began."""
     incident, ended = record.incident, record.ended_at is not None
     return Alert(
@@ -139,7 +137,7 @@ def build_alert(
         readers_see=readers_see if ended else incident.readers_see,
         next_step=incident.next_step,
         runbook=f"{settings.runbook}#{incident.kind}",
-        link=dag_url(incident.dag_id or f"{feed}_publish", run_id or incident.run_id),
+        link=dag_url(incident.dag_id or f"{feed}_publish", incident.run_id),
     )
 
 
