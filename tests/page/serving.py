@@ -125,6 +125,9 @@ def site(now: datetime) -> Any:
     old = indexes.verdicts(now - timedelta(hours=4))
     shown.mount("/unchecked", application(MemoryStore(indexes.late(now), verdicts=old)))
     shown.mount("/nothing", application(MemoryStore()))
+    broken = MemoryStore(verdicts=(indexes.invalid_feed_file("sales", now),))
+    broken.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
+    shown.mount("/broken", application(broken))
     return shown
 
 

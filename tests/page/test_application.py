@@ -145,7 +145,7 @@ def test_an_unreadable_index_is_explained(store: MemoryStore) -> None:
 
     store.texts["older/index.json"] = StoredText("{}", 1)
     client = TestClient(application(store, now=lambda: NOW + timedelta(minutes=1)))
-    assert "Another version" in client.get("/api/feeds/older").json()["detail"]
+    assert "Another version" in client.get("/api/feeds/older").json()["problem"]
 
 
 def test_the_error_for_a_missing_bucket_names_the_variable() -> None:

@@ -9,11 +9,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from dedup_clone.freshness.durations import format_duration
+from dedup_clone.state.store import StoredText
 from tests.page.accessibility import AXE, faults
 from tests.page.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.serving import MemoryStore, application, serve, site
@@ -29,14 +31,15 @@ LOOKS = [
     ("empty", "/dedup-clone/#worked_example", 1600, "light"),
     ("first", "/first/", 1600, "light"),
     ("unchecked", "/unchecked/", 1600, "light"),
+    ("broken", "/broken/", 1600, "light"),
     ("nothing", "/nothing/", 1600, "light"),
     ("dark", "/dedup-clone/#product_attributes", 1600, "dark"),
     ("late-dark", "/dedup-clone/#store_visits", 1600, "dark"),
-    ("narrow", "/dedup-clone/#product_attributes", 400, "light"),
-    ("narrow-late-dark", "/viewer/#store_visits", 400, "dark"),
-    ("narrow-empty", "/dedup-clone/#worked_example", 400, "light"),
+    ("narrow", "/dedup-clone/#product_attributes", 390, "light"),
+    ("narrow-late-dark", "/viewer/#store_visits", 390, "dark"),
+    ("narrow-empty", "/dedup-clone/#worked_example", 390, "light"),
 ]
-LOOKED_AT = {"fresh", "empty", "first", "nothing", "narrow-late-dark"}
+LOOKED_AT = {"fresh", "empty", "first", "broken", "nothing", "narrow-late-dark"}
 SHOWN = "(({ hidden, textContent }) => hidden || !textContent.startsWith('Reading'))(document.getElementById('notice'))"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -58,6 +61,11 @@ def address() -> Iterator[str]:
     shown.mount("/evil", application(MemoryStore(evil)))
     few = indexes.make_index(12, 1, now=now)
     first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
+    hours = (now + timedelta(hours=hour) for hour in count())  # each request is an hour after the one before
+    vanished = MemoryStore(few, verdicts=(indexes.verdict(few.feed, now=now + timedelta(days=9)),))
+    vanished.texts["vanished/CURRENT"] = StoredText("{}", 1)
+    vanished.summaries["_freshness/vanished.json"] = vanished.summaries[f"_freshness/{few.feed}.json"]
+    shown.mount("/vanished", application(vanished, now=lambda: next(hours)))
     shown.mount("/beginning", application(MemoryStore(replace(few, records=(first, *few.records[1:])))))
     with serve(shown) as address:
         yield address
@@ -134,6 +142,56 @@ def test_durations_have_the_form_that_alerts_have(shown: Callable[[str], Page]) 
     seconds = [-3, 45.4, 119, 120, 7199, 7260, 3 * 86400 + 5 * 3600]
     text = page.value(f"import('./static/formats.js').then((m) => {seconds}.map((s) => m.duration(s)))")
     assert text == [format_duration(timedelta(seconds=s)) for s in seconds]
+
+
+def test_a_feed_whose_file_is_invalid_from_the_beginning_is_red_and_says_what_to_do(
+    shown: Callable[[str], Page],
+) -> None:
+    page = shown("/broken/")
+    assert page.value("document.getElementById('hero').className") == "hero stopped"
+    assert page.value("document.getElementById('notice').hidden") is True
+    headline = page.value("document.querySelector('.headline').innerText")
+    assert headline.split("\n")[0].startswith("Stopped")
+    assert "The feed's file is invalid" in headline
+    cards = page.value(
+        "[...document.querySelectorAll('.card')].filter((c) => c.checkVisibility()).map((c) => c.innerText)"
+    )
+    assert len(cards) == 1
+    assert "Line 3: no [keys]" in cards[0]
+    assert "correct the file and deploy it" in cards[0]
+    assert "feed_file_invalid" in cards[0]
+
+
+HIDDEN = "document.getElementById('hero').hidden && document.getElementById('cards').hidden"
+NOTICE = "document.getElementById('notice').innerText"
+AS_OF = "document.getElementById('as-of').innerText"
+LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+def test_nothing_of_another_feed_stays_where_a_feed_cannot_be_shown(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/vanished/#product_attributes")
+    as_of = page.value(AS_OF)
+    assert page.value(HIDDEN) is False
+    page.value("location.hash = 'vanished'")
+    assert "There is no such feed" in page.wait_until(f"{HIDDEN} && {NOTICE}")
+    assert page.value(AS_OF) == as_of
+    page.value("location.hash = 'product_attributes'")
+    page.wait_until(f"!({HIDDEN}) && {AS_OF} !== '{as_of}'")
+
+
+def test_while_airflow_cannot_be_reached_the_feeds_old_values_stay_with_their_time(
+    browser: Browser, address: str
+) -> None:
+    page = show(browser, f"{address}/vanished/#product_attributes")
+    as_of, offline = page.value(AS_OF), {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.send("Network.enable")
+    page.send("Network.emulateNetworkConditions", offline=True, **offline)
+    page.value(LOOK_AGAIN)
+    assert "Airflow cannot be reached" in page.wait_until(NOTICE)
+    assert (page.value(HIDDEN), page.value(AS_OF)) == (False, as_of)
+    page.value("location.hash = 'vanished'")
+    page.wait_until(HIDDEN)
+    assert page.value(AS_OF) == as_of
 
 
 def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:

@@ -53,9 +53,8 @@ def rollbacks(
 
 @pytest.fixture(scope="module")
 def late_view(slow_publish: SlowPublish, watchdog: Watchdog, stack: StackClient) -> dict[str, Any]:
-    """The slowed feed on the page after its miss, at which the watchdog has looked once more."""
+    """The slowed feed on the page right after its miss; the watchdog's last check was before it."""
     watchdog.wait_for(SLOWED, "ALERT: promise_missed")
-    watchdog.run_watchdog()
     return stack.on_the_page(SLOWED)
 
 
@@ -140,7 +139,7 @@ def test_text_where_an_id_belongs_starts_no_run(stack: StackClient, dag: str, pa
 
 def test_the_page_says_late_while_readers_wait(late_view: dict[str, Any]) -> None:
     assert late_view["freshness"]["status"] == "late"
-    assert f"the freshness SLA is {PROMISE_MINUTES} min" in late_view["freshness"]["incidents"][0]["what"]
+    assert late_view["freshness"]["incidents"][0]["kind"] == "promise_missed"
 
 
 def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchdog: Watchdog) -> None:

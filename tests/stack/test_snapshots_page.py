@@ -96,7 +96,7 @@ def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: Sta
 
 
 @in_a_browser
-@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (390, "dark")])
 def test_axe_finds_no_fault_in_the_page_that_airflow_serves(
     browser: Browser, published: StackClient, width: int, scheme: str
 ) -> None:

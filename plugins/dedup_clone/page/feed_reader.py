@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FeedRecords:
-    """The stored records of one feed. `index`: None if it is missing or unreadable; `problem` then says why.
+    """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
 
     `verdict`: None if the watchdog has stored none, or if another version of this project wrote it.
     """
@@ -158,4 +158,4 @@ def _stopped_before_first_arrival(feed: str, verdict: FreshnessVerdict | None) -
     """The records of a feed without an index whose verdict is `stopped`, as for an invalid feed file; else None."""
     if verdict is None or verdict.status is not FreshnessStatus.STOPPED:
         return None
-    return FeedRecords(feed, None, verdict, " ".join([verdict.headline, *(i.what for i in verdict.incidents)]))
+    return FeedRecords(feed, None, verdict, "")

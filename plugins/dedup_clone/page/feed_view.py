@@ -12,8 +12,9 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
-from dedup_clone.freshness.verdict import FreshnessVerdict
-from dedup_clone.page.feed_reader import FeedOverview
+from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict
+from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
@@ -33,8 +34,11 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds."""
-    status, headline = status_and_headline(overview.summary, now)
+    """The feed's entry in the list of all feeds, which knows of no delivery that arrived after the last check."""
+    status, headline = status_and_headline(overview.summary, now, overview.waiting)
+    if overview.summary is not None:
+        age = format_duration(now - overview.summary.checked_at)
+        headline = headline.replace(IS_NEWEST, f"{IS_NEWEST} at the check {age} ago")
     return {
         "feed": overview.feed,
         "status": status,
@@ -43,19 +47,34 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     }
 
 
+def view_of(records: FeedRecords, now: datetime) -> dict[str, Any]:
+    """Everything that the page shows of one feed at `now` (UTC): without an index, its freshness and the problem."""
+    if records.index is not None:
+        return feed_view(records.index, records.verdict, now)
+    return {
+        "now": now.isoformat(),
+        "feed": records.feed,
+        "has_index": False,
+        "problem": records.problem,
+        "freshness": status_view(records.verdict, now),
+    }
+
+
 def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """Everything that the page shows of one feed at `now` (UTC)."""
+    """The view of a feed that has an index."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
+        "has_index": True,
+        "problem": "",
+        "freshness": status_view(verdict, now, len(_waiting(index))),
         "description": index.description,
         "owner": index.owner,
         "target": index.target,
         "engine": str(index.engine),
         "sla_minutes": index.promise_minutes,
         "retention_days": index.retention_days,
-        "freshness": status_view(verdict, now, len(_waiting(index))),
         "live": _live(index, kinds, now),
         "today": today_view(index, now),
         "waiting": [arrival_view(a) for a in _waiting(index)],

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import expected_slots
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessStatus, FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
@@ -24,39 +24,44 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 
 
     `waiting`: the number of deliveries that wait now; some may have arrived after the verdict.
     """
+    status, headline = status_and_headline(verdict, now, waiting)
     if verdict is None:
         return {
-            "status": UNKNOWN,
-            "headline": NO_VERDICT,
+            "status": status,
+            "headline": headline,
             "incidents": [],
             "check_age_s": None,
             "next_expected_at": None,
             "runbook": "",
         }
-    status, headline = status_and_headline(verdict, now)
-    if waiting:
-        headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
     return {
         "status": status,
         "headline": headline,
-        "incidents": to_plain(verdict.incidents),
+        "incidents": to_plain(verdict.incidents_at(now)),
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
         "runbook": verdict.runbook,
     }
 
 
-def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: datetime) -> tuple[str, str]:
+def status_and_headline(
+    verdict: FreshnessVerdict | VerdictSummary | None, now: datetime, waiting: int
+) -> tuple[str, str]:
     """Status and headline as of `now`; see `status_view`."""
     if verdict is None:
         return UNKNOWN, NO_VERDICT
-    if not verdict.is_stale(now):
-        return str(verdict.status), verdict.headline
-    age = format_duration(now - verdict.checked_at)
-    return UNKNOWN, (
-        f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
-        f"Its last verdict was {verdict.status}: {verdict.headline.replace(IS_NEWEST, '')}"
-    )
+    headline = verdict.headline
+    if waiting:
+        headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
+    if verdict.is_stale(now):
+        age = format_duration(now - verdict.checked_at)
+        return UNKNOWN, (
+            f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
+            f"Its last verdict was {verdict.status}: {headline.replace(IS_NEWEST, '')}"
+        )
+    if verdict.due_at is not None and verdict.is_overdue(now) and verdict.status is not FreshnessStatus.LATE:
+        return str(FreshnessStatus.LATE), f"{headline} A snapshot was due {format_time(verdict.due_at)}."
+    return str(verdict.status), headline
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:

@@ -196,6 +196,27 @@ def verdict(
     return FreshnessVerdict(VERDICT_VERSION, feed, status, checked_at=checked_at, **values)
 
 
+def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
+    """The verdict of a feed whose file is invalid and to which nothing was ever delivered."""
+    found = Incident(
+        IncidentKind.FEED_FILE_INVALID,
+        Severity.ALERT,
+        now - timedelta(minutes=8),
+        f"the file of feed [{feed}] is invalid: no delivery is registered and nothing is published. Line 3: no [keys].",
+        "no table yet: nothing was published",
+        "correct the file and deploy it; deliveries that have landed meanwhile are found.",
+    )
+    return verdict(
+        feed,
+        FreshnessStatus.STOPPED,
+        now,
+        headline="The feed's file is invalid, and nothing is registered or published. Readers see no table yet.",
+        incidents=(found,),
+        runbook="https://example.org/runbook.md",
+        check_interval_s=3600.0,
+    )
+
+
 def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
     """Those of the feeds above, by hourly checks: they are not stale while a slow test looks at the page."""
     missed = Incident(

@@ -71,7 +71,7 @@ def test_a_feed_whose_file_is_invalid_from_the_beginning_is_listed_and_says_why(
     assert [o.feed for o in reader.overview()] == ["sales", "store_visits"]
     records = reader.read("sales")
     assert records is not None
-    assert (records.index, records.problem) == (None, "The feed's file is invalid.")
+    assert (records.index, records.verdict, records.problem) == (None, stopped, "")
 
 
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:

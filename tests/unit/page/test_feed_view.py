@@ -106,4 +106,7 @@ def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
 def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
     summary = feed_summary(FeedOverview("store_visits", verdict("store_visits").summary, 1), NOW)
     assert (summary["status"], summary["waiting"]) == ("fresh", 1)
+    assert summary["headline"] == "Readers see snapshot 2120; 1 more waits."
+    none_waits = feed_summary(FeedOverview("store_visits", verdict("store_visits").summary, 0), NOW)
+    assert none_waits["headline"] == "Readers see snapshot 2120, the newest one at the check 40 s ago."
     assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"

@@ -8,7 +8,7 @@ from typing import Any
 
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
-from dedup_clone.page.freshness_view import status_view, today_view
+from dedup_clone.page.freshness_view import status_and_headline, status_view, today_view
 from dedup_clone.state.index import ExpectedTimes, Index
 from tests.unit.page.indexes import NOW, arrival, empty, verdict
 
@@ -98,3 +98,28 @@ def test_a_delivery_that_arrived_after_the_check_contradicts_the_newest_one() ->
     stored = verdict("sales")
     assert status_view(stored, NOW)["headline"] == "Readers see snapshot 2120, the newest one."
     assert status_view(stored, NOW, waiting=1)["headline"] == "Readers see snapshot 2120; 1 more waits."
+
+
+def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() -> None:
+    due = NOW + timedelta(minutes=2)
+    warning = replace(MISSED, kind=IncidentKind.SLA_AT_RISK, severity=Severity.WARNING, what="snapshot 8 is due soon")
+    paused = replace(MISSED, kind=IncidentKind.WATCH_PAUSED)
+    stored = verdict(
+        "sales", FreshnessStatus.AT_RISK, headline="Readers see snapshot 7; 1 more waits.",
+        incidents=(warning, paused), due_at=due,
+    )  # fmt: skip
+    assert status_view(stored, due)["status"] == "at risk"
+    view = status_view(stored, due + timedelta(seconds=1))
+    assert (view["status"], view["headline"]) == (
+        "late",
+        "Readers see snapshot 7; 1 more waits. A snapshot was due 2026-11-21 15:32:00 UTC.",
+    )
+    missed, other = view["incidents"]
+    assert (missed["kind"], missed["severity"], missed["since"]) == ("promise_missed", "alert", due.isoformat())
+    assert missed["what"] == (
+        "a snapshot was due 2026-11-21 15:32:00 UTC and is not live. "
+        "At the check of 2026-11-21 15:29:20 UTC: snapshot 8 is due soon"
+    )
+    assert other["kind"] == "watch_paused"
+    assert status_and_headline(stored.summary, due + timedelta(seconds=1), 1)[0] == "late"
+    assert status_view(stored, stored.checked_at + timedelta(minutes=16))["status"] == "unknown"

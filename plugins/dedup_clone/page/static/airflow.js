@@ -1,6 +1,6 @@
 // Requests to the page's own application and to Airflow's REST API, both with the user's login cookie.
 
-/** JSON of one of the page's own URLs. Throws an Error with a sentence for the user. */
+/** JSON of one of the page's own URLs. Throws an Error with a sentence for the user; its `status` is that of the answer. */
 export async function read(path) {
   let response;
   try {
@@ -9,7 +9,7 @@ export async function read(path) {
     throw new Error("Airflow cannot be reached. The page retries automatically.");
   }
   if (response.ok) return response.json();
-  throw new Error(await errorText(response));
+  throw Object.assign(new Error(await errorText(response)), { status: response.status });
 }
 
 /** Starts a run of a DAG with parameters; returns its run id. Throws an Error with a sentence for the user. */

@@ -33,8 +33,8 @@ export function renderHero(container, view) {
   container.replaceChildren(...[
     h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, headline),
       age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
-    h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)),
-    h("dl", {}, figures(view)),
+    view.has_index ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
+    view.has_index ? h("dl", {}, figures(view)) : null,
   ].filter(Boolean));
 }
 

@@ -22,7 +22,8 @@ const rendered = new Map();
 let timer = null;
 let latestRefresh = 0;
 
-/** The parts of the page. Each: its element's id, a function that selects its values from the view, its renderer. */
+/** The parts of the page. Each: its element's id, a function that selects its values from the view, its renderer.
+ * All but the first need the feed's index. */
 const PARTS = [
   ["incidents", (v) => ({
     stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, may: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
@@ -66,13 +67,17 @@ function showNotice(text) {
   if (byId("notice").textContent !== text) byId("notice").textContent = text;
 }
 
-function showFeed(shown) {
-  byId("hero").hidden = byId("cards").hidden = !shown;
+function namedFeed() {
+  try {
+    return decodeURIComponent(window.location.hash.slice(1));
+  } catch {
+    return "";
+  }
 }
 
 /** The feed that the URL names after `#` or by its parameter `dag`; without these, the feed in the worst state. */
 function wantedFeed(feeds) {
-  const named = decodeURIComponent(window.location.hash.slice(1));
+  const named = namedFeed();
   const dag = new URLSearchParams(window.location.search).get("dag");
   if (feeds.some((feed) => feed.feed === named)) return { feed: named };
   if (dag) {
@@ -90,14 +95,15 @@ function wantedFeed(feeds) {
 async function refresh() {
   const thisRefresh = ++latestRefresh;
   clearTimeout(timer);
+  let wanted = { feed: window.location.hash ? namedFeed() : lastView?.feed };
   try {
     const list = await read("api/feeds");
-    const wanted = wantedFeed(list.feeds);
     if (thisRefresh !== latestRefresh) return;
+    wanted = wantedFeed(list.feeds);
     renderFeeds(list.feeds, wanted.feed);
-    byId("as-of").textContent = `as of ${clock(list.now)} UTC`;
     if (wanted.none) {
-      showFeed(false);
+      showAsOf(list.now);
+      hideFeed();
       showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
@@ -106,26 +112,41 @@ async function refresh() {
       show({ ...view, approvals });
     }
   } catch (error) {
-    if (thisRefresh === latestRefresh) showNotice(error.message);
+    if (thisRefresh !== latestRefresh) return;
+    // Nothing of another feed stays, and nothing that the server no longer answers. After a disturbance the old values stay.
+    if (lastView?.feed !== wanted.feed || (error.status >= 400 && error.status < 500)) hideFeed();
+    showNotice(error.message);
   } finally {
     if (thisRefresh === latestRefresh) timer = setTimeout(refresh, REFRESH_MS);
   }
 }
 
-let feedShown = null;
-let lastView = null;
+let lastView = null; // what is shown; null while no feed is
+
+function hideFeed() {
+  lastView = null;
+  byId("hero").hidden = byId("cards").hidden = true;
+}
+
+function showAsOf(now) {
+  byId("as-of").textContent = `as of ${clock(now)} UTC`;
+}
 
 function show(view) {
-  if (feedShown !== view.feed) {
+  if (lastView?.feed !== view.feed) {
     rendered.clear();
     for (const [id] of PARTS) delete byId(id).dataset.busy;
   }
-  feedShown = view.feed;
   lastView = view;
-  showNotice("");
-  showFeed(true);
+  showAsOf(view.now);
+  showNotice(view.problem);
   renderHero(byId("hero"), view);
-  for (const part of PARTS) renderPart(part, view);
+  renderPart(PARTS[0], view);
+  for (const part of PARTS.slice(1)) {
+    byId(part[0]).closest("section").hidden = !view.has_index;
+    if (view.has_index) renderPart(part, view);
+  }
+  byId("hero").hidden = byId("cards").hidden = false;
 }
 
 followTheme(() => {
