@@ -76,6 +76,7 @@ def _canonical(plain: object) -> str:
 def from_json(kind: type[T], text: str, *, where: str) -> T:
     """The record of type `kind` in `text`. `where` names the object in errors. Raises ContractViolation."""
     try:
+        text.encode()  # fails for bytes that are not UTF-8
         plain = json.loads(text)
     except ValueError as error:
         raise ContractViolation(f"[{where}] is not JSON: {error}. {_RESTORE}") from error
@@ -101,7 +102,7 @@ def from_plain(kind: type[T], plain: object, *, where: str) -> T:
 
 def digest(text: str) -> str:
     """The first 32 hex digits of the text's SHA-256: short enough for a BigQuery label."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 @dataclasses.dataclass(frozen=True)

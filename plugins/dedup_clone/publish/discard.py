@@ -9,19 +9,30 @@ from datetime import datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.staging_table import restore_tables
-from dedup_clone.publish.records.attempt_records import failed_checks, find_check_results, record_refusals
+from dedup_clone.publish.records.attempt_records import (
+    failed_checks,
+    find_arrival_time,
+    find_check_results,
+    record_refusals,
+)
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome, count_loads
+from dedup_clone.state.staging import Staging
 
 
 def discard(services: Services, intent: Intent) -> None:
-    """End the attempt; target stays as it is. Safe to repeat."""
-    candidate = services.manifests.candidate(intent.attempt)
+    """End the attempt; target stays as it is. Safe to repeat.
+
+    Records of the attempt that are damaged count as absent, because nothing would ever write them again. Raises
+    LaterRelease when a later release wrote one of them.
+    """
+    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
     if candidate is not None and not intent.kind.takes_over_table:  # the rows of a table are no delivery to refuse
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
@@ -74,17 +85,21 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     if intent.kind is IntentKind.ROLLBACK:
         if manifest is None:
             return None
-        newest = manifest.deliveries[-1:]
-        arrived_at = services.arrivals.read(newest[0]).arrived_at if newest else intent.taken_at
+        arrived_at = _arrived_at(services, intent, manifest.deliveries)
         return _PlannedPublish(manifest.snapshot_id, arrived_at, (), manifest.engine, manifest.restores)
-    request = services.manifests.request(intent.attempt)
+    request = services.store.read_if_sound(DedupRequest, services.layout.request(intent.attempt))
     if request is None:
         return None
     if intent.kind.takes_over_table or intent.kind is IntentKind.ERASURE:
         return _PlannedPublish(manifest.snapshot_id if manifest else 0, intent.taken_at, (), request.engine, None)
     deliveries = tuple(item.delivery for item in request.deliveries)
-    arrived_at = services.arrivals.read(deliveries[-1]).arrived_at
+    arrived_at = _arrived_at(services, intent, deliveries)
     return _PlannedPublish(deliveries[-1].snapshot_id, arrived_at, deliveries, request.engine, None)
+
+
+def _arrived_at(services: Services, intent: Intent, deliveries: tuple[Delivery, ...]) -> datetime:
+    """When the last delivery arrived; when the lease was acquired, if there is none or it is not known."""
+    return (find_arrival_time(services, deliveries[-1]) if deliveries else None) or intent.taken_at
 
 
 def _ledger_record(
@@ -134,7 +149,7 @@ def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> 
     failed = failed_checks(services, intent.attempt)
     if failed:
         return "stopped by " + "; ".join(f"check [{r.check}]: {r.brief or r.found}" for r in failed)
-    staging = services.staging.read()
+    staging = services.store.read_if_sound(Staging, services.layout.staging)
     if staging is None or staging.attempt != intent.attempt:
         return ENDED_BEFORE_LOAD
     return (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.table_checks import describe_buffer
-from dedup_clone.publish.commit import arrival_of_newly_live
 from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.records.published_record import arrival_of_newly_live
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 

@@ -70,8 +70,9 @@ class LedgerRecord:
       that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
       when the bootstrap began.
     - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
-      the first time. None for rollbacks, replays and bootstraps.
-    - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag.
+      the first time. None for rollbacks, replays and bootstraps, and if the arrival or the parent could not be read.
+    - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag. Empty if
+      they could not be read; `cost` is None then.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - loads: number of load jobs of the whole table, including failed jobs. All loads of single dates together count as
       one.

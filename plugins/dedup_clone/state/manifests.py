@@ -8,7 +8,7 @@ from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore, StoredText
+from dedup_clone.state.store import ObjectStore
 
 
 class Manifests:
@@ -45,22 +45,24 @@ class Manifests:
 
     def file_list(self, uri: str) -> FileList:
         """The file list with this URI. Raises ContractViolation when it is gone."""
-        return from_json(FileList, self._file_list(uri).text, where=uri)
+        stored = self._store.read(self._name(uri))
+        if stored is None:
+            raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
+        return from_json(FileList, stored.text, where=uri)
 
     def commit(self, manifest: Manifest, file_list_uri: str | None) -> None:
         """Write the manifest of a generation, and a copy of its file list if it has one. Existing objects stay.
 
-        The list is copied as text, so that the digest in the manifest stays valid.
+        The list is copied as text, so that the digest in the manifest stays valid. If it is gone, the next publish
+        exports target.
         """
-        if file_list_uri is not None:
-            self._store.create(self._layout.file_list(manifest.generation), self._file_list(file_list_uri).text)
+        files = None if file_list_uri is None else self._store.read(self._name(file_list_uri))
+        if files is not None:
+            self._store.create(self._layout.file_list(manifest.generation), files.text)
         self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
 
-    def _file_list(self, uri: str) -> StoredText:
-        stored = self._store.read(uri.removeprefix(self._store.uri("")))
-        if stored is None:
-            raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
-        return stored
+    def _name(self, uri: str) -> str:
+        return uri.removeprefix(self._store.uri(""))
 
     def files(self, generation: int) -> FileList | None:
         """The file list of a committed generation; None when it has none."""

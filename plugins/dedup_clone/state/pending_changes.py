@@ -14,7 +14,7 @@ _CHANGES = f"{FOLDER}changes/"
 
 @dataclass(frozen=True)
 class PendingChanges:
-    """The changes of one committed attempt. `publish_day`: the partition of `FEED_changes` that they belong to.
+    """The changes of one committed attempt. `publish_day`: the UTC day on which the attempt began.
 
     `uris`: the object that lists the URIs of the files. `job_number`: the number of the current load job; jobs with
     lower numbers have failed.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
-from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.errors import ContractViolation, LaterRelease, LostRace
 from dedup_clone.contract.records import from_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class StoredText:
-    """An object's text and its object generation, which a later `replace` requires."""
+    """An object's text and its object generation, which a later `replace` requires.
+
+    Bytes that are not UTF-8 are surrogates in the text, so that `from_json` refuses a damaged record.
+    """
 
     text: str
     object_generation: int
@@ -58,7 +61,7 @@ class ObjectStore:
 
         blob = self._bucket.blob(name)
         try:
-            return StoredText(blob.download_as_bytes().decode(), int(blob.generation))
+            return StoredText(_decode(blob.download_as_bytes()), int(blob.generation))
         except NotFound:
             return None
 
@@ -66,6 +69,19 @@ class ObjectStore:
         """The object as a record of type `kind`; None if absent. Raises ContractViolation if it has another form."""
         stored = self.read(name)
         return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
+
+    def read_if_sound(self, kind: type[T], name: str) -> T | None:
+        """As `read_record`, but None if the record is damaged. Raises LaterRelease when a later release wrote it."""
+        return self.parse_if_sound(kind, name, self.read(name))
+
+    def parse_if_sound(self, kind: type[T], name: str, stored: StoredText | None) -> T | None:
+        """As `read_if_sound`, for an object that was read already."""
+        try:
+            return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
+        except LaterRelease:
+            raise
+        except ContractViolation:
+            return None
 
     def read_records(self, kind: type[T], names: Sequence[str]) -> list[T]:
         """The records of those `names` that exist, in order, read in parallel. Raises ContractViolation."""
@@ -78,7 +94,7 @@ class ObjectStore:
 
         blob = self._bucket.blob(name)
         try:
-            text = blob.download_as_bytes(if_generation_not_match=known_object_generation).decode()
+            text = _decode(blob.download_as_bytes(if_generation_not_match=known_object_generation))
         except NotModified:
             return None
         # Some servers ignore the precondition and send the known text again.
@@ -199,7 +215,9 @@ class ObjectStore:
         blob = self._bucket.blob(name)
         blob.metadata = metadata
         blob.upload_from_string(
-            text.encode(), content_type="application/json", if_generation_match=expected_object_generation
+            text.encode(errors="surrogateescape"),
+            content_type="application/json",
+            if_generation_match=expected_object_generation,
         )
         return int(blob.generation)
 
@@ -221,6 +239,10 @@ def retry_lost_race(write: Callable[[], T]) -> T:
         with contextlib.suppress(LostRace):
             return write()
     return write()
+
+
+def _decode(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
 
 
 def _info(blob: Blob) -> ObjectInfo:

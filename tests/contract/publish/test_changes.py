@@ -99,7 +99,10 @@ def test_a_load_that_fails_stops_no_publish_and_is_made_good_in_order(world: Fee
     "dies_in",
     [
         "_load",
-        *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("record_changes", "count_changes", "load_changes")),
+        *(
+            pytest.param(n, marks=pytest.mark.exhaustive)
+            for n in ("record_changes", "published_record", "load_changes")
+        ),
     ],
 )
 def test_whoever_dies_the_rows_are_loaded_once(
@@ -114,7 +117,7 @@ def test_whoever_dies_the_rows_are_loaded_once(
             original(*arguments)
         raise SystemExit
 
-    module = commit if dies_in in ("record_changes", "count_changes") else changes_table
+    module = commit if dies_in in ("record_changes", "published_record") else changes_table
     original = getattr(module, dies_in)
     with monkeypatch.context() as patch:
         patch.setattr(module, dies_in, die)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.publish.lost_records.record_change import RecordChange, change_to, parse_if_sound, read_if_sound
+from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -12,7 +12,7 @@ from dedup_clone.state.ledger import LedgerRecord, Outcome
 
 def sound_manifest(services: Services, generation: int) -> Manifest | None:
     """The stored manifest of the generation; None if it is gone or damaged."""
-    manifest = read_if_sound(services.store, Manifest, services.layout.manifest(generation))
+    manifest = services.store.read_if_sound(Manifest, services.layout.manifest(generation))
     return manifest if manifest is not None and manifest.generation == generation else None
 
 
@@ -27,10 +27,10 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
     if manifest is not None:
         return manifest
     for attempt in _attempts(services):
-        candidate = read_if_sound(services.store, Candidate, services.layout.candidate(attempt))
+        candidate = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
         if candidate is None or candidate.manifest is None or candidate.manifest.generation != generation:
             continue
-        swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(attempt))
+        swap = services.store.read_if_sound(SwapSpec, services.layout.swap_spec(attempt))
         swapped_digest = None if swap is None else swap.manifest
         if labelled_digest is not None and labelled_digest in (candidate.manifest.digest, swapped_digest):
             return candidate.manifest
@@ -41,11 +41,11 @@ def find_earlier_manifests(services: Services, live: int | None) -> list[Manifes
     """The manifests of earlier generations whose records are gone or damaged, from the candidates of their attempts."""
     found = []
     for attempt in _attempts(services):
-        record = read_if_sound(services.store, LedgerRecord, services.layout.ledger_record(attempt))
+        record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))
         if record is None or record.outcome is not Outcome.PUBLISHED or record.generation == live:
             continue
         if sound_manifest(services, record.generation) is None:
-            candidate = read_if_sound(services.store, Candidate, services.layout.candidate(attempt))
+            candidate = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
             if candidate is not None and candidate.manifest is not None:
                 found.append(candidate.manifest)
     return found
@@ -65,13 +65,13 @@ def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChang
     copy = _copied_file_list(services, manifest)
     if copy is not None:
         changes.append(change_to(store, name, copy, f"copied from attempt [{manifest.attempt}]"))
-    elif stored is not None and parse_if_sound(store, FileList, name, stored) is None:
+    elif stored is not None and store.parse_if_sound(FileList, name, stored) is None:
         changes.append(change_to(store, name, None, "damaged, and no copy is left: the next publish exports target"))
     return changes
 
 
 def _copied_file_list(services: Services, manifest: Manifest) -> str | None:
-    candidate = read_if_sound(services.store, Candidate, services.layout.candidate(manifest.attempt))
+    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(manifest.attempt))
     if candidate is None or candidate.file_list_uri is None:
         return None
     stored = services.store.read(candidate.file_list_uri.removeprefix(services.store.uri("")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.publish.lost_records.record_change import RecordChange, parse_if_sound
+from dedup_clone.publish.lost_records.record_change import RecordChange
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.ledger import LedgerRecord
@@ -32,6 +32,6 @@ def _records_below(services: Services, kind: type, prefix: str, consequence: str
 
 def _deletion(services: Services, kind: type, name: str, consequence: str) -> RecordChange | None:
     stored = services.store.read(name)
-    if stored is None or parse_if_sound(services.store, kind, name, stored) is not None:
+    if stored is None or services.store.parse_if_sound(kind, name, stored) is not None:
         return None
     return RecordChange(name, None, stored.object_generation, f"damaged; {consequence}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
 from dedup_clone.publish.lost_records.committed_manifests import sound_manifest
-from dedup_clone.publish.lost_records.record_change import read_if_sound
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 
@@ -16,7 +15,7 @@ def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
         return None
-    swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(manifest.attempt))
+    swap = services.store.read_if_sound(SwapSpec, services.layout.swap_spec(manifest.attempt))
     cloned_at = swap.cloned_at if swap else None
     if swap is None or cloned_at is None or swap.generation != str(generation) or staging.created_at > cloned_at:
         return None

@@ -18,7 +18,7 @@ from dedup_clone.publish.lost_records.committed_manifests import (
 )
 from dedup_clone.publish.lost_records.damaged_records import deletions_of_damaged_records
 from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
-from dedup_clone.publish.lost_records.record_change import RecordChange, change_to, parse_if_sound
+from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Current
@@ -99,7 +99,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     """The plan for CURRENT and for the manifest of the live generation."""
     name = services.layout.current
     stored = services.store.read(name)
-    current = parse_if_sound(services.store, Current, name, stored)
+    current = services.store.parse_if_sound(Current, name, stored)
     label = labelled_generation(target)
     if target is None:
         return _without_table(services, current, table_is_gone=table_is_gone)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
+from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
+from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.index import ended_attempts
 
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
 
@@ -27,8 +31,11 @@ def save_check_results(
 
 
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
-    """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned."""
-    return services.store.read_record(CheckResults, services.layout.verdicts(attempt, phase))
+    """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned.
+
+    None too if the record is damaged: it is written once and only reports, so nothing waits for its repair.
+    """
+    return services.store.read_if_sound(CheckResults, services.layout.verdicts(attempt, phase))
 
 
 def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
@@ -36,7 +43,9 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
     results = find_check_results(services, attempt, phase)
     if results is None:
         name = services.store.uri(services.layout.verdicts(attempt, phase))
-        raise ContractViolation(f"[{name}] is gone: restore an earlier version of it (docs/runbook.md, lost records).")
+        raise ContractViolation(
+            f"[{name}] is gone or damaged: restore an earlier version of it (docs/runbook.md, lost records)."
+        )
     return results
 
 
@@ -60,3 +69,19 @@ def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, r
     for item in refused:
         services.arrivals.refuse(Refusal(item.delivery, item.reason, run_id, services.now()))
         services.log(f"refused delivery [{item.delivery.name}]: {item.reason}", snapshot_id=item.delivery.snapshot_id)
+
+
+def find_arrival_time(services: Services, delivery: Delivery) -> datetime | None:
+    """When the delivery arrived, by its arrival record or, if that is lost, by the ledger record of its publish.
+
+    None if neither says so. Raises LaterRelease when a later release wrote the arrival record.
+    """
+    arrival = services.store.read_if_sound(Arrival, services.layout.arrival(delivery))
+    if arrival is not None:
+        return arrival.arrived_at
+    consequence = f"it is not known when delivery [{delivery.name}] arrived, whose arrival record is lost"
+    attempts = try_read(services, consequence, lambda: ended_attempts(services.store, services.feed.feed))
+    for record in reversed(attempts or []):
+        if record.deliveries[-1:] == (delivery,) and record.snapshot_id == delivery.snapshot_id:
+            return record.arrived_at
+    return None

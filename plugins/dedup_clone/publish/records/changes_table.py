@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from dedup_clone.contract.changes import (
@@ -21,13 +21,14 @@ from dedup_clone.contract.changes import (
     SNAPSHOT_ID,
     changes_table,
 )
-from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.errors import ContractViolation, LostRace
+from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.schema_change import refused_changes, widened_columns
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
 from dedup_clone.state.pending_changes import PendingChanges, PendingChangesFolder, StoredPendingChanges
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 from dedup_clone.warehouse.table_options import KMS_KEY
@@ -44,25 +45,30 @@ _COLUMNS = {
 }
 
 
-def count_changes(services: Services, candidate: Candidate) -> int | None:
-    """How many rows `FEED_changes` is to have of the candidate's generation; None if it is to have none of it."""
+def record_changes(services: Services, intent: Intent, candidate: Candidate) -> int | None:
+    """Before the commit, record what `FEED_changes` is to have of the generation. Safe to repeat.
+
+    Returns the number of its rows; None if the table is to have none of it, or if the list of the files is lost.
+    """
     if candidate.changes_uri is None or not services.feed.changes:
         return None
-    return sum(file.rows for file in services.manifests.file_list(candidate.changes_uri).files)
-
-
-def record_changes(services: Services, candidate: Candidate, manifest: Manifest) -> None:
-    """Before the commit of a generation with changes, record what is to be loaded. Safe to repeat."""
-    request = services.manifests.request(manifest.attempt)
-    assert candidate.changes_uri
-    assert request
-    assert request.changes
-    files = services.manifests.file_list(candidate.changes_uri).files
-    folder = services.layout.changes_folder(manifest.attempt)
-    uris = f"{folder}uris.txt"
-    services.store.put(uris, "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files))
-    pending = PendingChanges(manifest.attempt, manifest.generation, request.changes.publish_day, uris)
-    PendingChangesFolder(services.store, services.feed.feed).add(pending)
+    try:
+        files = services.manifests.file_list(candidate.changes_uri).files
+    except ContractViolation as error:
+        services.log(
+            f"[{services.names.changes_table}] gets no rows of generation [{intent.generation}]: {error}",
+            generation=intent.generation,
+            level=logging.WARNING,
+        )
+        return None
+    rows = sum(file.rows for file in files)
+    if rows:
+        folder = services.layout.changes_folder(intent.attempt)
+        uris = f"{folder}uris.txt"
+        services.store.put(uris, "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files))
+        pending = PendingChanges(intent.attempt, intent.generation, intent.taken_at.astimezone(UTC).date(), uris)
+        PendingChangesFolder(services.store, services.feed.feed).add(pending)
+    return rows
 
 
 def try_load_changes(services: Services) -> None:

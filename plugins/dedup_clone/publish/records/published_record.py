@@ -1,0 +1,157 @@
+"""Makes the ledger record of an attempt that is about to be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from dedup_clone.checks.share_checks import shares
+from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.spark_usage import SparkUsage
+from dedup_clone.publish.records.attempt_records import find_arrival_time
+from dedup_clone.publish.records.best_effort import try_read
+from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
+from dedup_clone.publish.records.publish_phases import publish_phases
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, count_loads
+from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.warehouse.metadata import JobMetadata, Observation
+
+T = TypeVar("T")
+
+
+def _swapped_at(services: Services, swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
+    """When the clone was created; if the rows were streamed into target, when the swap's job set target's labels."""
+    if swap.cloned_at is not None:
+        return target.table.created_at
+    swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == "swap" and not job.error]
+    return max((job.ended_at for job in swaps if job.ended_at), default=services.now())
+
+
+def published_record(
+    services: Services,
+    intent: Intent,
+    candidate: Candidate,
+    manifest: Manifest,
+    swap: SwapSpec,
+    target: Observation,
+    change_rows: int | None,
+) -> LedgerRecord:
+    """The attempt's ledger record. It only reports: what cannot be read for it is None or empty, and logged."""
+
+    def read(what: str, function: Callable[[], T]) -> T | None:
+        return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
+
+    work = read("phases and cost", lambda: _read_work(services, intent))
+    jobs, streamed = work or ([], None)
+    parent_generation = manifest.parent
+    parent = None
+    if parent_generation is not None:
+        parent = read("lag and shares", lambda: services.manifests.read(parent_generation))
+    is_parent_known = parent_generation is None or parent is not None
+    replays_some_dates = _replays_some_dates(services, manifest)
+    newly_live_arrived_at = None
+    if is_parent_known and not replays_some_dates:
+        newly_live_arrived_at = read("lag", lambda: arrival_of_newly_live(services, manifest, parent))
+    # A bootstrap has no deliveries; the time when it acquired the lease counts as the arrival.
+    arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
+    swapped_at = _swapped_at(services, swap, target, jobs)
+    merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
+    changed = [e.changed for e in manifest.dates]
+    phases, cost = None, None
+    if work is not None:
+        phases = read(
+            "phases",
+            lambda: publish_phases(
+                services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
+            ),
+        )
+        metadata_bytes_billed = swap.bytes_billed + target.bytes_billed
+        table_cost = cost_of(
+            jobs,
+            metadata_bytes_billed=metadata_bytes_billed,
+            merged=merged,
+            streamed=streamed,
+            table_bytes=swap.staging_bytes,
+        )
+        cost = read("cost", lambda: _with_spark(services, intent, candidate, table_cost))
+    return LedgerRecord(
+        feed=services.feed.feed,
+        outcome=Outcome.PUBLISHED,
+        reason=swap.reason,
+        snapshot_id=int(swap.snapshot),
+        deliveries=() if replays_some_dates else manifest.applied,
+        generation=manifest.generation,
+        parent=intent.parent,
+        attempt=intent.attempt,
+        dag_id=intent.dag_id,
+        run_id=intent.run_id,
+        restores=manifest.restores,
+        engine=manifest.engine,
+        plans=tuple(sorted({e.plan for e in manifest.dates})),
+        arrived_at=arrived_at,
+        swapped_at=swapped_at,
+        lag_s=None if newly_live_arrived_at is None else (swapped_at - newly_live_arrived_at).total_seconds(),
+        rows=manifest.rows,
+        new_rows=sum(e.new_keys for e in manifest.dates),
+        changed_rows=None if None in changed else sum(c or 0 for c in changed),
+        kept_rows=sum(e.survivors for e in manifest.dates),
+        dropped_rows=manifest.dropped_rows,
+        ties=sum(e.ties for e in manifest.dates),
+        bytes_read=candidate.metrics.bytes_read,
+        bytes_written=candidate.metrics.bytes_written,
+        shares=shares(manifest, parent),
+        phases=phases or {},
+        cost=cost,
+        loads=count_loads(intent.jobs),
+        erased_rows=_erased_rows(intent, candidate),
+        cluster_overlap=manifest.cluster_overlap,
+        rebuilt=intent.kind is IntentKind.REBUILD,
+        change_rows=change_rows,
+        is_direct=swap.cloned_at is None,
+    )
+
+
+def _read_work(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
+    """The attempt's BigQuery jobs, and what it streamed."""
+    jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    return list(jobs), services.streamed_changes.read(intent.attempt)
+
+
+def _with_spark(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:
+    usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
+    return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
+
+
+def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
+    is_erasure = intent.kind is IntentKind.ERASURE and candidate.erased is not None
+    return sum(candidate.erased.rows.values()) if is_erasure and candidate.erased else None
+
+
+def _replays_some_dates(services: Services, manifest: Manifest) -> bool:
+    """Whether a replay of some dates made the generation. The snapshot that readers see stays the same.
+
+    Without a request (a rollback has none, and it may be lost), it is such a replay if it applied a delivery that the
+    generation does not include.
+    """
+    request = try_read(services, "the request is not read", lambda: services.manifests.request(manifest.attempt))
+    if request is None:
+        return not set(manifest.applied) <= set(manifest.deliveries)
+    return request.dates is not None
+
+
+def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
+    return find_arrival_time(services, manifest.deliveries[-1]) if manifest.deliveries else None
+
+
+def arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
+    """The arrival of the newest delivery that was never live before.
+
+    None if there is no such delivery, or if its arrival record is lost.
+    """
+    published = {*parent.deliveries, *parent.excluded} if parent else set()
+    newly_live = [delivery for delivery in manifest.applied if delivery not in published]
+    return find_arrival_time(services, newly_live[-1]) if newly_live and manifest.restores is None else None

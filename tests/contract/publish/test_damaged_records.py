@@ -1,0 +1,153 @@
+"""Records that only report on an attempt are lost or damaged: its lease is released, and the feed goes on."""
+
+from __future__ import annotations
+
+import pytest
+from google.api_core.exceptions import ServiceUnavailable
+
+from dedup_clone.contract.errors import LaterRelease
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.feed_on_stand_in import ROLLBACK_DAG, FeedOnStandIn, expected, row
+
+FIRST = [row(7, 1), row(7, 2)]
+SECOND = [row(8, 1, 21)]
+DAMAGE = '{"feed": '
+
+
+@pytest.fixture
+def published(world: FeedOnStandIn) -> FeedOnStandIn:
+    world.publish(world.land(7, FIRST))
+    return world
+
+
+def lose_arrivals(world: FeedOnStandIn) -> None:
+    """The records and the landed objects, so that nothing registers the deliveries again."""
+    world.services.store.delete_folder(world.services.layout.arrivals)
+    world.services.landing.store.delete_folder(f"{world.feed.landing.prefix}/")
+
+
+def end_run_of_another(world: FeedOnStandIn) -> LedgerRecord:
+    """The next run recovers what the attempt left. Returns the attempt's ledger record."""
+    intent = world.services.current.read().intent
+    assert intent
+    recover(world.services, dag_id="other", run_id="other")
+    assert world.services.current.read().intent is None
+    record = world.services.ledger.read(intent.attempt)
+    assert record
+    return record
+
+
+def goes_on(world: FeedOnStandIn, *rows: object) -> None:
+    world.publish(world.land(9, [row(9, 9)]))
+    assert world.rows() == expected(*rows, row(9, 9))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ledger_is_lost", [False, True])
+def test_a_rollback_is_committed_although_its_snapshots_arrival_record_is_lost(
+    published: FeedOnStandIn, ledger_is_lost: bool
+) -> None:
+    published.publish(published.land(8, SECOND))
+    arrived_at = published.services.ledger.read_last(2)[0].arrived_at
+    spec = resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad snapshot"))
+    swap = published.check(spec)
+    lose_arrivals(published)
+    if ledger_is_lost:
+        published.services.store.delete_folder(published.services.layout.index)
+        published.services.store.delete_folder(published.services.layout.ledger)
+        arrived_at = published.services.current.require_intent(spec.attempt).taken_at
+    published.swap(spec, swap)
+    record = end_run_of_another(published)
+    assert (record.restores, record.arrived_at, record.lag_s) == (1, arrived_at, None)
+    goes_on(published, *FIRST)
+
+
+@pytest.mark.parametrize("ended", ["swapped", "discarded"])
+def test_a_publish_whose_arrival_record_is_lost_ends(published: FeedOnStandIn, ended: str) -> None:
+    spec, swap = published.publish_to_check(published.land(8, SECOND))
+    if ended == "swapped":
+        published.swap(spec, swap)
+    intent = published.services.current.require_intent(spec.attempt)
+    lose_arrivals(published)
+    record = end_run_of_another(published)
+    assert (record.lag_s, record.arrived_at) == (None, intent.taken_at)
+    assert record.outcome is (Outcome.PUBLISHED if ended == "swapped" else Outcome.FAILED)
+    goes_on(published, *(SECOND if ended == "swapped" else FIRST[:1]), FIRST[1])
+
+
+@pytest.mark.parametrize("damaged", ["candidate.json", "request.json", "checks_before.json"])
+def test_an_attempt_with_a_damaged_record_is_discarded(published: FeedOnStandIn, damaged: str) -> None:
+    spec, _ = published.publish_to_check(published.land(8, SECOND))
+    published.services.store.put(f"{published.services.layout.attempt_folder(spec.attempt)}{damaged}", DAMAGE)
+    recover(published.services, dag_id="other", run_id="other")
+    assert published.services.current.read().intent is None
+    goes_on(published, *SECOND, FIRST[1])
+
+
+def test_an_attempt_with_a_record_of_a_later_release_is_left_to_that_release(published: FeedOnStandIn) -> None:
+    spec, _ = published.publish_to_check(published.land(8, SECOND))
+    later = '{"format_version": 99, "release": "9.1.0"}'
+    published.services.store.put(published.services.layout.request(spec.attempt), later)
+    with pytest.raises(LaterRelease, match=r"at least version \[9\.1\.0\]"):
+        recover(published.services, dag_id="other", run_id="other")
+    assert published.services.current.require_intent(spec.attempt)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["request.json", "checks_before.json", "spark_usage.json", "files.json", "manifest"]
+)
+def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
+    published: FeedOnStandIn, damaged: str
+) -> None:
+    spec, swap = published.publish_to_check(published.land(8, SECOND))
+    published.swap(spec, swap)
+    store, layout = published.services.store, published.services.layout
+    candidate = published.services.manifests.candidate(spec.attempt)
+    assert candidate
+    assert candidate.file_list_uri
+    if damaged == "files.json":
+        store.delete_folder(candidate.file_list_uri.removeprefix(store.uri("")))
+    else:
+        name = f"{layout.attempt_folder(spec.attempt)}{damaged}"
+        store.put(layout.manifest(1) if damaged == "manifest" else name, DAMAGE)
+    record = end_run_of_another(published)
+    assert (record.outcome, record.deliveries[-1].snapshot_id) == (Outcome.PUBLISHED, 8)
+    assert (record.cost is None, record.lag_s is None) == (damaged == "spark_usage.json", damaged == "manifest")
+    goes_on(published, *SECOND, FIRST[1])
+
+
+def test_a_swap_is_committed_although_bigquery_does_not_tell_what_it_cost(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, swap = published.publish_to_check(published.land(8, SECOND))
+    published.swap(spec, swap)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ServiceUnavailable("no job is told")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(Warehouse, "wait_for_jobs", fail)
+    record = published.commit(spec)
+    assert (record.cost, record.phases) == (None, {})
+    assert record.lag_s
+    assert published.services.current.read().intent is None
+
+
+def test_the_retried_task_of_a_commit_goes_on_without_the_results_of_its_checks(published: FeedOnStandIn) -> None:
+    spec, swap = published.publish_to_check(published.land(8, SECOND))
+    published.swap(spec, swap)
+    record = published.commit(spec)
+    published.services.store.put(published.services.layout.verdicts(spec.attempt, "after"), DAMAGE)
+    assert published.commit(spec) == record
+
+
+def test_bytes_that_are_no_text_are_a_damaged_record(published: FeedOnStandIn) -> None:
+    spec, _ = published.publish_to_check(published.land(8, SECOND))
+    name = published.services.layout.request(spec.attempt)
+    stored = published.services.store.read(name)
+    assert stored
+    changed = stored.text.encode().replace(published.feed.feed.encode(), b"\xff")
+    published.storage.bucket("state").blob(name).upload_from_string(changed)
+    recover(published.services, dag_id="other", run_id="other")
+    goes_on(published, *SECOND, FIRST[1])
