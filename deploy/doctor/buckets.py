@@ -14,6 +14,12 @@ SECONDS_PER_DAY = 86_400
 MULTI_REGIONS = frozenset({"ASIA", "EU", "US"})
 # European regions that do not belong to BigQuery's multi-region EU.
 NOT_IN_EU = frozenset({"EUROPE-WEST2", "EUROPE-WEST6"})
+# The dual-regions with a name of their own. BigQuery loads from a dual-region to each of its regions.
+DUAL_REGIONS = {
+    "ASIA1": ("ASIA-NORTHEAST1", "ASIA-NORTHEAST2"),
+    "EUR4": ("EUROPE-NORTH1", "EUROPE-WEST4"),
+    "NAM4": ("US-CENTRAL1", "US-EAST1"),
+}
 
 
 def check_buckets(live: LiveEnvironment) -> Iterator[Finding]:
@@ -45,12 +51,15 @@ def check_buckets(live: LiveEnvironment) -> Iterator[Finding]:
 def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
     location, expected = bucket["location"].upper(), live.profile.location.upper()
     subject = f"{role} bucket"
-    if location == expected and location in MULTI_REGIONS:
+    pair = bucket.get("customPlacementConfig", {}).get("dataLocations", DUAL_REGIONS.get(location, ()))
+    if any(region == expected or _is_within(region, expected) for region in pair):
+        text = f"[{bucket['name']}] is in the dual-region {list(pair)}: each byte that is written is billed for its "
+        text += "copy. With buckets, dataset and Spark in one region none is."
+        yield Finding(Level.WARN, subject, text, _relocate(live, bucket))
+    elif location == expected and location in MULTI_REGIONS:
         text = f"[{bucket['name']}] is in the multi-region [{location}]: each byte that is written, or read by Spark, "
         text += "is billed (docs/costs.md). With buckets, dataset and Spark in one region neither is billed."
-        region = live.profile.spark.region or "REGION"
-        command = f"gcloud storage buckets relocate gs://{bucket['name']} --location={region}"
-        yield Finding(Level.WARN, subject, text, command)
+        yield Finding(Level.WARN, subject, text, _relocate(live, bucket))
     elif location == expected:
         yield ok(subject, f"in [{location}], like the dataset.")
     elif _is_within(location, expected):
@@ -62,6 +71,10 @@ def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Itera
             f"(or create a bucket in [{expected}] and name it in the profile)"
         )
         yield Finding(Level.FAIL, subject, text, command)
+
+
+def _relocate(live: LiveEnvironment, bucket: dict[str, Any]) -> str:
+    return f"gcloud storage buckets relocate gs://{bucket['name']} --location={live.profile.spark.region or 'REGION'}"
 
 
 def _is_within(region: str, multi_region: str) -> bool:

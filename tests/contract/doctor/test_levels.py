@@ -100,6 +100,30 @@ def test_without_a_region_of_spark_none_is_made_up() -> None:
     assert [f.command[-17:] for f in found if f.subject == "state bucket"] == ["--location=REGION"]
 
 
+@pytest.mark.parametrize(
+    ("location", "pair", "level"),
+    [
+        ("EU", ["EUROPE-WEST1", "EUROPE-WEST4"], Level.WARN),
+        ("EU", ["EUROPE-NORTH1", "EUROPE-WEST4"], Level.FAIL),
+        ("EUR4", None, Level.FAIL),
+    ],
+)
+def test_bigquery_loads_from_a_dual_region_that_includes_its_region(
+    location: str, pair: list[str] | None, level: Level
+) -> None:
+    """BigQuery locations, "Query Cloud Storage data", which the section on loads refers to."""
+    answers = healthy()
+    for url in (google.LANDING, google.STATE):
+        answers[url] |= {"location": location, **({"customPlacementConfig": {"dataLocations": pair}} if pair else {})}
+    assert {(name, f.level) for name, f in faults(answers).items()} == {
+        ("landing bucket", level),
+        ("state bucket", level),
+    }
+    answers[google.DATASET]["location"] = "EU"
+    found = findings(answers, location="EU")
+    assert {f.level for f in found if f.subject in ("landing bucket", "state bucket")} == {Level.WARN}
+
+
 def test_an_organization_whose_policy_is_hidden_is_warned_of_with_its_own_role() -> None:
     answers: dict[str, Any] = {**healthy(), google.ORGANIZATION_POLICY: 403}
     (found,) = [f for f in findings(answers, organization_views=True) if f.subject == "materialized views"]
