@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from google.cloud import bigquery
+from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
 from dedup_clone.contract.request import Duplicates
@@ -13,6 +15,7 @@ from dedup_clone.publish.bootstrap.existing_export import export_existing
 from dedup_clone.publish.bootstrap.existing_table_problems import table_problems
 from dedup_clone.publish.bootstrap.resolve_bootstrap import resolve_bootstrap
 from dedup_clone.publish.records.attempt_records import read_check_results
+from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import Outcome
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.publish import bootstrap_steps as steps
@@ -189,3 +192,56 @@ def test_policies_that_the_feed_does_not_declare_would_be_lost(maintained: FeedO
     )
     with pytest.raises(BootstrapRefused, match=r"row access policies \['some_rows'\].*declare them"):
         steps.preview(maintained)
+
+
+def describe(world: FeedOnStandIn, name: str) -> None:
+    table = world.bigquery.get_table(f"local-dev.warehouse.{name}")
+    fields = [field.to_api_repr() for field in table.schema]
+    fields[4]["description"] = "What a shop measured."
+    table.schema = [bigquery.SchemaField.from_api_repr(field) for field in fields]
+    world.bigquery.update_table(table, ["schema"])
+
+
+def test_what_the_table_has_besides_rows_is_declared_or_refused_before_the_approval(maintained: FeedOnStandIn) -> None:
+    table = maintained.bigquery.get_table(f"local-dev.warehouse.{maintained.feed.target}")
+    table.labels, table.friendly_name, table.description = {"team": "stores"}, "Attributes", "What MERGE has made."
+    table.table_constraints = TableConstraints(PrimaryKey(list(steps.KEYS)), None)
+    table.expires = datetime.now(UTC) + timedelta(days=9)
+    maintained.bigquery.update_table(table, ["labels", "friendly_name", "description", "table_constraints", "expires"])
+    describe(maintained, maintained.feed.target)
+    with pytest.raises(BootstrapRefused) as refused:
+        steps.preview(maintained)
+    for words in (
+        "label [team]: stores",
+        "friendly name: Attributes",
+        "primary key: date, product_id, store_id, attribute_id",
+        "description of column [attr_value]",
+        "declare label in table.options.labels",
+        "it would be deleted",
+    ):
+        assert words in str(refused.value)
+    columns = [column.model_dump() for column in maintained.feed.table.columns]
+    columns[4]["description"] = "What a shop measured."
+    declared = {
+        "columns": tuple(columns),
+        "primary_key": True,
+        "options": {"labels": {"team": "stores"}, "friendly_name": "Attributes"},
+    }
+    values = maintained.feed.model_dump()
+    maintained.feed = Feed.model_validate({**values, "table": {**values["table"], **declared}})
+    maintained.bigquery.query_and_wait(
+        f"ALTER TABLE warehouse.{maintained.feed.target} SET OPTIONS (expiration_timestamp = NULL)"
+    )
+    steps.bootstrap(maintained)
+    found = maintained.bigquery.get_table(f"local-dev.warehouse.{maintained.feed.target}")
+    assert (found.labels["team"], found.friendly_name) == ("stores", "Attributes")
+    assert found.description.startswith(maintained.feed.description)
+    assert found.table_constraints.primary_key.columns == list(steps.KEYS)
+    assert found.schema[4].description == "What a shop measured."
+
+
+def test_a_description_that_staging_has_need_not_be_declared(maintained: FeedOnStandIn) -> None:
+    steps.create_table(maintained, maintained.feed.staging)
+    for name in (maintained.feed.target, maintained.feed.staging):
+        describe(maintained, name)
+    assert steps.preview(maintained).refused == ()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import date
 
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import nothing_undeclared
 from dedup_clone.checks.partition_checks import partition_day
-from dedup_clone.checks.table_checks import labelled_generation
+from dedup_clone.checks.table_checks import labelled_generation, never_expire
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
@@ -63,7 +66,7 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
             f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
             f"the feed for this bootstrap (docs/runbook.md, lost records)"
         )
-    return problems + (_lost_with_target(services) if is_target else [])
+    return problems + ([*_lost_with_target(services), *_lost_options(services, table)] if is_target else [])
 
 
 def _column_problems(existing: tuple[Column, ...], declared: tuple[Column, ...]) -> list[str]:
@@ -99,6 +102,25 @@ def _lost_with_target(services: Services) -> list[str]:
     views = services.warehouse.materialized_views_of(services.feed.target)
     if views:
         problems.append(f"materialized views {views} read it, and would break when it is replaced: drop them first")
+    return problems
+
+
+def _lost_options(services: Services, target: TableMetadata) -> list[str]:
+    """Labels, constraints and descriptions that target's replacement would lack; and an expiration of target."""
+    staging, table = services.warehouse.table(services.feed.staging), services.feed.table
+    undeclared = nothing_undeclared(
+        # The columns' policy tags are compared with the policies.
+        target={name: value for name, value in target.options.items() if not name.startswith("policy tag")},
+        staging=staging.options if staging else {},
+        declared={**swap_options(table), **staging_options(table)},
+        last_set={},
+    )
+    problems = []
+    if undeclared.level is Level.FAIL:
+        problems.append(f"its replacement would lack {undeclared.found}: {undeclared.next_step}")
+    expiration = never_expire([target])
+    if expiration.level is Level.FAIL:
+        problems.append(f"it would be deleted ({expiration.found}): {expiration.next_step}")
     return problems
 
 
