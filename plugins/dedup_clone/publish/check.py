@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
@@ -15,7 +16,7 @@ from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.sql_checks import run_sql_checks
+from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
 from dedup_clone.publish.undeclared_options import check_target_options
 from dedup_clone.state.current import Intent, IntentKind
@@ -87,17 +88,25 @@ def _is_direct(services: Services, spec: PublishSpec) -> bool:
     return staging is not None and staging.state is StagingState.BEHIND_TARGET and staging.attempt == spec.attempt
 
 
-def check_before_dedup(services: Services, parent: int | None) -> None:
-    """Run the checks of tables that do not depend on the new generation. Raises CheckFailed if one fails.
+def check_before_dedup(
+    services: Services, parent: int | None, *, accepted: Collection[str] = (), reason: str = "", with_sql: bool = True
+) -> None:
+    """Run the checks that do not depend on the new generation. Raises CheckFailed if one fails that is not `accepted`.
 
     They run again before the swap, because staging and target may change meanwhile. `parent`: the live generation.
+    `with_sql`: dry-run the feed's own queries, too.
     """
-    results = CheckResults("before", tuple(early_results(services, parent)))
+    items = [*_early_table_results(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
+    results = CheckResults("before", accept(items, accepted, reason))
     require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
 
 
 def early_results(services: Services, parent: int | None) -> list[CheckResult]:
     """The results of the checks that `check_before_dedup` runs."""
+    return [*_early_table_results(services, parent), *dry_run_sql_checks(services)]
+
+
+def _early_table_results(services: Services, parent: int | None) -> list[CheckResult]:
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.target_is_ours(target, parent, None)]

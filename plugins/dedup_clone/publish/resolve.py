@@ -32,7 +32,8 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     decision = decide(services, publish_request)
     if decision.skip_reason:
         return decision.skip_reason
-    check_before_dedup(services, decision.parent_generation)
+    accepted, reason = publish_request.accepted_checks, publish_request.reason
+    check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
     intent = acquire_lease(
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )

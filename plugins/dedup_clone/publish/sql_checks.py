@@ -30,22 +30,33 @@ def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[Check
     return results, bytes_billed
 
 
+def dry_run_sql_checks(services: Services) -> list[CheckResult]:
+    """Before the dedup, whether each query is valid for staging as it is now, and reads no more than it may.
+
+    None if staging does not have the declared columns yet: the queries may name columns that the load adds.
+
+    Raises ConfigurationError for a query with a wrong placeholder, JobFailed as `run_sql_checks` does.
+    """
+    feed = services.feed
+    staging = services.warehouse.table(feed.staging) if feed.checks.sql else None
+    if staging is None or staging.columns != feed.table.to_contract().columns:
+        return []
+    return [_dry_run(services, check, _configuration(services, check, None)) for check in feed.checks.sql]
+
+
 def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[CheckResult, int]:
     configuration = _configuration(services, check, checked_at)
-    jobs, file = services.warehouse.jobs, f"dags/feeds/{services.feed.feed}/{check.name}.sql"
+    estimated = _dry_run(services, check, configuration)
+    if estimated.level is Level.FAIL:
+        return estimated, 0
     try:
-        size = jobs.dry_run_select(configuration)
-        if size > check.max_bytes_billed:
-            found = f"the query reads {size / GIB:.2f} GiB"
-            expected = f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)"
-            next_step = f"let [{file}] read fewer columns or partitions, or raise max_bytes_billed."
-            return CheckResult(check.check, Level.FAIL, found, expected, next_step), 0
-        found_rows = jobs.select(with_billing_limit(configuration, check.max_bytes_billed), rows=ROWS_SHOWN)
+        found_rows = services.warehouse.jobs.select(
+            with_billing_limit(configuration, check.max_bytes_billed), rows=ROWS_SHOWN
+        )
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        next_step = f"correct [{file}], release it, and clear the run from check_staging."
-        return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step), 0
+        return _invalid(services, check, error), 0
     result = check_result(
         check.check,
         found_rows.row_count <= check.max_rows,
@@ -57,12 +68,40 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     return result, found_rows.bytes_billed
 
 
-def _configuration(services: Services, check: SqlCheck, checked_at: datetime) -> Mapping[str, Any]:
+def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, Any]) -> CheckResult:
+    try:
+        size = services.warehouse.jobs.dry_run_select(configuration)
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
+        return _invalid(services, check, error)
+    return check_result(
+        check.check,
+        size <= check.max_bytes_billed,
+        found=f"the query reads {size / GIB:.2f} GiB",
+        expected=f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)",
+        next_step=f"let [{_file(services, check)}] read fewer columns or partitions, or raise max_bytes_billed.",
+    )
+
+
+def _invalid(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
+    next_step = f"correct [{_file(services, check)}], release it, and clear the run from the task that failed."
+    return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
+
+
+def _file(services: Services, check: SqlCheck) -> str:
+    return f"dags/feeds/{services.feed.feed}/{check.name}.sql"
+
+
+def _configuration(services: Services, check: SqlCheck, checked_at: datetime | None) -> Mapping[str, Any]:
+    """The query over staging as of `checked_at`; None for staging as it is now."""
+    moment = checked_at or services.now()
+    query = services.feed.query_of(check)
     return query_configuration(
         services,
         "sql_check",
-        render_query(services.feed.query_of(check), name=check.name, names=services.names),
-        {"checked_at": ("TIMESTAMP", checked_at.isoformat())},
+        render_query(query, name=check.name, names=services.names, is_now=checked_at is None),
+        {"checked_at": ("TIMESTAMP", moment.isoformat())},
     )
 
 

@@ -106,12 +106,15 @@ def render(
     )
 
 
-def render_query(query: str, *, name: str, names: TableNames) -> str:
-    """The SQL check `name` of a feed, over staging as of the parameter `checked_at`. Raises ConfigurationError."""
+def render_query(query: str, *, name: str, names: TableNames, is_now: bool = False) -> str:
+    """The SQL check `name` of a feed, over staging as of the parameter `checked_at`, or as it is now.
+
+    Raises ConfigurationError.
+    """
     import jinja2
 
     # A subquery, because a query may give `{{ staging }}` an alias, and FOR SYSTEM_TIME must follow a table's alias.
-    rows = f"(SELECT * FROM {names.staging} FOR SYSTEM_TIME AS OF @checked_at)"
+    rows = f"(SELECT * FROM {names.staging}{'' if is_now else ' FOR SYSTEM_TIME AS OF @checked_at'})"
     try:
         return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=rows)
     except jinja2.TemplateError as error:

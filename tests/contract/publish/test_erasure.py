@@ -18,10 +18,10 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
-from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.rollback.resolve_rollback import restorable_generations
-from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.warehouse.row_text_sql import row_text
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStandIn, expected, row
@@ -99,6 +99,30 @@ def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(pub
     assert names(published, "changes/") == []
     published.publish(published.land(10, [row(10, 1), row(10, PERSON, 32), row(10, 3, 31, day=YESTERDAY)]))
     assert PERSON not in {r["product_id"] for r in published.bigquery.query_and_wait(f"SELECT * FROM warehouse.{name}")}
+
+
+def test_what_the_swap_would_remove_stops_an_erasure_before_its_approval_and_its_spark_job(
+    published: FeedOnStandIn,
+) -> None:
+    name = f"local-dev.warehouse.{published.feed.target}"
+    table = published.bigquery.get_table(name)
+    table.labels["team"] = "stores"
+    published.bigquery.update_table(table, ["labels"])
+    published.services.store.put(published.services.layout.keys_to_erase(KEYS_FILE), KEYS)
+    request = ErasureRequest(ERASE_DAG, "erase", KEYS_FILE, "request 7")
+    for step in (
+        lambda: preview_erasure(published.services, request, 1 << 30),
+        lambda: resolve_erasure(published.services, request),
+    ):
+        with pytest.raises(CheckFailed, match=r"target_options: \[label \[team\]: stores\]"):
+            step()
+    assert published.services.current.read().intent is None
+    checks = published.feed.checks.model_copy(update={"sql": (SqlCheck(name="no_file_was_read"),)})
+    published.feed = published.feed.model_copy(update={"checks": checks})
+    table = published.bigquery.get_table(name)
+    table.labels["team"] = None
+    published.bigquery.update_table(table, ["labels"])
+    assert preview_erasure(published.services, request, 1 << 30).keys == 1  # no query of the feed can stop it
 
 
 def test_replayed_and_later_snapshots_do_not_bring_a_key_back(published: FeedOnStandIn) -> None:

@@ -11,9 +11,10 @@ import pytest
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.publish.records.attempt_records import read_check_results
-from dedup_clone.publish.sql_checks import run_sql_checks
+from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import ColumnSettings
 from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 
@@ -103,6 +104,45 @@ def test_a_query_that_cannot_run_fails_the_check_and_names_its_file(
     with pytest.raises(CheckFailed, match=found):
         world.check(spec)
     assert f"dags/feeds/{world.feed.feed}/positive_values.sql" in result(world, spec).next_step
+
+
+NO_COLUMN = "SELECT no_such_column FROM {{ staging }}"
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "found"),
+    [(NO_COLUMN, {}, "no_such_column"), (POSITIVE, {"max_bytes_billed": 1}, "max_bytes_billed")],
+    ids=["invalid", "too large"],
+)
+def test_a_query_that_cannot_run_stops_the_next_publish_before_its_dedup(
+    world: FeedOnStandIn, tmp_path: Path, query: str, settings: dict[str, int], found: str
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.feed = with_query(world.feed, tmp_path, query)
+    if settings:
+        check = SqlCheck.model_construct(name="positive_values", max_rows=0, **settings)
+        checks = world.feed.checks.model_copy(update={"sql": (check,)})
+        world.feed = world.feed.model_copy(update={"checks": checks})
+    name = world.land(8, [row(8, 1)])
+    with pytest.raises(CheckFailed, match=found):
+        world.resolve(name)
+    assert world.services.current.read().intent is None
+    assert world.resolve(name, replay=True, accepted_checks=("sql_positive_values",), reason="known")
+
+
+def test_a_query_may_name_a_column_that_the_publish_adds(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    columns = (*world.feed.table.columns, ColumnSettings(name="colour", type="STRING", since=9))
+    table = world.feed.table.model_copy(update={"columns": columns})
+    world.feed = with_query(
+        world.feed.model_copy(update={"table": table}), tmp_path, "SELECT colour FROM {{ staging }} WHERE colour = ''"
+    )
+    assert dry_run_sql_checks(world.services) == []
+    spec = world.resolve(world.land(8, [row(8, 1)]))
+    world.deduplicate(spec)
+    world.load(spec)
+    world.check(spec)
+    assert [item.level for item in dry_run_sql_checks(world.services)] == [Level.PASS]
 
 
 def test_a_query_that_would_cost_too_much_is_not_run(

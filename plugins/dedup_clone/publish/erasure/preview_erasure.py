@@ -35,7 +35,7 @@ class ErasurePreview:
 def preview_erasure(services: Services, erasure_request: ErasureRequest, count_limit_bytes: int) -> ErasurePreview:
     """Describe the erasure. The rows are counted unless that query would read more than `count_limit_bytes`.
 
-    Raises ConfigurationError as `resolve_erasure` does, JobFailed.
+    Raises ConfigurationError and CheckFailed as `resolve_erasure` does, JobFailed.
     """
     require_own_feed(services)
     live, keys = require_erasable(services), read_keys(services, erasure_request.keys_file)

@@ -13,6 +13,7 @@ from dedup_clone.contract.erasure import KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
+from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import erasure_uris
 from dedup_clone.publish.lease import acquire_lease
@@ -82,7 +83,8 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
 def require_erasable(services: Services) -> Manifest:
     """The live generation. Raises ConfigurationError if there is none, or if the feed's engine is not `spark`.
 
-    It is also raised if no publish can make the live table as the feed file declares it.
+    It is also raised if no publish can make the live table as the feed file declares it. Raises what
+    `check_before_dedup` raises.
     """
     feed, generation = services.feed, services.current.read().generation
     if generation is None:
@@ -96,6 +98,7 @@ def require_erasable(services: Services) -> Manifest:
         )
     live = services.manifests.read(generation)
     require_possible_feed_file(services, Engine.SPARK, live)
+    check_before_dedup(services, generation, with_sql=False)
     return live
 
 

@@ -95,7 +95,8 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     """Return the dry run. Raises what `decide` raises, and CheckFailed, as the publish itself would."""
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     if not decision.skip_reason:
-        check_before_dedup(services, decision.parent_generation)
+        accepted, reason = publish_request.accepted_checks, publish_request.reason
+        check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
     applied = () if decision.skip_reason else decision.backlog.apply
     intent = services.current.read().intent
     changes, effect = _effect(publish_request, decision)
