@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.publish.planning.staging_table import approve_retention
-from dedup_clone.publish.previews.feed_plan import FeedPlan, PlannedChange, plan_feed
+from dedup_clone.publish.previews.feed_plan import FeedPlan, plan_feed
 from dedup_clone.publish.previews.feed_plan_text import exit_status, plans_as_markdown, plans_as_text
+from dedup_clone.publish.previews.planned_change import PlannedChange
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.current import CurrentFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
-from dedup_clone.warehouse.table_options import FRIENDLY_NAME, KMS_KEY, PARTITION_FILTER, PRIMARY_KEY
+from dedup_clone.warehouse.table_options import DESCRIPTION, FRIENDLY_NAME, KMS_KEY, PARTITION_FILTER, PRIMARY_KEY
 
 # Where a feed file declares an entry of `warehouse/table_options.py`, by the entry's first words. Other entries cannot
 # be declared.
@@ -15,7 +15,7 @@ _DECLARED_IN = {
     PARTITION_FILTER: "table.options.require_partition_filter",
     KMS_KEY: "table.options.kms_key",
     PRIMARY_KEY: "table.primary_key",
-    "description of column": "the column's description",
+    DESCRIPTION: "the column's description",
     "row access policy": "table.policies.row_access, and make it on staging",
     "policy tag": "table.policies.column_tags, and set it on staging",
 }

@@ -31,6 +31,11 @@ class Watermark:
     bytes_billed: int
 
 
+def staleness_text(minutes: int) -> str:
+    """The option `max_staleness` of a table, as BigQuery writes an interval."""
+    return f"0-0 0 {minutes // 60}:{minutes % 60}:0"
+
+
 class ChangeDataCapture:
     """Change data capture into the tables of one dataset. `run`: runs a statement with parameters, returns its job."""
 
@@ -50,9 +55,7 @@ class ChangeDataCapture:
         table = self._client.get_table(f"{self._project}.{self._dataset}.{table_name}")
         constraints = table.table_constraints
         primary_key = constraints.primary_key if constraints else None
-        hours, minutes = divmod(max_staleness_minutes, 60)
-        staleness = f"0-0 0 {hours}:{minutes}:0"
-        fields = []
+        staleness, fields = staleness_text(max_staleness_minutes), []
         if primary_key is None or tuple(primary_key.columns) != tuple(keys):
             foreign_keys = constraints.foreign_keys if constraints else None
             table.table_constraints = TableConstraints(PrimaryKey(list(keys)), foreign_keys)

@@ -11,7 +11,8 @@ from typing import Any
 from dedup_clone.contract.target_options import OWN_LABELS
 
 FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
-KMS_KEY, PRIMARY_KEY = "KMS key", "primary key"
+KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"
+DESCRIPTION = "description of column"
 
 
 def label_entry(key: str) -> str:
@@ -19,7 +20,7 @@ def label_entry(key: str) -> str:
 
 
 def description_entry(path: str) -> str:
-    return f"description of column [{path}]"
+    return f"{DESCRIPTION} [{path}]"
 
 
 def row_policy_entry(name: str) -> str:
@@ -63,7 +64,7 @@ def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     single = {
         FRIENDLY_NAME: resource.get("friendlyName"),
         KMS_KEY: (resource.get("encryptionConfiguration") or {}).get("kmsKeyName"),
-        "max_staleness": resource.get("maxStaleness"),
+        MAX_STALENESS: resource.get("maxStaleness"),
         "default collation": resource.get("defaultCollation"),
         "default rounding mode": resource.get("defaultRoundingMode"),
     }

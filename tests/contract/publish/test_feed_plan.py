@@ -12,6 +12,7 @@ import yaml
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.table_settings import ColumnSettings
 from deploy import plan as command
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
@@ -175,6 +176,120 @@ def test_a_limit_that_the_newest_publish_exceeds_is_noted(world: FeedOnStandIn, 
     status, shown = plans.show(world)
     assert status == 0
     assert "note     check new_share fails for a snapshot like the newest published one" in shown
+
+
+OPTIONS = {
+    "friendly_name": "Attributes",
+    "labels": {"team": "stores"},
+    "require_partition_filter": True,
+    "kms_key": "projects/p/locations/us/keyRings/r/cryptoKeys/k",
+}
+
+
+def test_options_descriptions_and_primary_key_are_compared_with_target(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    before, columns = world.feed.table, list(world.feed.table.columns)
+    columns[4] = columns[4].model_copy(update={"description": "What a shop measured."})
+    options = before.options.model_copy(update=OPTIONS)
+    change_table(world, options=options, primary_key=True, columns=tuple(columns))
+    world.feed = world.feed.model_copy(update={"description": "One row for each attribute."})
+    status, shown = plans.show(world)
+    assert status == 2
+    for words in (
+        "change   friendly name becomes [Attributes]",
+        "change   label [team] becomes [stores]",
+        "change   require_partition_filter becomes [true]",
+        "readers: queries without a filter on column [date] fail from the swap on",
+        "change   KMS key becomes [projects/p/",
+        "change   primary key becomes [date, product_id, store_id, attribute_id]",
+        "change   descriptions of columns attr_value",
+        "change   description of the table",
+    ):
+        assert words in shown
+    world.publish(world.land(8, FIRST))
+    assert plans.show(world) == (0, f"{world.feed.feed}: nothing to do (generation 2 is live)\n")
+    change_table(world, options=before.options)
+    status, shown = plans.show(world)
+    assert (status, shown.count("is no longer declared")) == (2, 4)
+    assert "removes it from target by the swap" in shown
+    assert "keeps the key, because staging has it" in shown
+    world.publish(world.land(9, FIRST))
+    assert plans.show(world)[0] == 0
+
+
+def test_the_table_of_changes_is_compared_and_what_it_would_lose_is_said(world: FeedOnStandIn, plans: Plans) -> None:
+    name = f"{world.feed.feed}_changes"
+    world.publish(world.land(7, FIRST))
+    world.feed = world.feed.model_copy(update={"changes": True})
+    status, shown = plans.show(world)
+    assert (status, "change   [changes] is true" in shown) == (2, True)
+    assert f"makes {name}, by a free load job" in shown.replace("warehouse.", "").replace("local-dev.", "")
+    world.publish(world.land(8, [row(8, 1, 30), row(8, 2)]))
+    assert plans.show(world)[0] == 0
+    columns = list(world.feed.table.columns)
+    columns[4] = columns[4].model_copy(update={"type": "NUMERIC"})
+    declared = world.feed
+    change_table(world, columns=tuple(columns))
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "cannot keep its rows, because columns get another name or type" in shown
+    assert "the 1 rows of earlier generations are dropped" in shown
+    world.feed = declared.model_copy(update={"changes_days": 30})
+    assert "becomes 30, it was 60" in plans.show(world)[1]
+    world.feed = declared.model_copy(update={"changes": False})
+    status, shown = plans.show(world)
+    assert (status, "[changes] is no longer true" in shown) == (2, True)
+
+
+def test_settings_of_engine_cdc_are_compared(world: FeedOnStandIn, plans: Plans) -> None:
+    changes = {"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED}
+    world.feed = world.feed.model_copy(update=changes)
+    world.publish(world.land(7, FIRST))
+    assert plans.show(world)[0] == 0
+    staging = world.bigquery.get_table(f"local-dev.warehouse.{world.feed.staging}")
+    staging.max_staleness = "0-0 0 0:15:0"  # as the first publish that streams sets it
+    world.bigquery.update_table(staging, ["max_staleness"])
+    cdc = world.feed.cdc.model_copy(update={"max_staleness_minutes": 90, "publish": "direct"})
+    world.feed = world.feed.model_copy(update={"cdc": cdc})
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "max_staleness becomes [0-0 0 1:30:0], it was [0-0 0 0:15:0]" in shown
+    assert "cdc.publish becomes [direct]" in shown
+
+
+def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
+    world: FeedOnStandIn, plans: Plans
+) -> None:
+    world.publish(world.land(7, FIRST))
+    query = plans.folder / "feeds" / world.feed.feed / "negative.sql"
+    query.parent.mkdir()
+    query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_valu < 0")
+    checks = world.feed.checks.model_copy(update={"sql": (SqlCheck(name="negative"),)})
+    world.feed = world.feed.model_copy(update={"checks": checks})
+    status, shown = plans.show(world)
+    assert status == 1
+    assert "problem  FAIL sql_negative: [the query fails: " in shown
+    query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_value < 0")
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "change   check sql_negative is new" in shown
+    assert "costs: the query reads 0.00 GiB" in shown
+    world.feed.read_queries(query.parent.parent)
+    world.publish(world.land(8, FIRST))
+    assert plans.show(world)[0] == 0
+    add_column(world)
+    assert "checks.sql were not tried" in plans.show(world)[1]
+
+
+def test_what_a_rebuild_costs_is_shown(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    columns = list(world.feed.table.columns)
+    columns[4] = columns[4].model_copy(update={"type": "STRING"})
+    change_table(world, columns=tuple(columns))
+    status, shown = plans.show(world)
+    assert status == 1
+    assert f"trigger {world.feed.feed}_rebuild, which makes these changes after your approval" in shown
+    assert "a query that reads 0.00 GiB, about 0.00 USD on demand" in shown
 
 
 def test_all_feeds_are_compared_and_a_removed_file_is_noticed(

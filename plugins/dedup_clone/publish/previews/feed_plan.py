@@ -5,37 +5,28 @@ Reads state and the metadata of tables; changes nothing and acquires no lease.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dedup_clone.checks.check_result import Level
+from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.previews.option_changes import option_changes
+from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
+from dedup_clone.publish.previews.setting_changes import setting_changes
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_bytes
 from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import published_records
+from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
-
-NO_COST = "nothing"
-
-
-@dataclass(frozen=True)
-class PlannedChange:
-    """One difference between the feed file and the published table.
-
-    `effect`: what the next publish does. `readers`: what readers notice. `cost`: what this adds to the next publish.
-    """
-
-    change: str
-    effect: str
-    readers: str
-    cost: str = NO_COST
 
 
 @dataclass(frozen=True)
@@ -64,14 +55,20 @@ def plan_feed(services: Services) -> FeedPlan:
         return FeedPlan(feed.feed, None, notes=("the feed is retired: delete its file",))
     live = None if generation is None else services.manifests.read(generation)
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
-    failed = [str(result) for result in early_results(services, generation) if result.level is Level.FAIL]
+    early = early_results(services, generation)
+    failed = [str(result) for result in early if result.level is Level.FAIL]
+    published = published_records(services.store, feed.feed)
     shorter = live is not None and staging is not None and is_shorter(feed.table.retention_days, staging)
     return FeedPlan(
         feed=feed.feed,
         live_generation=generation,
-        changes=tuple(_changes(services, live, staging, target)),
+        changes=(
+            *_changes(services, live, staging, target),
+            *(option_changes(services, live, target) if live else ()),
+            *(setting_changes(services, live, staging, published, early) if live else ()),
+        ),
         problems=(*refusals(services, feed.engine, live, staging), *failed),
-        notes=(*_rebuild_note(services, live), *_notes(services, feed.checks)),
+        notes=(*_rebuild_note(services, live), *_notes(services, published)),
         approvable=shorter,
         waiting=tuple(delivery.name for delivery in find_backlog(services, live).apply),
     )
@@ -167,28 +164,52 @@ def _retention(
 
 
 def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
-    """Whether a rebuild makes what a publish refuses."""
-    table = services.feed.table.to_contract()
+    """Whether a rebuild makes what a publish refuses, and what that costs."""
+    feed, table = services.feed, services.feed.table.to_contract()
     if live is None or not needs_rebuild(live.table, table):
         return
-    problems = rebuild_problems(live.table, table, {})
+    problems, size = rebuild_problems(live.table, table, {}), 0
+    if not problems and services.warehouse.table(feed.target) is not None:
+        try:
+            size = copy_bytes(services, live, RebuildRequest("", "", reason=""))
+        except ConfigurationError as error:
+            problems = [str(error)]
+    if problems:
+        yield f"{feed.feed}_rebuild cannot make these changes if no column was renamed: {'; '.join(problems)}"
+        return
+    cost = f"a query that reads {size / GIB:.2f} GiB, about {usd_on_demand(size):.2f} USD on demand"
     yield (
-        f"{services.feed.feed}_rebuild cannot make these changes if no column was renamed: {'; '.join(problems)}"
-        if problems
-        else f"trigger {services.feed.feed}_rebuild: it makes these changes, and shows their cost before you approve it"
+        f"trigger {feed.feed}_rebuild, which makes these changes after your approval. It costs "
+        f"{f'{cost} (more if a column was renamed)' if size else 'no query'}, and the Spark job reads and writes "
+        f"{_live_size(services, live)}; export and load are free"
     )
 
 
-def _notes(services: Services, settings: CheckSettings) -> Iterator[str]:
-    """The share checks that a snapshot like the newest published one would fail, by the feed file's limits."""
-    records = [r for r in published_records(services.store, services.feed.feed) if r.is_publish]
+def _notes(services: Services, published: Sequence[LedgerRecord]) -> Iterator[str]:
+    """Which limits of the feed file a snapshot like the newest published one would exceed."""
+    feed, records = services.feed, [r for r in published if r.is_publish]
     for name, share in records[-1].shares.items() if records else ():
-        limit = getattr(settings, f"max_{name}")
+        limit = getattr(feed.checks, f"max_{name}")
         if share > limit:
             yield (
                 f"check {name} fails for a snapshot like the newest published one: it had {share:.2%}, "
                 f"checks.max_{name} is {limit:.2%}"
             )
+    if feed.engine is Engine.CDC and records and records[-1].parent is not None:
+        last, limit = records[-1], feed.cdc.max_changed_share
+        share = (last.new_rows + (last.changed_rows or 0)) / max(last.rows, 1)
+        if share > limit:
+            yield (
+                f"a snapshot like the newest published one is not streamed but loaded: {share:.2%} of the rows are "
+                f"new or changed, cdc.max_changed_share is {limit:.2%}"
+            )
+    if feed.checks.sql and _lacks_columns(services):
+        yield "the queries of checks.sql were not tried, because staging lacks columns of the feed file"
+
+
+def _lacks_columns(services: Services) -> bool:
+    staging = services.warehouse.table(services.feed.staging)
+    return staging is not None and staging.columns != services.feed.table.to_contract().columns
 
 
 def _live_size(services: Services, live: Manifest) -> str:

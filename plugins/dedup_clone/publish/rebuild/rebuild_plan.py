@@ -31,6 +31,7 @@ from dedup_clone.publish.erasure.erasure_records import erasures_up_to
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.records.changes_table import lost_changes
 from dedup_clone.publish.records.publish_costs import usd_on_demand
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.table_options import without_removed_columns
@@ -75,6 +76,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
     live = require_rebuildable(services, request)
     size, feed = copy_bytes(services, live, request), services.feed
     before, after = live.table, feed.table.to_contract()
+    lost = lost_changes(services, after) if feed.changes else None
     days = _compared_days(services, live, request)
     compared_bytes = comparison_bytes(services, services.names, before, days)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
@@ -100,6 +102,11 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         _of_equal_keys(services, request),
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
         "dropped or renamed column fail from then on.",
+        *(
+            [f"- {services.names.changes_table} is made anew by later publishes, and loses its {lost} rows."]
+            if lost is not None
+            else []
+        ),
         "- No rollback leads behind the rebuild. The past table can be read by time travel, for seven days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",

@@ -176,6 +176,13 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         services.warehouse.changes.set_kms_key(name, key)
 
 
+def lost_changes(services: Services, feed_table: TableContract) -> int | None:
+    """The rows of `FEED_changes` that the first changes of `feed_table` replace; None if it is absent or keeps them."""
+    found = services.warehouse.table(services.names.changes_table)
+    declared = changes_table(feed_table, services.feed.changes_days)
+    return found.rows if found is not None and _has_other_types(found.columns, declared.columns) else None
+
+
 def _has_other_types(found: Sequence[Column], declared: Sequence[Column]) -> bool:
     """Whether a load, which can only add columns, cannot append to the table that was found."""
     return bool(refused_changes(found, declared) or widened_columns(found, declared))

@@ -1,0 +1,20 @@
+"""One difference between a feed file and its published table, as `make plan` shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NO_COST = "nothing"
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """One difference between the feed file and the published table.
+
+    `effect`: what the next publish does. `readers`: what readers notice. `cost`: what this adds to the next publish.
+    """
+
+    change: str
+    effect: str
+    readers: str
+    cost: str = NO_COST

@@ -1,0 +1,123 @@
+"""Compares `changes`, `cdc` and `checks.sql` of a feed file with what the live generation was published with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dedup_clone.checks.check_result import CheckResult
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.previews.planned_change import PlannedChange
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.changes_table import lost_changes
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.warehouse.change_data_capture import staleness_text
+from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.table_options import MAX_STALENESS
+
+
+def setting_changes(
+    services: Services,
+    live: Manifest,
+    staging: TableMetadata | None,
+    published: Sequence[LedgerRecord],
+    early: Sequence[CheckResult],
+) -> Iterator[PlannedChange]:
+    """The differences. `published`: newest last. `early`: the results of the checks before a dedup."""
+    yield from _changes_table(services, live, published)
+    if services.feed.engine is live.engine is Engine.CDC:
+        yield from _cdc(services, staging, published)
+    if live.applied:  # else its checks did not all run
+        yield from _sql_checks(services, live, early)
+
+
+def _changes_table(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> Iterator[PlannedChange]:
+    feed, name = services.feed, services.names.changes_table
+    found, was_kept = services.warehouse.table(name), _kept_changes(services, live, published)
+    if not feed.changes:
+        if was_kept:
+            effect = f"adds no rows to {name}, whose dates expire as before"
+            yield PlannedChange("[changes] is no longer true", effect, f"{name} gets no rows of later generations")
+        return
+    if not was_kept:
+        yield PlannedChange(
+            "[changes] is true",
+            f"{'makes' if found is None else 'adds to'} {name}, by a free load job after the commit",
+            f"{name} has the rows that change from now on, with old and new values",
+            f"the Spark job reads dates with differences twice more; storage of changes for {feed.changes_days} days",
+        )
+    if found is not None and found.expiration_days != feed.changes_days:
+        shown = "all" if found.expiration_days is None else f"{found.expiration_days:g}"
+        yield PlannedChange(
+            f"changes_days of {name} becomes {feed.changes_days}, it was {shown}",
+            "sets it when it loads its changes",
+            f"changes older than {feed.changes_days} days vanish, or none if the former number is smaller",
+        )
+    lost = lost_changes(services, feed.table.to_contract())
+    if lost is not None:
+        yield PlannedChange(
+            f"{name} cannot keep its rows, because columns get another name or type",
+            f"the next changes are loaded into a new {name}; the {lost} rows of earlier generations are dropped",
+            f"the history vanishes from {name}: copy the table first to keep it",
+        )
+
+
+def _kept_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
+    """Whether the last publish that could find changes was to add them to `FEED_changes`; as declared if unknown."""
+    able = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
+    if able:
+        return able[-1].change_rows is not None
+    request = services.manifests.request(live.attempt)
+    if request is None or request.engine is Engine.CDC:  # which finds changes anyway
+        return services.feed.changes
+    return request.changes is not None
+
+
+def _cdc(
+    services: Services, staging: TableMetadata | None, published: Sequence[LedgerRecord]
+) -> Iterator[PlannedChange]:
+    cdc, found = services.feed.cdc, staging.options.get(MAX_STALENESS) if staging else None
+    declared = staleness_text(cdc.max_staleness_minutes)
+    if found is not None and found != declared:
+        yield PlannedChange(
+            f"max_staleness becomes [{declared}], it was [{found}]",
+            "sets it before it streams",
+            "nothing: rows are the same at the swap"
+            if cdc.publish == "staging"
+            else f"they see a streamed row within {cdc.max_staleness_minutes} minutes",
+            "BigQuery applies rows more often the smaller it is, and bills each time",
+        )
+    streamed = [r for r in published if r.engine is Engine.CDC]
+    if cdc.publish == "direct" and not any(r.is_direct for r in streamed):
+        yield PlannedChange(
+            "cdc.publish becomes [direct]",
+            "streams into target, unless a check that needs no table stops or reroutes it",
+            "each changed row as soon as BigQuery has applied it; rows of two generations together until then",
+        )
+    if cdc.publish == "staging" and streamed and streamed[-1].is_direct:
+        yield PlannedChange(
+            "cdc.publish becomes [staging]",
+            "fills staging by a free load job once",
+            "all rows of a generation at its swap, no longer each row by itself",
+        )
+
+
+def _sql_checks(services: Services, live: Manifest, early: Sequence[CheckResult]) -> Iterator[PlannedChange]:
+    results = find_check_results(services, live.attempt, "before")
+    if results is None:
+        return
+    ran = {item.check for item in results.items if item.check.startswith(SQL_CHECK_PREFIX)}
+    declared = [check.check for check in services.feed.checks.sql]
+    estimates = {item.check: item.found for item in early}
+    for check in declared:
+        if check not in ran:
+            yield PlannedChange(
+                f"check {check} is new",
+                "runs it over staging before the swap, and stops if it fails",
+                "nothing",
+                estimates.get(check, "not known before staging has the new columns"),
+            )
+    for check in sorted(ran - set(declared)):
+        yield PlannedChange(f"check {check} is gone", "does not run it", "nothing")
