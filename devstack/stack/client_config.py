@@ -68,6 +68,7 @@ def variables(layout: Layout, ports: Ports) -> dict[str, str]:
     tools = layout.client_tools
     return {
         **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url, ports.bigquery_write_address),
+        "DEDUP_CLONE_PROFILE": "local",  # for `make plan` and other commands that production has, too
         "CLOUDSDK_CONFIG": str(tools / "gcloud"),
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_for_gcloud_url}/storage/v1/",

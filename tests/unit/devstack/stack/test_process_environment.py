@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
+from deploy.environment_settings import REPOSITORY
 from devstack.stack import airflow_settings, client_config, process_environment, secret_keys
 from devstack.stack.layout import Layout
 from devstack.stack.ports import Ports
@@ -98,6 +100,12 @@ def test_stack_env_names_every_address_and_nothing_of_the_marker(tmp_path: Path)
     assert variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:13/storage/v1/"
     # A shell that sourced it would otherwise be ended together with the stack.
     assert STACK_VARIABLE not in variables
+
+
+def test_a_shell_with_stack_env_has_the_profile_of_the_stack(tmp_path: Path) -> None:
+    variables = client_config.variables(layout_in(tmp_path), PORTS)
+    profile = read_deployment(REPOSITORY / "dags" / "profiles", variables)
+    assert (profile.project, profile.state_bucket) == (variables["PROJECT_ID"], variables["STATE_BUCKET"])
 
 
 def test_client_tools_files_name_the_ports(tmp_path: Path) -> None:
