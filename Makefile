@@ -165,8 +165,9 @@ lock: setup ## Renew the lock from requirements/dev.in
 	grep -E '^# ' requirements.txt | cat - requirements.new > requirements.both && mv requirements.both requirements.txt
 	rm requirements.new
 
-deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PROFILE=, PLAN=1, YES=1, TAKE_OVER=1)
-	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(TAKE_OVER),--take-over)
+deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PROFILE=, PLAN=1, YES=1, WITH_PROBLEMS=1, TAKE_OVER=1)
+	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(WITH_PROBLEMS),--with-problems) \
+		$(if $(TAKE_OVER),--take-over)
 
 # The run of the DAG in the deployed environment fails when a notifier fails.
 alert-test: setup ## Send a test alert to everybody who is told of incidents of the live environment
@@ -184,7 +185,9 @@ feed: setup ## Make a feed file from landed sample files, and validate them with
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.new_feed $(NAME) $(SAMPLE) $(if $(OWNER),--owner $(OWNER))
 
 plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=, MARKDOWN=1; APPLY=1 approves a shorter retention)
-	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(MARKDOWN),--markdown) $(if $(APPLY),--apply)
+	@# Its status 2 says that something changes. make itself has one status for all failures.
+	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(MARKDOWN),--markdown) $(if $(APPLY),--apply) \
+		|| test $$? -eq 2
 
 recover: setup ## Show how to recover a feed whose records were lost or damaged (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.recover $(FEED) $(if $(APPLY),--apply) $(if $(TABLE_IS_GONE),--table-is-gone)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.publish.previews.feed_plan import FeedPlan, plan_feed
-from dedup_clone.publish.previews.feed_plan_text import exit_status, plans_as_markdown, plans_as_text
+from dedup_clone.publish.previews.feed_plan_text import PROBLEMS, exit_status, plans_as_markdown, plans_as_text
 from dedup_clone.publish.previews.planned_change import PlannedChange
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
@@ -30,15 +30,16 @@ def main(arguments: list[str], dags: Path = DAGS) -> int:
     parser.add_argument("--markdown", action="store_true", help="write Markdown, for a comment on a pull request")
     parser.add_argument("--apply", action="store_true", help="approve the shorter retention of the feed")
     options = parser.parse_args(arguments)
-    if options.apply and not options.feed:
-        parser.error("--apply needs --feed")
     return run_command_line("plan", lambda: _plan(options, dags))
 
 
 def _plan(options: argparse.Namespace, dags: Path) -> int:
+    if options.apply and not options.feed:
+        print("plan: a shorter retention is approved for one feed at a time: add `--feed`.", file=sys.stderr)
+        return PROBLEMS
     files = [dags / "feeds" / f"{options.feed}.yaml"] if options.feed else sorted((dags / "feeds").glob("*.yaml"))
     clients = open_live_clients(read_deployment(dags / "profiles"))
-    plans = [*plan_feeds(clients, files), *([] if options.feed else plan_removed_feeds(clients, files))]
+    plans = list(plan_feeds(clients, files)) if options.feed else plan_all(clients, files)
     print(plans_as_markdown(plans) if options.markdown else plans_as_text(plans))
     if not options.apply:
         return exit_status(plans)
@@ -50,13 +51,18 @@ def _plan(options: argparse.Namespace, dags: Path) -> int:
     return exit_status(plan_feeds(clients, files))
 
 
+def plan_all(clients: LiveClients, files: Sequence[Path]) -> list[FeedPlan]:
+    """The plans of all feed files, and of the feeds whose file is gone."""
+    return [*plan_feeds(clients, files), *plan_removed_feeds(clients, files)]
+
+
 def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
     """The plans of feed files. A file or a record in state that is not valid is a problem of its feed."""
     clients.warehouse.cache_materialized_views()
     for file in files:
         try:
             yield plan_feed(clients.services(read_feed(file)))
-        except (ConfigurationError, ContractViolation) as error:
+        except (ConfigurationError, ContractViolation, JobFailed) as error:
             yield FeedPlan(file.stem, None, problems=(str(error),), is_compared=False)
 
 

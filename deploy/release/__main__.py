@@ -12,7 +12,7 @@ from dedup_clone.state.store import ObjectStore
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.live_services import open_live_clients
-from deploy.plan import FEEDS, plan_feeds
+from deploy.plan import FEEDS, plan_all
 from deploy.release.release import Release, run_command
 from deploy.release.release_content import make_release
 from deploy.release.release_plan import plan_as_text
@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
     parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
     parser.add_argument("--yes", action="store_true", help="make the changes without asking")
+    parser.add_argument("--with-problems", action="store_true", help="with --yes: also if publishes will be refused")
     parser.add_argument("--take-over", action="store_true", help="also replace objects that no release has uploaded")
     options = parser.parse_args(arguments)
     return run_command_line("deploy", lambda: _release(options))
@@ -39,9 +40,16 @@ def _release(options: argparse.Namespace) -> int:
     plan = release.plan()
     print(f"{len(items)} objects for environment [{environment.name}] in project [{profile.project}]:")
     print(plan_as_text(plan))
-    _show_table_changes(profile)
+    refused = _show_table_changes(profile)
     if options.plan:
         return 0
+    if plan.changes and refused:
+        print(f"The next publish of {', '.join(refused)} will be refused, for the problems above.")
+        if options.yes and not options.with_problems:
+            print(
+                "Nothing was changed: correct the feed files, or add `--with-problems` (with make: `WITH_PROBLEMS=1`)."
+            )
+            return 1
     if plan.changes and not options.yes and not _is_confirmed():
         print("Nothing was changed.")
         return 1
@@ -50,17 +58,21 @@ def _release(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_table_changes(profile: Deployment) -> None:
-    """Shows what the feed files of the release change on published tables. Whoever releases may lack the rights."""
+def _show_table_changes(profile: Deployment) -> list[str]:
+    """Show what the feed files of the release change on published tables. Whoever releases may lack the rights.
+
+    Returns the feeds whose next publish will be refused.
+    """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        plans = list(plan_feeds(open_live_clients(profile), sorted(FEEDS.glob("*.yaml"))))
+        plans = plan_all(open_live_clients(profile), sorted(FEEDS.glob("*.yaml")))
     except (DedupCloneError, GoogleAPIError, GoogleAuthError) as error:
         print(f"The feed files could not be compared with the tables, `make plan` does that alone: {error}")
-        return
+        return []
     print(plans_as_text(plans))
+    return [plan.feed for plan in plans if plan.problems]
 
 
 def _is_confirmed() -> bool:

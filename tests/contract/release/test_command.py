@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.publish.previews.feed_plan import FeedPlan
 from deploy.command_errors import run_command_line
-from deploy.environment_settings import environment_file, read_environment, read_profile
+from deploy.environment_settings import REPOSITORY, environment_file, read_environment, read_profile
+from deploy.release import __main__ as release_command
 from deploy.release.__main__ import main
+from deploy.release.release import Release
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +52,40 @@ def test_without_a_terminal_nothing_is_changed_unasked(
     assert main([]) == 1
     assert "YES=1" in capsys.readouterr().out
     assert list(live.list_blobs(read_environment().bucket)) == []
+
+
+def test_what_stops_publishes_must_be_accepted_when_nobody_is_asked(
+    live: storage.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = [FeedPlan("sales", 3, problems=("keys is [a], it was [b]",)), FeedPlan("visits", 1)]
+    monkeypatch.setattr(release_command, "open_live_clients", lambda profile: None)
+    monkeypatch.setattr(release_command, "plan_all", lambda clients, files: plans)
+    monkeypatch.setattr(Release, "apply", lambda release, plan, take_over: print("applied"))
+    assert main(["--yes"]) == 1
+    shown = capsys.readouterr().out
+    assert "keys is [a], it was [b]" in shown
+    assert "The next publish of sales will be refused" in shown
+    assert "WITH_PROBLEMS=1" in shown
+    assert "applied" not in shown
+    assert main(["--yes", "--with-problems"]) == 0
+    assert "applied" in capsys.readouterr().out
+    plans.pop(0)
+    assert main(["--yes"]) == 0
+
+
+def test_a_profile_is_released_to_its_own_environment(
+    live: storage.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(REPOSITORY / "dags" / "profiles", tmp_path / "dags" / "profiles")
+    (tmp_path / "deploy").mkdir()
+    production = environment_file().read_text()
+    staging = production.replace(f"bucket: {read_environment().bucket}", "bucket: bucket-of-staging")
+    (tmp_path / "deploy" / "environment.yaml").write_text(production)
+    (tmp_path / "deploy" / "environment.staging.yaml").write_text(staging)
+    monkeypatch.setattr("deploy.environment_settings.REPOSITORY", tmp_path)
+    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "staging")
+    assert main(["--plan"]) == 1
+    assert "[bucket-of-staging] cannot be listed" in capsys.readouterr().err
 
 
 def test_a_missing_bucket_is_named(
