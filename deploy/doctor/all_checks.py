@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.airflow_environment import check_airflow
 from deploy.doctor.alerts import check_alerts
+from deploy.doctor.bucket_settings import check_buckets
 from deploy.doctor.bucket_writers import check_writers
-from deploy.doctor.buckets import check_buckets
 from deploy.doctor.capacity import check_capacity
 from deploy.doctor.dataset import check_dataset
 from deploy.doctor.enabled_apis import check_services

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 
 from devstack.connection import Connection, connect
-from devstack.demo import expected_table, row_changes, terminal_output
+from devstack.demo import before_and_after, expected_table, terminal_output
 from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
 from devstack.demo.demo_run import DemoRun, FeedSequence
@@ -47,10 +47,10 @@ def show_example(sequence: FeedSequence) -> None:
     before, after = sequence.tables[-2:]
     first, second = sequence.publishes[-2:]
     log(f"\n{EXAMPLE_FEED} before (snapshot {first.snapshot_id} published):")
-    for line in terminal_output.plain_rows(row_changes.rows(before)):
+    for line in terminal_output.plain_rows(before_and_after.rows(before)):
         log(line)
     log(f"\n{EXAMPLE_FEED} after (snapshot {second.snapshot_id} published):")
-    for line in terminal_output.compared_rows(row_changes.compare_rows(before, after, second.snapshot_id)):
+    for line in terminal_output.compared_rows(before_and_after.compare_rows(before, after, second.snapshot_id)):
         log(line)
 
 

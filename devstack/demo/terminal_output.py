@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
+from devstack.demo.before_and_after import ComparedRow, Row, RowChange
 from devstack.demo.ledger_record import LedgerEntry
-from devstack.demo.row_changes import ComparedRow, Row, RowChange
 from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
 
 WIDTH = 100

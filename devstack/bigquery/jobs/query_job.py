@@ -12,7 +12,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import admission, dml_statement, name_defaults
-from devstack.bigquery.jobs.dry_run import dry_run_statistics
+from devstack.bigquery.jobs.dry_run_statistics import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
 from devstack.bigquery.jobs.job_configuration import (

@@ -16,7 +16,7 @@ from devstack.bigquery.bigquery_errors import StandInError
 from devstack.bigquery.callers import user_of
 from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.stand_in import StandIn
-from devstack.bigquery.write_api.append_connection import AppendConnection
+from devstack.bigquery.write_api.append_handler import AppendConnection
 from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults
 from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error

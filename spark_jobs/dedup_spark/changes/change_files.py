@@ -24,7 +24,7 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract, UpdateIdMode, nullable
 from dedup_spark.arrays import Indices
-from dedup_spark.changes.row_changes import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
+from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader

@@ -14,7 +14,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.candidate.new_manifest import NewGeneration
 from dedup_spark.changes.change_files import ChangesTask, WriteChanges
-from dedup_spark.changes.row_changes import RowsOfDate
+from dedup_spark.changes.row_comparison import RowsOfDate
 from dedup_spark.execution.date_fan_out import largest_first, map_dates
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed

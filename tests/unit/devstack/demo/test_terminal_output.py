@@ -3,8 +3,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from devstack.demo import terminal_output
+from devstack.demo.before_and_after import ComparedRow, Row, RowChange
 from devstack.demo.ledger_record import LedgerEntry
-from devstack.demo.row_changes import ComparedRow, Row, RowChange
 
 ONE = LedgerEntry(
     feed="product_attributes",

@@ -3,8 +3,8 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from devstack.demo import row_changes
-from devstack.demo.row_changes import RowChange
+from devstack.demo import before_and_after
+from devstack.demo.before_and_after import RowChange
 from devstack.producer import worked_example
 from devstack.producer.demo_feeds import KEYS, SCHEMA
 
@@ -13,13 +13,13 @@ DAY = date(2026, 3, 1)
 
 def publish(before: pa.Table, snapshot: pa.Table) -> pa.Table:
     """The snapshot's rows, and those that only the table has."""
-    present = {row.key for row in row_changes.rows(snapshot)}
+    present = {row.key for row in before_and_after.rows(snapshot)}
     rows = [row for row in before.to_pylist() if tuple(row[key] for key in KEYS) not in present]
     return pa.concat_tables([pa.Table.from_pylist(rows, schema=SCHEMA), snapshot])
 
 
 def counts(before: pa.Table, after: pa.Table, snapshot_id: int) -> dict[RowChange, int]:
-    marked = row_changes.compare_rows(before, after, snapshot_id)
+    marked = before_and_after.compare_rows(before, after, snapshot_id)
     return {kind: sum(row.change == kind for row in marked) for kind in RowChange}
 
 

@@ -3,8 +3,8 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from devstack.demo import row_changes
-from devstack.demo.row_changes import RowChange
+from devstack.demo import before_and_after
+from devstack.demo.before_and_after import RowChange
 from devstack.producer.demo_feeds import SCHEMA
 
 DAY = date(2026, 3, 1)
@@ -27,8 +27,11 @@ def table(*rows: tuple[int, int, int]) -> pa.Table:
     ids=lambda value: value if isinstance(value, RowChange) else "",
 )
 def test_kind_of_a_row(before: list[tuple[int, int, int]], after: tuple[int, int, int], kind: RowChange) -> None:
-    assert [row.change for row in row_changes.compare_rows(table(*before), table(after), 2)] == [kind]
+    assert [row.change for row in before_and_after.compare_rows(table(*before), table(after), 2)] == [kind]
 
 
 def test_rows_come_in_key_order() -> None:
-    assert [row.after.key[1] for row in row_changes.compare_rows(table(), table((9, 1, 1), (3, 1, 1)), 1)] == [3, 9]
+    assert [row.after.key[1] for row in before_and_after.compare_rows(table(), table((9, 1, 1), (3, 1, 1)), 1)] == [
+        3,
+        9,
+    ]
