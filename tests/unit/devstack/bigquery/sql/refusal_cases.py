@@ -34,7 +34,7 @@ CONSTRUCTS: dict[str, str] = {
     "EXECUTE IMMEDIATE 'SELECT 1'": "EXECUTE IMMEDIATE",
     "SET @@time_zone = 'UTC'": "system variable @@",
     "CREATE TABLE d.t (a INT64) OPTIONS (default_rounding_mode = 'x')": "table option default_rounding_mode",
-    "CREATE SCHEMA d OPTIONS (default_table_expiration_days = 3)": "schema option default_table_expiration_days",
+    "CREATE SCHEMA d OPTIONS (default_rounding_mode = 'ROUND_HALF_EVEN')": "schema option default_rounding_mode",
     "CREATE TABLE d.t (a STRING(3))": "parameterized type STRING(…)",
     "CREATE TABLE d.t (a BIGNUMERIC)": "type BIGNUMERIC",
     "CREATE TABLE d.t (a INT64 DEFAULT 3)": "column clause DEFAULT of a",
