@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.page.browser import Page
+from testkit.browser import Page
 
 AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
 LOOK = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations.flatMap(

@@ -17,6 +17,7 @@ from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
+from dedup_clone.state.current import Current, Intent, IntentKind
 from dedup_clone.state.index import Index
 from dedup_clone.state.store import StoredText
 from devstack.stack.ports import any_free_port
@@ -70,8 +71,8 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
     )
 
 
-def approval(now: datetime) -> dict[str, Any]:
-    """Airflow's answer on a task that waits for an approval; validated by a test against its OpenAPI description."""
+def task_instance(dag_id: str, run_id: str, task_id: str, state: str, since: datetime) -> dict[str, Any]:
+    """A task as Airflow describes it; validated by a test against its OpenAPI description."""
     unknown = (
         "logical_date",
         "end_date",
@@ -84,24 +85,42 @@ def approval(now: datetime) -> dict[str, Any]:
         "executor",
     )
     return {
+        "dag_id": dag_id,
+        "dag_run_id": run_id,
+        "task_id": task_id,
+        "state": state,
+        **dict.fromkeys((*unknown, "note", "rendered_map_index", "trigger", "triggerer_job", "dag_version")),
+        **dict.fromkeys(("run_after", "start_date", "queued_when"), since.isoformat()),
+        **dict.fromkeys(("task_display_name", "operator", "operator_name"), task_id),
+        **{"map_index": -1, "try_number": 1, "max_tries": 0, "pool_slots": 1, "priority_weight": 1},
+        **{"id": "019a0000-0000-7000-8000-000000000000", "pool": "default_pool", "executor_config": "{}"},
+        "dag_display_name": dag_id,
+    }
+
+
+def approval(now: datetime, dag_id: str = "store_visits_rollback", task_id: str = "approve_rollback") -> dict[str, Any]:
+    """Airflow's answer on a task that waits for an approval; validated by a test against its OpenAPI description."""
+    since = now - timedelta(minutes=9)
+    return {
         "options": ["Approve", "Reject"],
         "subject": "Roll store_visits back to generation 119?",
         "body": "Asked by vera. Reason given: <b>prices</b>",
-        "created_at": (now - timedelta(minutes=9)).isoformat(),
+        "created_at": since.isoformat(),
         "assigned_users": [],
-        "task_instance": {
-            "dag_id": "store_visits_rollback",
-            "dag_run_id": "manual__1",
-            "task_id": "approve_rollback",
-            "state": "awaiting_input",
-            **dict.fromkeys((*unknown, "note", "rendered_map_index", "trigger", "triggerer_job", "dag_version")),
-            **dict.fromkeys(("run_after", "start_date", "queued_when"), (now - timedelta(minutes=9)).isoformat()),
-            **dict.fromkeys(("task_display_name", "operator", "operator_name"), "approve_rollback"),
-            **{"map_index": -1, "try_number": 1, "max_tries": 0, "pool_slots": 1, "priority_weight": 1},
-            **{"id": "019a0000-0000-7000-8000-000000000000", "pool": "default_pool", "executor_config": "{}"},
-            "dag_display_name": "store_visits_rollback",
-        },
+        "task_instance": task_instance(dag_id, "manual__1", task_id, "awaiting_input", since),
     }
+
+
+def at_work(now: datetime) -> MemoryStore:
+    """A feed whose run holds the lease; its Spark job has done 12 of 730 dates."""
+    taken = now - timedelta(minutes=9)
+    intent = Intent(IntentKind.PUBLISH, "product_attributes_publish", "publish__1", "00000121-a", 120, 121, taken, ())
+    store = MemoryStore(indexes.fresh(now), verdicts=indexes.verdicts(now)[:1])
+    current = Current(1, "product_attributes", 120, "digest", 121, intent)
+    store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)
+    progress = {"phase": "compare", "done": 12, "of": 730, "at": now.isoformat(timespec="seconds")}
+    store.texts["product_attributes/attempts/00000121-a/progress.json"] = StoredText(json.dumps(progress), 1)
+    return store
 
 
 def site(now: datetime) -> Any:
@@ -118,6 +137,14 @@ def site(now: datetime) -> Any:
         of_another_feed = {**asked, "task_instance": {**task, "dag_id": "store_visits_eu_rollback"}}
         return {"hitl_details": [answered, asked, of_another_feed], "total_entries": 3}
 
+    @shown.get("/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+    def tasks(dag_id: str, run_id: str) -> dict[str, Any]:
+        since = now - timedelta(minutes=7)
+        found = [
+            task_instance(dag_id, run_id, *one, since) for one in (("a", "scheduled"), ("dedup_snapshot", "running"))
+        ]
+        return {"task_instances": found, "total_entries": 2}
+
     full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now), verdicts=indexes.verdicts(now))
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))
@@ -125,6 +152,7 @@ def site(now: datetime) -> Any:
     old = indexes.verdicts(now - timedelta(hours=4))
     shown.mount("/unchecked", application(MemoryStore(indexes.late(now), verdicts=old)))
     shown.mount("/nothing", application(MemoryStore()))
+    shown.mount("/at-work", application(at_work(now)))
     broken = MemoryStore(verdicts=(indexes.invalid_feed_file("sales", now),))
     broken.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
     shown.mount("/broken", application(broken))

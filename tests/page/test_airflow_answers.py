@@ -68,12 +68,22 @@ def test_the_request_and_answer_for_open_approvals_conform(description: dict[str
     assert faults(description, described, answer) == []
 
 
+def test_the_request_and_answer_for_the_task_at_work_conform(description: dict[str, Any]) -> None:
+    described = operation(description, RUNS + "/{dag_run_id}/taskInstances")
+    query = re.search(r"taskInstances\?(.*?)&\$", REQUESTS)
+    assert query
+    assert {*parse_qs(query[1]), "state"} <= parameters(described)
+    answer = TestClient(site(datetime.now(UTC))).get("/api/v2/dags/x_publish/dagRuns/1/taskInstances").json()
+    assert faults(description, described, answer) == []
+
+
 def test_the_final_task_states_are_those_of_airflow(description: dict[str, Any]) -> None:
-    ended = re.search(r"const ENDED = \[(.*?)\]", REQUESTS)
+    ended, at_work = (re.search(rf"const {name} = \[(.*?)\]", REQUESTS) for name in ("ENDED", "AT_WORK"))
     assert ended
+    assert at_work
     known = set(description["components"]["schemas"]["TaskInstanceState"]["enum"])
-    assert set(re.findall(r"\w+", ended[1])) < known
-    assert {"awaiting_input", "deferred"} <= known
+    states = [set(re.findall(r"\w+", found[1])) for found in (ended, at_work)]
+    assert (states[0] | states[1], states[0] & states[1]) == (known, set())
 
 
 @pytest.mark.parametrize("path", [TASK, TASK + "/logs/{try_number}", TASK + "/xcomEntries/{xcom_key}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,14 +12,18 @@ from functools import cache
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.durations import format_duration
+from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
+from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.accessibility import AXE, faults
-from tests.page.browser import CHROMIUM, Browser, Page, open_browser
-from tests.page.serving import MemoryStore, application, serve, site
+from tests.page.serving import MemoryStore, application, approval, at_work, serve, site
 from tests.unit.page import indexes
 
 REPOSITORY = Path(__file__).parents[2]
@@ -61,6 +66,10 @@ def address() -> Iterator[str]:
     shown.mount("/evil", application(MemoryStore(evil)))
     few = indexes.make_index(12, 1, now=now)
     first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
+    feeds = [f"feed_{number:03}" for number in range(199)]
+    many = MemoryStore(few, verdicts=tuple(indexes.verdict(f, now=now) for f in (*feeds, few.feed)))
+    many.texts |= {f"{feed}/CURRENT": StoredText("{}", 1) for feed in feeds}
+    shown.mount("/many", application(many))
     hours = (now + timedelta(hours=hour) for hour in count())  # each request is an hour after the one before
     vanished = MemoryStore(few, verdicts=(indexes.verdict(few.feed, now=now + timedelta(days=9)),))
     vanished.texts["vanished/CURRENT"] = StoredText("{}", 1)
@@ -202,6 +211,17 @@ def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:
     assert "<title>Snapshots</title>" in page
 
 
+def test_two_hundred_feeds_cost_as_many_requests_as_one(shown: Callable[[str], Page]) -> None:
+    """Besides the page's files: the list, the chosen feed, and its approvals."""
+    requests = (
+        "performance.getEntriesByType('resource').map((one) => one.name.replace(/.*(dedup-clone|first|many)/, ''))"
+    )
+    many, one = shown("/many/#product_attributes"), shown("/first/")
+    assert many.value("document.querySelectorAll('#feeds a').length") == 200
+    assert many.value(f"{requests}.filter((name) => name.includes('/api/')).length") == 3
+    assert sorted(many.value(requests)) == sorted(one.value(requests))
+
+
 def test_on_the_tab_of_a_dag_its_feed_is_shown(shown: Callable[[str], Page]) -> None:
     assert "Nothing is published yet." in dom(shown("/dedup-clone/?dag=worked_example_publish"))
     assert "The DAG somebody_elses belongs to no feed." in dom(shown("/dedup-clone/?dag=somebody_elses"))
@@ -234,6 +254,92 @@ def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbo
     links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
     assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("promise_missed", "delivery_refused")]
     assert page.value("document.querySelector('#incidents time').title") != ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "path"),
+    [
+        (
+            {"approvals": "asked"},
+            "answer the approval",
+            "sales_publish/runs/manual__1/tasks/approve_accepted",
+        ),
+        ({"kind": "publish_failed", "run_id": "publish__8"}, "see the failed run", "sales_publish/runs/publish__8"),
+        ({"kind": "publish_paused", "run_id": ""}, "unpause the DAG", "sales_publish"),
+    ],
+    ids=["approval", "failed", "paused"],
+)
+def test_what_only_a_person_ends_has_a_link_in_the_headline_and_at_waiting(
+    shown: Callable[[str], Page], changes: dict[str, str], text: str, path: str
+) -> None:
+    asked = [approval(datetime.now(UTC), "sales_publish", "approve_accepted")] if "approvals" in changes else []
+    found = [{"dag_id": "sales_publish", **changes}] if "kind" in changes else []
+    now = str(datetime.now(UTC))
+    view = {
+        "now": now, "has_index": True, "approvals": asked, "stopped": None, "waiting": [{"arrived_at": now}],
+        "live": None, "sla_minutes": 60, "choices": {"publish_dag": "sales_publish"},
+        "freshness": {"status": "at risk", "headline": "1 waits.", "incidents": found, "check_age_s": None},
+    }  # fmt: skip
+    links = shown("/nothing/").value(
+        "import('./static/hero.js').then((m) => { const hero = document.createElement('section');"
+        f" m.renderHero(hero, {json.dumps(view)});"
+        " return ['.headline a', 'dd a'].map((one) => hero.querySelector(one)).map((a) => [a.text, a.pathname]); })"
+    )
+    assert [link[0] for link in links] == [text] * 2
+    assert all(f"/dags/{path}" in link[1] for link in links)
+
+
+def test_a_snapshot_that_a_check_stopped_leads_from_the_headline_to_what_to_do(shown: Callable[[str], Page]) -> None:
+    page = shown("/dedup-clone/#store_visits")
+    assert page.value("document.querySelector('#hero dd button').innerText") == "see why, and what to do"
+    page.value("document.querySelector('#hero .headline button').click()")
+    assert page.value("document.activeElement.innerText") == "Accept with a reason …"
+
+
+AT_WORK = "document.querySelector('#hero .at-work')"
+
+
+def test_the_run_at_work_is_shown_with_its_task_and_the_dates_that_are_done() -> None:
+    """Twice: the page looks again by itself, and the second time the job is further."""
+    now, store, seconds = datetime.now(UTC), at_work(datetime.now(UTC)), count(step=10)
+    shown_site = site(now)
+    shown_site.mount("/moving", application(store, clock=lambda: float(next(seconds))))
+    with serve(shown_site) as address, TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
+        page = show(browser, f"{address}/moving/")
+        since = f"{now - timedelta(minutes=7):%H:%M}"
+        assert page.value(f"{AT_WORK}.innerText").startswith(
+            f"at work dedup_snapshot, 12 of 730 dates, since {since} phase compare, reported "
+        )
+        assert page.value(f"{AT_WORK}.querySelector('a').pathname").endswith("_publish/runs/publish__1")
+        name = "product_attributes/attempts/00000121-a/progress.json"
+        store.texts[name] = StoredText(store.texts[name].text.replace("12", "15"), 2)
+        page.value(LOOK_AGAIN)
+        page.wait_until(f"{AT_WORK}.innerText.includes('15 of 730 dates')")
+        store.texts["product_attributes/CURRENT"] = StoredText(to_json(Current(1, "x", 121, "digest", 121, None)), 2)
+        page.value(LOOK_AGAIN)
+        page.wait_until(f"{AT_WORK} === null")
+        assert page.problems == []
+
+
+def test_each_time_is_shown_in_the_readers_zone_on_hover(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.send("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    page.go(f"{address}/unchecked/")
+    page.wait_until(SHOWN)
+    times = "[...document.querySelectorAll('{} time')].map((one) => [one.dateTime, one.title])"
+    for part in ("#as-of", "#hero .headline", "#incidents h3", "#today .key", "#partitions", "#refused"):
+        found = page.value(times.format(part))
+        assert found, part
+        for moment, title in found:
+            local = datetime.fromisoformat(moment).astimezone(ZoneInfo("Asia/Kolkata"))
+            assert f"{local:%-I:%M:%S %p} GMT+5:30" in title.replace("\u202f", " "), part
+    texts = "[...document.querySelectorAll('{}')].map((one) => `${{one.textContent}} ${{one.title ?? ''}}`)"
+    for part in ("#replay select[required] option", "#rollback option", "#today svg title"):
+        found = page.value(texts.format(part))
+        assert found, part
+        assert all("GMT+5:30" in text for text in found), part
+    page.value("document.getElementById('lag').chart.setCursor({left: 50, top: 50})")
+    assert "GMT+5:30" in page.value("document.querySelector('#lag .readout').textContent")
 
 
 def test_the_card_is_hidden_if_nothing_needs_attention(shown: Callable[[str], Page]) -> None:
@@ -303,3 +409,45 @@ def test_the_calendar_can_be_read_by_keyboard(shown: Callable[[str], Page]) -> N
     assert newest.startswith(str(datetime.now(UTC).date()))
     assert before != newest
     assert "rows" in before
+
+
+def test_a_feed_a_stopped_snapshot_and_an_approval_are_reached_by_keyboard_alone(
+    browser: Browser, address: str
+) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    page.tab_to("e.hash === '#store_visits'")
+    page.press("Enter")
+    page.wait_until("document.querySelector('#incidents button') !== null")
+    assert page.value("document.activeElement.hash") == "#store_visits"
+    page.tab_to("e.innerText === 'see why, and what to do'")
+    page.press("Enter")
+    assert page.value("document.activeElement.innerText") == "Accept with a reason …"
+    page.press("Enter")
+    page.wait_until("document.activeElement.required")
+    page.send("Input.insertText", text="it is right")
+    form = "document.querySelector('#replay form')"
+    assert page.value(f"[{form}.checkValidity(), {form}.querySelector('input[required]').value]") == [
+        True,
+        "it is right",
+    ]
+    page.tab_to("e.innerText === 'Required Actions of this run'", shift=True)
+    page.press("Enter")
+    page.wait_until("location.pathname.endsWith('/tasks/approve_rollback/required_actions')")
+
+
+def test_dates_are_chosen_by_keyboard_alone(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes", width=390)
+    page.tab_to("e.tagName === 'SUMMARY' && e.innerText.startsWith('Choose from the ')")
+    page.press("Space")
+    page.tab_to("e.type === 'checkbox'")
+    page.press("Space")
+    month = page.value("document.activeElement.value")
+    assert page.value("document.querySelector('#replay input[placeholder]').value").startswith(month)
+    page.tab_to("e.tagName === 'SUMMARY'")
+    page.press("Enter")
+    page.tab_to("e.type === 'checkbox'")
+    page.press("Space")
+    day = page.value("document.activeElement.value")
+    assert (day[:7], page.value("document.activeElement.checked")) == (month, False)
+    assert day not in page.value("document.querySelector('#replay input[placeholder]').value")
+    assert page.value(OVERFLOW) == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.page.browser import CHROMIUM, Browser, Page, open_browser
+from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.serving import serve, site
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -18,10 +18,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 FORM = "document.querySelector('#replay form')"
 BUTTON = "document.querySelector('#replay form button').textContent"
 DATES = "document.querySelector('#replay input[placeholder]')"
-TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
-SPACE = {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "}
+ANSWER = "document.querySelector('#replay .answer').textContent"
 RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
-FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.value) : e.placeholder || e.tagName)"
 
 
 @dataclass
@@ -107,18 +105,10 @@ def refill_dates(page: Page, text: str) -> None:
     page.fill("#replay input[placeholder]", text)
 
 
-def press(page: Page, key: dict[str, Any]) -> None:
-    for kind in ("keyDown", "keyUp"):
-        page.send("Input.dispatchKeyEvent", type=kind, **key)
-
-
-def go_to(page: Page, what: str) -> None:
-    """Move the focus with the Tab key."""
-    for _ in range(20):
-        press(page, TAB)
-        if page.value(f"{FOCUSED}(document.activeElement)") == what:
-            return
-    raise AssertionError(f"[{what}] is not reached by keyboard")
+def choose_dry_run(page: Page) -> None:
+    """By keyboard, from the field of the dates on."""
+    page.tab_to("e.type === 'checkbox' && e.value === 'on'")
+    page.press("Space")
 
 
 def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
@@ -126,7 +116,7 @@ def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
     page = fill_form(browser, api, "2026-01-01..2026-01-31 , 2026-02-03")
     page.fill("#replay input[required]", "yesterday was wrong")
     page.press("Enter")
-    page.wait_until("document.querySelector('#replay .answer').textContent.startsWith('Started: ')")
+    page.wait_until("document.querySelector('#replay .answer').textContent.startsWith('At work: ')")
     (asked,) = api.asked
     assert asked["dag_id"] == "product_attributes_publish"
     assert asked["dates"] == ["2026-01-01..2026-01-31", "2026-02-03"]
@@ -140,10 +130,9 @@ def test_a_dry_run_says_so_on_the_button_needs_no_reason_and_shows_its_result_as
     api.states = ["running", "success"]
     page = fill_form(browser, api, "")
     assert page.value(BUTTON) == "Replay snapshot 2120"
-    go_to(page, "dry run")
-    press(page, SPACE)
+    choose_dry_run(page)
     assert page.value(BUTTON) == "Show what a replay of 2120 would do"
-    go_to(page, "BUTTON")
+    page.tab_to("e.tagName === 'BUTTON'")
     page.press("Enter")
     shown = page.wait_until("document.querySelector('#replay .report')?.innerText")
     assert shown.startswith("resolve_publish: target would change <b>")
@@ -167,12 +156,33 @@ def test_a_replay_that_is_refused_shows_the_message_itself(browser: Browser, api
     assert found == "Refused, and nothing was changed: no <b>"
 
 
+def test_a_replay_that_has_nothing_to_publish_says_why(browser: Browser, api: Api) -> None:
+    api.states = ["running", "skipped"]
+    api.log = [{"event": "Skipping task.", "reason": "Delivery [2120-1] is part of generation 120 already. <b>"}]
+    page = fill_form(browser, api, "")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    found = page.wait_until(f"{ANSWER}.startsWith('Nothing was published') && {ANSWER}")
+    assert found == (
+        f"Nothing was published: Delivery [2120-1] is part of generation 120 already. <b> manual__{api.run}"
+    )
+
+
+def test_a_replay_that_waits_for_another_run_says_so_until_it_is_at_work(browser: Browser, api: Api) -> None:
+    api.states = ["queued", *["deferred"] * 3, "success"]
+    page = fill_form(browser, api, "")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    page.wait_until(f"{ANSWER}.startsWith('Waits until the run that works on the feed has ended: ')")
+    assert page.value("document.querySelector('#replay fieldset').disabled") is False
+    assert page.wait_until(f"{ANSWER}.startsWith('At work: ') && {ANSWER}") == f"At work: manual__{api.run}"
+
+
 def test_a_refused_run_whose_log_is_missing_says_where_to_look(browser: Browser, api: Api) -> None:
     api.states = ["failed"]
     page = fill_form(browser, api, "2026-01-01")
-    go_to(page, "dry run")
-    press(page, SPACE)
-    go_to(page, "BUTTON")
+    choose_dry_run(page)
+    page.tab_to("e.tagName === 'BUTTON'")
     page.press("Enter")
     page.wait_until("document.querySelector('#replay .answer.bad') !== null")
     assert "the log of resolve_publish says why" in page.value("document.querySelector('#replay .answer').textContent")

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from devstack.stack.names_and_logins import LOGINS
+from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from testkit.proxied_stack import ProxiedStack
 from testkit.stack_client import StackClient, row
 from tests.page.accessibility import faults
-from tests.page.browser import CHROMIUM, Browser, Page, open_browser
 from tests.stack.extra_feeds import HELD_BACK as FEED
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]

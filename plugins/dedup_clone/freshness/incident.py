@@ -51,8 +51,8 @@ ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
 class Incident:
     """Something that is wrong with a feed. `subject` (such as a delivery) separates incidents of the same kind.
 
-    `readers_see` is what a query of target returns meanwhile. `dag_id`, `run_id`: the run that a person must see to, if
-    there is one.
+    `readers_see` is what a query of target returns meanwhile. `dag_id`, `run_id`: the DAG or the run that a person must
+    see to, if there is one.
     """
 
     kind: IncidentKind

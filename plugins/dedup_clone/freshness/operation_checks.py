@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import next_step_after_checks
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about its reserve (docs/hour.md).
@@ -18,28 +18,28 @@ IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within s
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
     """Both DAGs must be unpaused. The watch DAG must have a run, and its last run that ended must not have failed."""
 
-    def incident(kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
-        return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step)
+    def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
+        return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step, dag_id=dag.dag_id)
 
     watch, publish = state.watch_dag, state.publish_dag
     if watch is not None and watch.is_paused:
         what = f"DAG [{watch.dag_id}] is paused: no delivery is registered."
         step = "unpause it; deliveries that have landed meanwhile are found."
-        yield incident(IncidentKind.WATCH_PAUSED, now, what, step)
+        yield incident(watch, IncidentKind.WATCH_PAUSED, now, what, step)
     elif watch is not None:
         failed, succeeded = watch.failed_at, watch.succeeded_at
         if failed is not None and (succeeded is None or failed > succeeded):
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
-            yield incident(IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
+            yield incident(watch, IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
         ended = max((end for end in (failed, succeeded) if end is not None), default=None)
         if not watch.has_active_run and _is_idle(now, state, ended):
             since = "ever" if ended is None else f"since {format_time(ended)}"
             what = f"DAG [{watch.dag_id}] has no run and had none {since}: no delivery is registered."
             step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
-            yield incident(IncidentKind.WATCH_IDLE, ended or now, what, step)
+            yield incident(watch, IncidentKind.WATCH_IDLE, ended or now, what, step)
     if publish is not None and publish.is_paused:
         what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
-        yield incident(IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
+        yield incident(publish, IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
 
 
 def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:

@@ -1,4 +1,4 @@
-"""Reads what the page shows from the state bucket: each feed's index.json and its freshness verdict.
+"""Reads what the page shows from the state bucket: each feed's index.json, freshness verdict, CURRENT and job progress.
 
 Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
 needs two listings, however many feeds there are.
@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, VerdictSummary, read_summaries
+from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import Fate, Index
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
@@ -30,13 +32,26 @@ T = TypeVar("T")
 class FeedRecords:
     """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
 
-    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it.
+    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `intent`: the run
+    that holds the lease. `progress`: how far its dedup job is; None if that is not known.
     """
 
     feed: str
     index: Index | None
     verdict: FreshnessVerdict | None
-    problem: str
+    problem: str = ""
+    intent: Intent | None = None
+    progress: JobProgress | None = None
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """What the Spark job writes every few seconds: its phase, and `done` of `of` dates. `of` is 0 while unknown."""
+
+    phase: str
+    done: int
+    of: int
+    at: datetime
 
 
 @dataclass(frozen=True)
@@ -85,8 +100,31 @@ class _CachedObject(Generic[T]):
 class _CachedFeed:
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
+    current: _CachedObject[Current]
+    progress: _CachedObject[JobProgress] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     read_at: float = float("-inf")
+
+    @property
+    def intent(self) -> Intent | None:
+        return self.current.record.intent if self.current.record else None
+
+    def refresh(self, store: ObjectStore, layout: FeedLayout) -> None:
+        refreshes = [self.index.refresh, self.verdict.refresh, self.current.refresh]
+        in_parallel(lambda refresh: refresh(store), refreshes)
+        name = layout.progress(self.intent.attempt) if self.intent else ""
+        if self.progress is None or self.progress.name != name:
+            self.progress = _CachedObject(name, JobProgress) if name else None
+        if self.progress is not None:
+            self.progress.refresh(store)
+
+    def records(self, feed: str) -> FeedRecords | None:
+        """What the page shows; None without an index, unless the verdict is `stopped`, as for an invalid feed file."""
+        index, verdict = self.index.record, self.verdict.record
+        if not self.index.object_generation and (verdict is None or verdict.status is not FreshnessStatus.STOPPED):
+            return None
+        problem = OTHER_VERSION if self.index.object_generation and index is None else ""
+        return FeedRecords(feed, index, verdict, problem, self.intent, self.progress.record if self.progress else None)
 
 
 class FeedReader:
@@ -141,21 +179,13 @@ class FeedReader:
             if feed not in self._cache:
                 layout = FeedLayout(feed)
                 self._cache[feed] = _CachedFeed(
-                    _CachedObject(layout.index, Index), _CachedObject(layout.freshness, FreshnessVerdict)
+                    _CachedObject(layout.index, Index),
+                    _CachedObject(layout.freshness, FreshnessVerdict),
+                    _CachedObject(layout.current, Current),
                 )
             cached = self._cache[feed]
-        index, verdict = cached.index, cached.verdict
         with cached.lock:
             if self._clock() - cached.read_at > CACHED_S:
-                in_parallel(lambda refresh: refresh(store), [index.refresh, verdict.refresh])
+                cached.refresh(store, FeedLayout(feed))
                 cached.read_at = self._clock()
-            if not index.object_generation:
-                return _stopped_before_first_arrival(feed, verdict.record)
-            return FeedRecords(feed, index.record, verdict.record, "" if index.record else OTHER_VERSION)
-
-
-def _stopped_before_first_arrival(feed: str, verdict: FreshnessVerdict | None) -> FeedRecords | None:
-    """The records of a feed without an index whose verdict is `stopped`, as for an invalid feed file; else None."""
-    if verdict is None or verdict.status is not FreshnessStatus.STOPPED:
-        return None
-    return FeedRecords(feed, None, verdict, "")
+            return cached.records(feed)

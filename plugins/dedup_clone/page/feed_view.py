@@ -50,24 +50,34 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
 def view_of(records: FeedRecords, now: datetime) -> dict[str, Any]:
     """Everything that the page shows of one feed at `now` (UTC): without an index, its freshness and the problem."""
     if records.index is not None:
-        return feed_view(records.index, records.verdict, now)
+        view = feed_view(records.index, records.verdict, now)
+    else:
+        view = {"now": now.isoformat(), "feed": records.feed, "freshness": status_view(records.verdict, now)}
+    is_indexed = records.index is not None
+    return {**view, "has_index": is_indexed, "problem": records.problem, "running": _running(records)}
+
+
+def _running(records: FeedRecords) -> dict[str, Any] | None:
+    """The run that holds the lease, and how far its dedup job is; None if no run does, or if it waits for approval."""
+    intent = records.intent
+    if intent is None or intent.waits_for_approval:
+        return None
     return {
-        "now": now.isoformat(),
-        "feed": records.feed,
-        "has_index": False,
-        "problem": records.problem,
-        "freshness": status_view(records.verdict, now),
+        "dag_id": intent.dag_id,
+        "run_id": intent.run_id,
+        "kind": str(intent.kind),
+        "generation": intent.generation,
+        "taken_at": intent.taken_at.isoformat(),
+        "dates": None if any("-load" in job for job in intent.jobs) else to_plain(records.progress),
     }
 
 
 def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """The view of a feed that has an index."""
+    """What the page shows of a feed's index and verdict at `now` (UTC)."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
-        "has_index": True,
-        "problem": "",
         "freshness": status_view(verdict, now, len(_waiting(index))),
         "description": index.description,
         "owner": index.owner,

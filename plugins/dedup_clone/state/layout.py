@@ -134,6 +134,10 @@ class FeedLayout:
         """An empty object whose creation time says when the attempt's dedup task first started."""
         return f"{self.attempt_folder(attempt)}dedup_started"
 
+    def progress(self, attempt: str) -> str:
+        """How far the attempt's Spark job is, which the job writes for the page."""
+        return f"{self.attempt_folder(attempt)}progress.json"
+
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
 

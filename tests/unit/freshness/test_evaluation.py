@@ -300,6 +300,11 @@ def test_an_incident_of_the_sla_names_the_run_to_see(
     assert (incident.dag_id, incident.run_id) == dag_and_run
 
 
+def test_an_incident_of_a_dag_names_it() -> None:
+    paused = feed_state(watch_dag=activity(is_paused=True), publish_dag=activity("sales_publish", is_paused=True))
+    assert [i.dag_id for i in find_incidents(NOW, paused)] == ["sales_watch", "sales_publish"]
+
+
 def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
     measured, assumed = feed_state(waiting=(waits(minutes(31)),)), feed_state(waiting=(waits(minutes(31)),), history=())
     for state, words in (

@@ -1,4 +1,4 @@
-"""One read of a feed's index and verdict for each request, and none while the last one is a moment old.
+"""One read of a feed's index, verdict and CURRENT for each request, and none while the last one is a moment old.
 
 For the list of all feeds two listings.
 """
@@ -6,14 +6,17 @@ For the list of all feeds two listings.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
+from dedup_clone.page.feed_view import view_of
+from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
-from tests.page.serving import MemoryStore
+from tests.page.serving import MemoryStore, at_work
 from tests.thoroughness import times
-from tests.unit.page.indexes import fresh, late, make_index, verdict
+from tests.unit.page.indexes import NOW, fresh, late, make_index, verdict
 
 
 class Clock:
@@ -26,11 +29,11 @@ class Clock:
 def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
     store, clock = MemoryStore(make_index(1000), late()), Clock()
     reader = FeedReader(lambda: store, clock)
-    both = ["_freshness/product_attributes.json", "product_attributes/index.json"]
+    objects = ["_freshness/product_attributes.json", "product_attributes/CURRENT", "product_attributes/index.json"]
     for count in (1, 2):
         assert reader.read("product_attributes") is not None
         assert reader.read("product_attributes") is not None
-        assert sorted(store.reads) == sorted(both * count)
+        assert sorted(store.reads) == sorted(objects * count)
         clock.now += CACHED_S + 1
 
 
@@ -120,3 +123,25 @@ def test_a_verdict_is_read_beside_the_index_and_one_of_another_version_is_none()
     assert found is not None
     assert found.index is not None
     assert found.verdict is None
+
+
+def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far_as_it_is_known() -> None:
+    store, clock = at_work(NOW), Clock()
+    reader = FeedReader(lambda: store, clock)
+
+    def running() -> Any:
+        clock.now += CACHED_S + 1
+        records = reader.read("product_attributes")
+        assert records is not None
+        return view_of(records, NOW)["running"]
+
+    found = running()
+    assert (found["run_id"], found["dates"]["done"], found["dates"]["of"]) == ("publish__1", 12, 730)
+    progress, current = "product_attributes/attempts/00000121-a/progress.json", "product_attributes/CURRENT"
+    for text in ("{", '{"phase": "scan"}'):
+        store.texts[progress] = StoredText(text, store.texts[progress].object_generation + 1)
+        assert running()["dates"] is None
+    del store.texts[progress]
+    assert running()["dates"] is None
+    store.texts[current] = StoredText(to_json(Current(1, "product_attributes", 121, "digest", 121, None)), 2)
+    assert running() is None

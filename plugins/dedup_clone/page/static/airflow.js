@@ -45,38 +45,64 @@ export async function openApprovals(feed, isOfFeed) {
   }
 }
 
+const AT_WORK = ["running", "deferred", "awaiting_input", "queued", "scheduled", "up_for_retry", "up_for_reschedule", "restarting"];
+
+/** The task that the run is at, with its state; false if it is at none, null if the user may not see it or Airflow fails. */
+export async function taskAtWork(dagId, runId) {
+  const run = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
+  try {
+    const { task_instances: tasks } = await read(`${run}/taskInstances?limit=100&${AT_WORK.map((state) => `state=${state}`).join("&")}`);
+    return tasks.sort((a, b) => AT_WORK.indexOf(a.state) - AT_WORK.indexOf(b.state))[0] ?? false;
+  } catch {
+    return null;
+  }
+}
+
 const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 
 /**
- * The return value of a run's first task, once it has ended; null if it was skipped, or if it waits for another run.
- * Throws an Error with the task's own message if it failed.
+ * What became of a run's first task: `{ result }`, its return value, or `{ skipped }`, why it did nothing. Calls `waits`
+ * while the task waits for another run. Throws an Error with the task's own message if it failed.
  */
-export async function firstTaskResult(dagId, runId, taskId) {
+export async function firstTaskResult(dagId, runId, taskId, waits) {
   const task = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${encodeURIComponent(taskId)}`;
   for (let polls = 0; polls < MAXIMUM_POLLS; polls += 1) {
     const { state, try_number: tries } = await read(task);
     if (state === "failed" || state === "upstream_failed") throw new Error(await failureText(task, taskId, tries));
-    if (state === "skipped" || state === "deferred") return null;
+    if (state === "skipped") return { skipped: await skipReason(task, taskId, tries) };
     if (state === "success") {
       const { value } = await read(`${task}/xcomEntries/return_value`);
-      return typeof value === "string" ? JSON.parse(value) : value;
+      return { result: typeof value === "string" ? JSON.parse(value) : value };
+    }
+    if (state === "deferred") {
+      waits();
+      polls = 0; // the other run may take long
     }
     await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
   }
   throw new Error(`Run ${runId} has not ended yet: see its result in Airflow.`);
 }
 
+/** The events of the log of a task's try; none if the log cannot be read. */
+async function logEvents(task, tries) {
+  try {
+    return (await read(`${task}/logs/${tries}?full_content=true`)).content;
+  } catch {
+    return [];
+  }
+}
+
 /** The message of the error with which a task ended, from its log; where to read it if the log cannot be read. */
 async function failureText(task, taskId, tries) {
-  let events;
-  try {
-    ({ content: events } = await read(`${task}/logs/${tries}?full_content=true`));
-  } catch {
-    events = [];
-  }
-  const errors = events.flatMap((event) => event.error_detail ?? []).map((error) => error.exc_value).filter(Boolean);
+  const errors = (await logEvents(task, tries)).flatMap((event) => event.error_detail ?? []).map((error) => error.exc_value).filter(Boolean);
   return errors.length ? `Refused, and nothing was changed: ${errors[0]}` : `The run failed: the log of ${taskId} says why.`;
+}
+
+/** Why a task skipped itself and all after it. Airflow logs the reason with this event. */
+async function skipReason(task, taskId, tries) {
+  const skips = (await logEvents(task, tries)).filter((event) => event.event === "Skipping task." && event.reason);
+  return skips.length ? skips[skips.length - 1].reason : `the log of ${taskId} says why.`;
 }
 
 /** Shows another page of Airflow. The frame may not navigate its parent, so Airflow's own router is notified. */

@@ -1,7 +1,7 @@
 // Every partition of the live table: one row for each month, one square for each day, darker for more rows.
 
 import { h, pill, svg, table } from "./dom.js";
-import { count, moment, short } from "./formats.js";
+import { count, short, time } from "./formats.js";
 
 const SIZE = 11;
 const STEP = 13;
@@ -23,7 +23,7 @@ function audited(audit, now) {
   const wrong = audit.unequal_dates;
   return h("p", {},
     pill(wrong.length ? "unequal" : audit.outcome, wrong.length ? "fail" : "pass"),
-    ` Last audited: ${audit.date} (generation ${audit.generation}), ${moment(audit.audited_at, now)} UTC.`,
+    ` Last audited: ${audit.date} (generation ${audit.generation}), `, time(audit.audited_at, now), " UTC.",
     wrong.length ? ` Not what was published: ${wrong.join(", ")}.` : null);
 }
 

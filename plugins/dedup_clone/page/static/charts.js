@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { colour } from "./theme.js";
-import { count, duration, moment, short } from "./formats.js";
+import { count, duration, local, moment, short } from "./formats.js";
 
 const HEIGHT = 220;
 const COUNT_STEPS = [1, 2, 5, 10, 20, 50];
@@ -89,7 +89,7 @@ export function renderLag(container, { publishes, sla, now }) {
     [positions(shown), padded(shown, clipped(minutes, limit)), positions(shown).map(() => sla), padded(shown, clipped(over, limit))],
     (i) => {
       const p = shown[shown.length > 1 ? i : 0];
-      return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)}: readers saw it ${duration(p.lag_s)} later.`;
+      return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)} UTC (${local(p.arrived_at)}): readers saw it ${duration(p.lag_s)} later.`;
     });
 }
 

@@ -38,12 +38,19 @@ export function moment(iso, now) {
   return day(iso) === day(now) ? clock(iso) : `${day(iso)} ${clock(iso)}`;
 }
 
-/** The moment as an element that shows, on hover, the same time in the reader's zone. */
-export function time(iso, now) {
-  if (!iso) return "–";
-  const local = new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-  return h("time", { datetime: iso, title: local }, moment(iso, now));
-}
+/** The time in the reader's zone, for what only a text can show, such as a title. */
+export const local = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+
+/** `text` as an element that shows, on hover, its time in the reader's zone. */
+export const timeAs = (iso, text) => h("time", { datetime: iso, title: local(iso) }, text);
+
+export const time = (iso, now) => (iso ? timeAs(iso, moment(iso, now)) : "–");
+
+const TIME = /(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})? UTC)/;
+
+/** The text, in which each time such as `2026-11-20 12:04:00 UTC` is an element as above. */
+export const withTimes = (text) => text.split(TIME).map((part, place) =>
+  (place % 2 ? timeAs(part.replace(" ", "T").replace(" UTC", "Z"), part) : part));
 
 export function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];

@@ -1,17 +1,11 @@
 // The forms for replay and rollback. They start runs with the user's own login.
 
-import { firstTaskResult, openInAirflow, startRun } from "./airflow.js";
+import { firstTaskResult, startRun } from "./airflow.js";
 import { datesField } from "./dates.js";
 import { h } from "./dom.js";
-import { runLink } from "./lists.js";
+import { answerLink, runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
-import { moment } from "./formats.js";
-
-/** A link to the page of Airflow on which a run's approval is given. */
-export function answerLink(dagId, runId, taskId, text) {
-  const path = ["dags", dagId, "runs", runId, "tasks", taskId, "required_actions"].map(encodeURIComponent).join("/");
-  return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
-}
+import { local, moment } from "./formats.js";
 
 /**
  * A form whose button starts a run of `dagId` with `conf()`. It then shows the result of the run's first task, `task`, or
@@ -20,7 +14,7 @@ export function answerLink(dagId, runId, taskId, text) {
  */
 function runForm(container, { dagId, may, fields, conf, label, hint, task, after }) {
   const answer = h("p", { class: "answer", role: "status" });
-  const report = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
+  let latest = 0; // only the newest request is reported on: the form can be used again while an older run waits
   const shown = h("div", { class: "result" });
   const button = h("button", {}, label());
   const fieldset = h("fieldset", { disabled: !may }, fields, button);
@@ -29,6 +23,12 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
     oninput: () => { container.dataset.busy = "yes"; updateLabel(); },
     onsubmit: async (event) => {
       event.preventDefault();
+      const number = ++latest;
+      const report = (kind, ...words) => {
+        if (number !== latest) return;
+        answer.className = `answer ${kind}`;
+        answer.replaceChildren(...words);
+      };
       fieldset.disabled = true;
       report("", "Starting …");
       shown.replaceChildren();
@@ -36,23 +36,37 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
         const parameters = conf();
         const runId = await startRun(dagId, parameters);
         report("good", "Started: ", runLink(dagId, runId, runId));
-        const result = await firstTaskResult(dagId, runId, task);
+        const { result, skipped } = await firstTaskResult(dagId, runId, task, () => {
+          report("", "Waits until the run that works on the feed has ended: ", runLink(dagId, runId, runId));
+          if (number === latest) fieldset.disabled = !may;
+        });
+        if (number !== latest) return;
         const words = after(parameters, runId);
-        if (words === null) delete container.dataset.busy;
-        if (result !== null && words !== null) {
+        if (skipped || words === null) delete container.dataset.busy;
+        if (skipped) {
+          report("", "Nothing was published: ", skipped, " ", runLink(dagId, runId, runId));
+        } else if (words === null) {
+          report("good", "At work: ", runLink(dagId, runId, runId));
+        } else {
           shown.replaceChildren(h("div", { class: "report" }, markdown(result.text, "What it would do")));
           report("good", ...words);
         }
       } catch (error) {
         report("bad", error.message);
       } finally {
-        fieldset.disabled = !may;
+        if (number === latest) fieldset.disabled = !may;
       }
     },
   }, fieldset, answer, shown);
   container.replaceChildren(
     h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
   return updateLabel;
+}
+
+/** Lets the closed list show, on hover, the time of its selected option too. */
+function withTitle(select) {
+  select.addEventListener("pointerenter", () => { select.title = select.selectedOptions[0]?.title ?? ""; });
+  return select;
 }
 
 /** A field with its name. `required`: a mark beside the name, or null. */
@@ -73,7 +87,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
     return;
   }
   const delivery = h("select", { required: true, onchange: () => dates.select(chosen().dates) }, replayable.map((a, number) =>
-    h("option", { value: number }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)}: ${a.fate}`)));
+    h("option", { value: number, title: local(a.arrived_at) }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)} UTC: ${a.fate}`)));
   // A refused delivery is selected by default only if there is no other delivery.
   delivery.value = Math.max(0, replayable.findIndex((a) => a.fate !== "refused"));
   const chosen = () => replayable[Number(delivery.value)];
@@ -90,7 +104,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
     fields: [
-      labelled("Snapshot", delivery),
+      labelled("Snapshot", withTitle(delivery)),
       labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates.input),
       dates.list,
       h("div", { class: "pair" }, labelled("Engine", engines), labelled("Plan", plans)),
@@ -134,15 +148,15 @@ export function renderRollback(container, { generations, choices, may, now }) {
     container.replaceChildren(h("p", { class: "muted" }, "There is no earlier generation that can be made live again."));
     return;
   }
-  const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation },
-    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)}, by ${g.restorable}`)));
+  const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation, title: local(g.swapped_at) },
+    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}`)));
   const reason = reasonField();
   runForm(container, {
     dagId: choices.rollback_dag, may, task: "show_difference",
     label: () => `Ask for the rollback to generation ${generation.value}`,
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
     after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(choices.rollback_dag, runId, "approve_rollback", "Approve or reject the rollback"), "."],
-    fields: [labelled("Generation", generation), labelled("Reason", reason, requiredMark())],
+    fields: [labelled("Generation", withTitle(generation)), labelled("Reason", reason, requiredMark())],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),
   });
 }

@@ -1,14 +1,36 @@
-// The top of the page: the watchdog's verdict with its age, and the main figures of what readers see.
+// The top of the page: the watchdog's verdict with its age, the run at work, and the main figures of what readers see.
 
 import { h, pill } from "./dom.js";
-import { count, duration, time } from "./formats.js";
+import { count, duration, time, withTimes } from "./formats.js";
+import { answerLink, runLink } from "./lists.js";
 
 function figure(term, value, note) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, value, note ? h("small", {}, note) : null));
 }
 
-function waitingFigure({ waiting, freshness, now }) {
-  if (waiting.length) return figure("Waiting", String(waiting.length), ["since ", time(waiting[0].arrived_at, now)]);
+const SEEN_TO = { publish_failed: "see the failed run", publish_paused: "unpause the DAG", watch_paused: "unpause the DAG" };
+
+/** A link to what a person does so that deliveries that wait are published; null if nobody has to. */
+function personsStep({ approvals, stopped, freshness, choices }) {
+  const asked = approvals.find(({ task_instance: task }) => task.dag_id === choices?.publish_dag)?.task_instance;
+  if (asked) return answerLink(asked.dag_id, asked.dag_run_id, asked.task_id, "answer the approval");
+  if (stopped) return h("button", { type: "button", class: "link", onclick: showIncidents }, "see why, and what to do");
+  const found = freshness.incidents.find(({ kind, dag_id: dag }) => kind in SEEN_TO && dag);
+  return found ? runLink(found.dag_id, found.run_id, SEEN_TO[found.kind]) : null;
+}
+
+function showIncidents() {
+  const card = document.getElementById("incidents");
+  card.scrollIntoView({ block: "center" });
+  card.querySelector("a, button")?.focus({ preventScroll: true });
+}
+
+function waitingFigure(view) {
+  const { waiting, freshness, now } = view;
+  if (waiting.length) {
+    const step = personsStep(view);
+    return figure("Waiting", String(waiting.length), ["since ", time(waiting[0].arrived_at, now), step ? [", ", step] : ""]);
+  }
   const next = freshness.next_expected_at;
   return figure("Waiting", "none", next ? ["next expected ", time(next, now)] : "nothing to publish");
 }
@@ -27,15 +49,32 @@ function figures(view) {
   ];
 }
 
+/** The run that holds the lease: its task, the dates that it has done, and since when. `task`: as of `taskAtWork`; a run that has ended
+ * without giving the lease back is not at work. */
+function runAtWork({ running, now }) {
+  if (!running || running.task === false) return null;
+  const { dag_id: dag, run_id: run, kind, generation, taken_at: taken, dates, task } = running;
+  const name = task ? `${task.task_id}${task.state === "running" ? "" : ` (${task.state.replaceAll("_", " ")})`}` : `${kind} of generation ${generation}`;
+  const done = dates && (!task || task.task_id === "dedup_snapshot") ? dates : null;
+  return h("p", { class: "at-work" },
+    pill("at work"), " ", runLink(dag, run, name), done?.of ? `, ${count(done.done)} of ${count(done.of)} dates` : "",
+    ", since ", time(task?.start_date ?? taken, now),
+    done ? h("small", { class: "muted" }, ` phase ${done.phase}, reported `, time(done.at, now)) : null);
+}
+
 export function renderHero(container, view) {
   const { status, headline, check_age_s: age } = view.freshness;
+  const step = personsStep(view);
+  const focused = container.contains(document.activeElement) ? document.activeElement.textContent : null;
   container.className = `hero ${status.replaceAll(" ", "-")}`;
   container.replaceChildren(...[
-    h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, headline),
+    h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, withTimes(headline), step ? [" ", step] : ""),
       age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
     view.has_index ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
+    runAtWork(view),
     view.has_index ? h("dl", {}, figures(view)) : null,
   ].filter(Boolean));
+  if (focused) [...container.querySelectorAll("a, button")].find((link) => link.textContent === focused)?.focus();
 }
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);

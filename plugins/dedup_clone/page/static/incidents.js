@@ -2,9 +2,8 @@
 
 import { found } from "./checks.js";
 import { h, pill, table } from "./dom.js";
-import { answerLink } from "./forms.js";
-import { duration, time } from "./formats.js";
-import { runLink } from "./lists.js";
+import { duration, time, withTimes } from "./formats.js";
+import { answerLink, runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
 
 function definitionList(pairs) {
@@ -19,12 +18,12 @@ function runbookLink(runbook, kind) {
 
 function incident({ severity, kind, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
   return h("article", { class: `incident ${severity}` },
-    h("h3", {}, pill(severity), " ", what[0].toUpperCase() + what.slice(1)),
+    h("h3", {}, pill(severity), " ", withTimes(what[0].toUpperCase() + what.slice(1))),
     definitionList([
       ["Since", [time(since, now), ` (${duration((new Date(now) - new Date(since)) / 1000)})`]],
-      ["Readers see", see],
-      ["Next step", next],
-      ["Run", run ? runLink(dag, run, run) : null],
+      ["Readers see", withTimes(see)],
+      ["Next step", withTimes(next)],
+      [run ? "Run" : "DAG", dag ? runLink(dag, run, run || dag) : null],
       ["Runbook", runbookLink(runbook, kind)],
     ]));
 }

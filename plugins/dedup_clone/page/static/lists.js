@@ -2,7 +2,7 @@
 
 import { openInAirflow } from "./airflow.js";
 import { h, pill, table } from "./dom.js";
-import { count, duration, time, usd } from "./formats.js";
+import { count, duration, time, usd, withTimes } from "./formats.js";
 
 const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
@@ -10,11 +10,18 @@ const OVERLAP = "Row groups of the files whose values of the first clustering co
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
 const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
-/** A link to a run, opened by Airflow's own router. */
-export function runLink(dagId, runId, text) {
-  const path = `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
+/** A link to a page of Airflow, opened by Airflow's own router. */
+function airflowLink(steps, text) {
+  const path = steps.map(encodeURIComponent).join("/");
   return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
 }
+
+/** A link to a run, or to the DAG if there is no run. */
+export const runLink = (dagId, runId, text) => airflowLink(["dags", dagId, ...(runId ? ["runs", runId] : [])], text);
+
+/** A link to the page of Airflow on which a run's approval is given. */
+export const answerLink = (dagId, runId, taskId, text) =>
+  airflowLink(["dags", dagId, "runs", runId, "tasks", taskId, "required_actions"], text);
 
 export function renderPublishes(container, { publishes, sla, now }) {
   if (!publishes.length) {
@@ -78,13 +85,13 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
   if (refused.length) parts.push(h("h3", {}, "Refused deliveries"), table("Refused deliveries", [
     { title: "Snapshot", number: true, cell: (a) => a.snapshot_id },
     { title: "Arrived", short: true, cell: (a) => time(a.arrived_at, now) },
-    { title: "Why", words: true, cell: (a) => a.reason },
+    { title: "Why", words: true, cell: (a) => withTimes(a.reason) },
   ], refused));
   if (failures.length) parts.push(h("h3", {}, "Attempts that changed nothing"), table("Attempts that changed nothing", [
     { title: "Generation", number: true, cell: (f) => runLink(f.dag_id, f.run_id, String(f.generation)) },
     { title: "Snapshot", number: true, cell: (f) => f.snapshot_id },
     { title: "Outcome", short: true, cell: (f) => pill(f.outcome, f.outcome === "refused" ? "refused" : "fail") },
-    { title: "Why", words: true, cell: (f) => f.reason },
+    { title: "Why", words: true, cell: (f) => withTimes(f.reason) },
   ], [...failures].reverse().slice(0, FIRST_SHOWN)));
   if (excluded.length) parts.push(h("h3", {}, "Excluded by a rollback"),
     h("p", {}, excluded.join(", ")), h("p", { class: "muted" }, "They stay out until they are replayed or delivered again."));

@@ -1,12 +1,13 @@
 // Renders the Markdown that tasks return: paragraphs, lists, tables and bold words. Everything else stays text.
 
 import { h, table } from "./dom.js";
+import { withTimes } from "./formats.js";
 
 const ROW = /^\|(.*)\|$/;
 const RULE = /^\|(?=.*-)[\s|:-]+\|$/;
 
 function inline(text) {
-  return text.split(/\*\*(.+?)\*\*/).map((part, place) => (place % 2 ? h("strong", {}, part) : part));
+  return text.split(/\*\*(.+?)\*\*/).map((part, place) => (place % 2 ? h("strong", {}, withTimes(part)) : withTimes(part)));
 }
 
 const cells = (line) => ROW.exec(line)[1].split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));

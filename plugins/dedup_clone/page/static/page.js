@@ -1,6 +1,6 @@
 // The page: selects a feed, reads its JSON view every 15 seconds, and renders the parts whose values changed.
 
-import { openApprovals, read } from "./airflow.js";
+import { openApprovals, read, taskAtWork } from "./airflow.js";
 import { renderCalendar } from "./calendar.js";
 import { renderChecks } from "./checks.js";
 import { renderCost } from "./cost.js";
@@ -13,7 +13,7 @@ import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
 import { renderPhases } from "./phases.js";
 import { followTheme } from "./theme.js";
 import { renderToday } from "./today.js";
-import { clock } from "./formats.js";
+import { time } from "./formats.js";
 
 const REFRESH_MS = 15000;
 const DAG_SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_backfill", "_erase", "_rebuild", "_retire", "_content_audit"];
@@ -107,9 +107,13 @@ async function refresh() {
       showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
-      const approvals = await openApprovals(view.feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`));
+      const { running } = view;
+      const [approvals, task] = await Promise.all([
+        openApprovals(view.feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`)),
+        running ? taskAtWork(running.dag_id, running.run_id) : null,
+      ]);
       if (thisRefresh !== latestRefresh) return;
-      show({ ...view, approvals });
+      show({ ...view, approvals, running: running && { ...running, task } });
     }
   } catch (error) {
     if (thisRefresh !== latestRefresh) return;
@@ -129,7 +133,7 @@ function hideFeed() {
 }
 
 function showAsOf(now) {
-  byId("as-of").textContent = `as of ${clock(now)} UTC`;
+  byId("as-of").replaceChildren("as of ", time(now, now), " UTC");
 }
 
 function show(view) {

@@ -1,7 +1,7 @@
 // The day's arrivals on a line of 24 hours: expected ones as rings, deliveries as dots.
 
 import { h, pill, svg, table } from "./dom.js";
-import { bytes, clock, time } from "./formats.js";
+import { bytes, clock, local, time, timeAs } from "./formats.js";
 
 const LISTED = 8;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -26,10 +26,10 @@ export function renderToday(container, today) {
     svg("line", { class: "clock", x1: position(`${today.now}Z`, today.zone), x2: position(`${today.now}Z`, today.zone), y1: 4, y2: 28 }),
     today.expected.map((slot) => svg("circle", {
       class: `slot ${slot.state}`, cx: position(slot.at, today.zone), cy: 16, r: 8,
-    }, svg("title", {}, `expected at ${slot.clock}: ${STATES[slot.state]}`))),
+    }, svg("title", {}, `expected at ${slot.clock} (${local(slot.at)}): ${STATES[slot.state]}`))),
     today.seen.map((arrival) => svg("circle", {
       class: `arrival ${arrival.fate}`, cx: position(arrival.arrived_at, today.zone), cy: 16, r: 5,
-    }, svg("title", {}, `snapshot ${arrival.snapshot_id}, ${clock(arrival.arrived_at)} UTC: ${arrival.fate}`))),
+    }, svg("title", {}, `snapshot ${arrival.snapshot_id}, ${clock(arrival.arrived_at)} UTC (${local(arrival.arrived_at)}): ${arrival.fate}`))),
   );
   const summary = today.has_schedule
     ? `${met} of ${today.expected.length} expected have arrived${overdue ? `, ${overdue} overdue` : ""}.`
@@ -38,7 +38,7 @@ export function renderToday(container, today) {
     h("p", {}, summary, h("span", { class: "muted" }, ` ${today.day}, ${today.zone}`)),
     line,
     h("ul", { class: "key" },
-      today.expected.map((slot) => h("li", { class: slot.state === "overdue" ? "over" : null }, `${slot.clock} ${STATES[slot.state]}`))),
+      today.expected.map((slot) => h("li", { class: slot.state === "overdue" ? "over" : null }, timeAs(slot.at, slot.clock), ` ${STATES[slot.state]}`))),
     today.seen.length ? table("Arrivals today, newest first", [
       { title: "Arrived (UTC)", short: true, cell: (a) => time(a.arrived_at, a.arrived_at) },
       { title: "Snapshot", cell: (a) => a.snapshot_id },

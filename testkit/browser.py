@@ -20,7 +20,13 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 PATIENCE_S = 120.0
 LOOK_EVERY_S = 0.05
-ENTER = {"key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13}
+KEYS = {
+    "Enter": {"key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13},
+    "Space": {"key": " ", "code": "Space", "text": " ", "windowsVirtualKeyCode": 32},
+    "Tab": {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
+}
+SHIFT = 8
+MOST_TABS = 150
 # The browser reads commands from descriptor 3 and answers on 4: the shell makes them of its own input and output.
 PIPE_SHELL = 'exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
@@ -146,10 +152,19 @@ class Page:
         self.wait_until(f"{found} && ({found}.focus(), true)")
         self.send("Input.insertText", text=text)
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, *, shift: bool = False) -> None:
         """A key by its name, such as Enter or ArrowLeft."""
+        described = KEYS.get(key, {"key": key, "code": key})
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, **(ENTER if key == "Enter" else {"key": key, "code": key}))
+            self.send("Input.dispatchKeyEvent", type=kind, modifiers=SHIFT if shift else 0, **described)
+
+    def tab_to(self, condition: str, *, shift: bool = False) -> None:
+        """Move the focus with the Tab key until `condition`, JavaScript on the focused element `e`, is true."""
+        for _ in range(MOST_TABS):
+            self.press("Tab", shift=shift)
+            if self.value(f"((e) => {condition})(document.activeElement)"):
+                return
+        raise BrowserError(f"not reached by keyboard: [{condition}]")
 
     def picture(self, file: Path) -> None:
         """Writes the whole page, however high it is, as PNG."""
