@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
@@ -23,6 +24,7 @@ from devstack.http_calls import call
 from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
 from soak.victim_processes import find_main_process
+from testkit.browser import CHROMIUM, open_browser
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 from testkit.waiting import wait_for
@@ -31,6 +33,8 @@ PARTS_STARTED_LATER = ("scheduler", "triggerer")
 TIMEOUT_S = 3600.0
 CPU_WINDOW_S = 120.0  # over which the triggerer's CPU time is measured
 PAGE_REQUESTS = 10
+PAGE_LOADS = 5  # in a browser
+FEED_SHOWN_AT = "document.querySelector('#hero .headline')?.innerText && performance.now()"  # ms since the navigation
 PAGE_PAUSE_S = 3.2  # between requests; the page caches its list for a shorter time
 MAX_PAGE_S = 1.0
 MAX_PARSE_S = 120.0  # Airflow's timeout for the import of a DAG file, as Terraform sets it
@@ -197,6 +201,23 @@ class ManyFeeds:
         self._check_limit("the page's list of feeds", median(seconds), MAX_PAGE_S)
         if listed < len(self._names):
             self.problems.append(f"the page lists {listed} feeds, expected {len(self._names)}")
+        if CHROMIUM is not None:
+            self._measure_page_in_browser(url, login["access_token"])
+
+    def _measure_page_in_browser(self, url: str, token: str) -> None:
+        """Report the seconds from the navigation to the page until a feed is drawn."""
+        seconds = []
+        with TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
+            for _ in range(PAGE_LOADS):
+                page = browser.new_page()
+                page.send("Network.setCookie", name="_token", value=token, url=url)
+                page.go(f"{url}/dedup-clone/")
+                seconds.append(page.wait_until(FEED_SHOWN_AT) / 1000)
+        self._add_fact(
+            f"the page in a browser without a cache: {1000 * median(seconds):.0f} ms until a feed is shown "
+            f"(median of {PAGE_LOADS}), {1000 * max(seconds):.0f} ms at most"
+        )
+        self._check_limit("the page in a browser", median(seconds), MAX_PAGE_S)
 
     def _publish(self, publishes: int) -> None:
         """Publish one delivery after the other, each in another feed, while all feeds are watched."""
