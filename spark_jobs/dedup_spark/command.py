@@ -10,6 +10,7 @@ import sys
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.progress_report import ProgressReport, count_running_tasks
 from dedup_spark.execution.session import StartingSession, root_cause
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
@@ -37,7 +38,9 @@ def main(arguments: list[str]) -> int:
     session = StartingSession(f"dedup {uri}")
     try:
         request = read_request(uri)
-        DedupJob(request, session, JobLog(request)).run()
+        job_log = JobLog(request)
+        with ProgressReport(job_log, request.attempt_uri, lambda: _task_counts(session)):
+            DedupJob(request, session, job_log).run()
         return 0
     except (DedupCloneError, OSError) as error:
         _logger.error("dedup of [%s] failed, nothing was published: %s", uri, error)
@@ -51,3 +54,8 @@ def main(arguments: list[str]) -> int:
     finally:
         session.stop()
     return 1
+
+
+def _task_counts(session: StartingSession) -> tuple[int, int] | None:
+    started = session.started
+    return None if started is None else count_running_tasks(started.sparkContext)

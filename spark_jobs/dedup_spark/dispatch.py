@@ -65,7 +65,9 @@ def run_plans(
         """Run `work` for the tasks that have no outcome yet, and add theirs to `outcomes`."""
         remaining = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {step}"
-        found = run_tasks_of_dates(session, ResumableWork(work, scan.saved), remaining, description, request.data_uri)
+        found = run_tasks_of_dates(
+            session, ResumableWork(work, scan.saved), remaining, description, request.data_uri, job_log
+        )
         outcomes.update(zip((task.day for task in remaining), found, strict=True))
 
     if to_adopt:
@@ -84,6 +86,7 @@ def run_plans(
         days = {day for day, plan in plans.items() if plan.outcome == dataframe_plan and plan.uses_dataframes}
         if days:
             with job_log.phase(f"{dataframe_plan} by spark"):
+                job_log.expect_dates(len(days))
                 try:
                     written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, file_bytes)
                 except SPARK_FAILURES as failure:

@@ -89,7 +89,7 @@ class DedupJob:
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.fingerprint_seed_uri)
             saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
-            scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved)
+            scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved, self.job_log)
             validated = self._validate(arrivals, parent, scan.validate)
         validated, plans, results = self._dedup(validated, parent, scan)
         for refused in validated.refused:
@@ -248,7 +248,9 @@ class DedupJob:
         if changes is None or not parent.dates or request.erases:
             return None
         with self.job_log.phase("changes"):
-            written = write_changes(request, changes, generation, parent, applied, self.run_id, self.session)
+            written = write_changes(
+                request, changes, generation, parent, applied, self.run_id, self.session, self.job_log
+            )
         uri = storage.join(request.attempt_uri, f"changes-{self.run_id}.json")
         storage.write_text(uri, to_json(FileList(written)))
         self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 from pyspark import TaskContext
@@ -13,6 +15,8 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_spark.execution.date_fan_out import map_dates
 from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.execution.progress_report import count_running_tasks
+from testkit.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +98,22 @@ def test_workers_import_from_no_archive(spark: SparkSession) -> None:
 
     found = FanOut(lambda: spark).map(archives, [0], 0, "test")
     assert [path for path in found[0] if "pyspark" in path] == []
+
+
+def test_while_a_slow_task_runs_the_tasks_that_are_done_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    may_end = tmp_path / "may_end"
+
+    def work(item: int) -> int:
+        if item == 2:
+            wait_for(may_end.exists, "the test lets the slow task end", poll_interval_s=0.05)
+        return item
+
+    def counts() -> tuple[int, int]:
+        return count_running_tasks(spark.sparkContext)
+
+    with ThreadPoolExecutor(1) as driver:
+        job = driver.submit(FanOut(lambda: spark).map, work, range(4), 0, "test")
+        wait_for(lambda: counts() == (3, 4), "all tasks but the slow one are done", 60, poll_interval_s=0.05)
+        may_end.touch()
+        assert job.result() == [0, 1, 2, 3]
+    wait_for(lambda: counts() == (0, 0), "no job runs", 60, poll_interval_s=0.05)

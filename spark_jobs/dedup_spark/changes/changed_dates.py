@@ -16,6 +16,7 @@ from dedup_spark.candidate.new_manifest import NewGeneration
 from dedup_spark.changes.change_files import ChangesTask, WriteChanges
 from dedup_spark.changes.row_comparison import RowsOfDate
 from dedup_spark.execution.date_fan_out import largest_first, map_dates
+from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
 from dedup_spark.parent import Parent
@@ -29,6 +30,7 @@ def write_changes(
     applied: Sequence[Delivery],
     run_id: str,
     session: SessionSource,
+    job_log: JobLog,
 ) -> tuple[DataFile, ...]:
     """Write the rows by which the generation differs from its parent, below a folder of this run in the changes folder.
 
@@ -58,7 +60,9 @@ def write_changes(
     snapshot_id = included[-1].snapshot_id if included else max(ids)
     seed, uri = read_seed(request.fingerprint_seed_uri), storage.join(changes.uri, f"{run_id}/")
     work = WriteChanges.of(request, uri, changes.publish_day, seed, snapshot_id)
-    written = map_dates(session, work, largest_first(tasks), "write changes")
+    job_log.expect_dates(len(tasks))
+    with job_log.dates_at_work(len(tasks)):
+        written = map_dates(session, work, largest_first(tasks), "write changes")
     return tuple(replace(file, path=f"{run_id}/{file.path}") for found in written for file in found)
 
 

@@ -65,6 +65,12 @@ class StartingSession:
         """Wait for the session, and return it. Raises the error with which the start failed."""
         return self._session.result()
 
+    @property
+    def started(self) -> SparkSession | None:
+        """The session; None while it starts, and if it could not be started."""
+        future = self._session
+        return future.result() if future.done() and future.exception() is None else None
+
     def stop(self) -> None:
         """Stop the session, if it could be started."""
         if self._session.exception() is None:

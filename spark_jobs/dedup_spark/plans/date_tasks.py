@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from dedup_spark import storage
 from dedup_spark.execution.date_fan_out import map_dates
+from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
@@ -31,21 +32,28 @@ class DateWork(Protocol[Result]):
 
 
 def run_tasks_of_dates(
-    session: SessionSource, work: DateWork[Result], tasks: Sequence[Task], description: str, data_uri: str
+    session: SessionSource,
+    work: DateWork[Result],
+    tasks: Sequence[Task],
+    description: str,
+    data_uri: str,
+    job_log: JobLog,
 ) -> list[Result]:
     """Return the results in the order of `tasks`. While a split date runs, it has a folder below `data_uri`."""
+    job_log.expect_dates(len(tasks))
     core_count = session().sparkContext.defaultParallelism if tasks else 1
     total_bytes = sum(task.bytes for task in tasks)
     split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, total_bytes, core_count)]
-    if not split:
-        return map_dates(session, work, tasks, description, with_spare_threads)
     unsplit = [task for task in tasks if task not in split]
-    results = dict(zip(unsplit, map_dates(session, work, unsplit, description, with_spare_threads), strict=True))
+    with job_log.dates_at_work(len(unsplit)):
+        found = map_dates(session, work, unsplit, description, with_spare_threads)
+    results = dict(zip(unsplit, found, strict=True))
     for task in split:
         folder = storage.join(data_uri, "parts", task.day.isoformat())
         parts = PartTasks(session, f"{description} of [{task.day}]", folder)
         try:
-            results[task] = work.with_parts(parts)(task)
+            with job_log.dates_at_work(1):
+                results[task] = work.with_parts(parts)(task)
         finally:  # also deletes what repeated tasks have left
             for name in storage.list_objects(folder):
                 storage.delete(storage.join(folder, name))

@@ -17,6 +17,7 @@ from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.date_fan_out import HELD_BYTES
 from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
@@ -87,6 +88,7 @@ class FusedScan:
     seed: Seed
     session: SessionSource
     saved: SavedOutcomes
+    job_log: JobLog
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
@@ -99,7 +101,7 @@ class FusedScan:
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, HELD_BYTES)
         scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
         description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
-        scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri)
+        scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri, self.job_log)
         self._outcomes = dict(scanned_date.found for scanned_date in scanned if scanned_date.found)
         validations = [validation for scanned_date in scanned for validation in scanned_date.validations]
         validated_uris = {validation.file.uri for validation in validations}

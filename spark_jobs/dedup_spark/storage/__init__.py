@@ -67,6 +67,14 @@ def create_text(uri: str, text: str) -> bool:
     return cloud.create_text(uri, text) if _is_cloud(uri) else files.create_text(uri, text)
 
 
+def replace_text(uri: str, text: str, *, timeout_s: float) -> None:
+    """Write an object, without a second try, and wait no longer for Cloud Storage. Raises its errors, and OSError."""
+    if _is_cloud(uri):
+        cloud.replace_text(uri, text, timeout_s=timeout_s)
+    else:
+        write_text(uri, text)
+
+
 def exists(uri: str) -> bool:
     return cloud.exists(uri) if _is_cloud(uri) else files.exists(uri)
 

@@ -61,6 +61,10 @@ def create_text(uri: str, text: str) -> bool:
     return True
 
 
+def replace_text(uri: str, text: str, *, timeout_s: float) -> None:
+    _blob(uri).upload_from_string(text.encode(), content_type="application/json", timeout=timeout_s, retry=None)
+
+
 def exists(uri: str) -> bool:
     return bool(_blob(uri).exists())
 

@@ -1,4 +1,4 @@
-"""Calls of Cloud Storage that are safe to repeat are repeated when the service is unavailable."""
+"""Calls of Cloud Storage that are safe to repeat are repeated when the service is unavailable, unless time matters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import requests
+from google.api_core.exceptions import ServiceUnavailable
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
@@ -72,3 +73,12 @@ def test_listing_and_lookup_and_deletion_are_repeated(monkeypatch: pytest.Monkey
     assert storage.exists(SOURCE)
     storage.delete(SOURCE)
     assert len(session.urls) == 6
+
+
+def test_text_that_nobody_must_wait_for_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = connect(monkeypatch, {"name": "progress.json"})
+    with pytest.raises(ServiceUnavailable):
+        storage.replace_text(TARGET, "{}", timeout_s=3.0)
+    assert len(session.urls) == 1
+    storage.replace_text(TARGET, "{}", timeout_s=3.0)
+    assert (len(session.urls), session.answers) == (2, [])

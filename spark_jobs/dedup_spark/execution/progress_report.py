@@ -1,0 +1,101 @@
+"""Reports every few seconds how far the job is, in its log and in `progress.json`, from a thread of the driver.
+
+Spark knows only tasks. Small dates share a task, so the number of dates that a running Spark job has done is estimated
+from the share of its tasks that are done.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Event, Thread
+from types import TracebackType
+
+from pyspark import SparkContext
+
+from dedup_spark import storage
+from dedup_spark.execution.job_log import JobLog
+
+INTERVAL_S = 5.0
+_WRITE_TIMEOUT_S = 3.0  # so that a slow storage delays no line
+FILE_NAME = "progress.json"
+_logger = logging.getLogger("dedup_spark")
+
+# Returns the Spark tasks that are done, and all tasks, of the jobs that run now; None while Spark starts.
+TaskCounts = Callable[[], tuple[int, int] | None]
+
+
+class ProgressReport:
+    """Reports in the background while its `with` block runs. A failure to report never ends the job.
+
+    `attempt_uri`: the folder in which `progress.json` is stored, for the page. `wait`: waits until the job has ended,
+    at most so many seconds, and returns whether it has ended.
+    """
+
+    def __init__(
+        self,
+        job_log: JobLog,
+        attempt_uri: str,
+        task_counts: TaskCounts,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._job_log = job_log
+        self._uri = storage.join(attempt_uri, FILE_NAME)
+        self._task_counts = task_counts
+        self._ended = Event()
+        self._wait = wait or self._ended.wait
+        self._thread = Thread(target=self._run, name="progress report", daemon=True)
+        self._began = time.monotonic()
+        self._can_write = True
+
+    def __enter__(self) -> ProgressReport:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = self._began + INTERVAL_S
+        while not self._wait(max(0.0, due - time.monotonic())):
+            due += INTERVAL_S
+            try:
+                self.report()
+            except Exception:  # whatever Spark raises when it is lost: the job's own thread finds out, and says so
+                _logger.warning("the progress of the job is not known", exc_info=True)
+
+    def report(self) -> None:
+        """Log one line, then store the same numbers."""
+        progress, counts = self._job_log.progress, self._task_counts()
+        tasks_done, tasks = counts or (0, 0)
+        phase = "start" if counts is None else progress.phase
+        done, of = progress.estimated_done(tasks_done / tasks if tasks else 0.0), progress.of
+        dates = f", about {done} of {of} dates done" if of else ""
+        running = f", {tasks_done} of {tasks} tasks of the running Spark jobs done" if tasks else ""
+        waits = ": Spark starts" if counts is None else ""
+        seconds = time.monotonic() - self._began
+        self._job_log.info(f"at work for {seconds:.0f} s, phase [{phase}]{waits}{dates}{running}")
+        self._store({"phase": phase, "done": done, "of": of, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+
+    def _store(self, record: dict[str, str | int]) -> None:
+        try:
+            storage.replace_text(self._uri, json.dumps(record), timeout_s=_WRITE_TIMEOUT_S)
+        except Exception as error:  # whatever a cloud client raises: the page can do without
+            if self._can_write:
+                _logger.warning("cannot write [%s], the page shows no progress: %s", self._uri, error)
+            self._can_write = False
+
+
+def count_running_tasks(context: SparkContext) -> tuple[int, int]:
+    """The tasks that are done, and all tasks, of the stages of the Spark jobs that run now."""
+    tracker = context.statusTracker()
+    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number))]
+    found = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds]
+    stages = [stage for stage in found if stage]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)

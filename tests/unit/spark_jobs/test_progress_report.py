@@ -1,0 +1,136 @@
+"""The driver reports every five seconds how far the job is, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dedup_clone.contract.manifest import DateOutcome
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.page.feed_reader import JobProgress
+from dedup_spark import command, storage
+from dedup_spark.execution import job_log, progress_report
+from dedup_spark.execution.job_log import JobLog, Progress
+from dedup_spark.execution.progress_report import FILE_NAME, INTERVAL_S, ProgressReport
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
+from tests.unit.spark_jobs.test_many_dates import rows
+
+PREFIX = "feed=orders snapshot_id=- generation=1 at work for 0 s, "
+
+
+def log_of_orders() -> JobLog:
+    return JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "dedup_spark"]
+
+
+def report_times(count: int, log: JobLog, uri: str, task_counts: Callable[[], tuple[int, int] | None]) -> list[float]:
+    """Run a report until it has reported so often. Returns how long it waited each time."""
+    waited: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) > count
+
+    with ProgressReport(log, uri, task_counts, wait):
+        pass
+    return waited
+
+
+def test_each_line_says_the_phase_and_how_many_of_its_dates_are_done(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    log, counts = log_of_orders(), iter([None, (1, 4), (0, 0), (4, 4)])
+    with log.phase(DateOutcome.ADOPT):
+        log.expect_dates(13)
+        with log.dates_at_work(12):
+            waited = report_times(4, log, str(tmp_path), lambda: next(counts))
+        report_times(1, log, str(tmp_path), lambda: (3, 9))
+    with log.phase("verify"):
+        report_times(1, log, str(tmp_path), lambda: (0, 0))
+    assert lines_of(caplog) == [
+        f"{PREFIX}phase [start]: Spark starts, about 0 of 13 dates done",
+        f"{PREFIX}phase [adopt], about 3 of 13 dates done, 1 of 4 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [adopt], about 3 of 13 dates done",  # no job runs at this moment: the number does not fall
+        f"{PREFIX}phase [adopt], about 12 of 13 dates done, 4 of 4 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [adopt], about 12 of 13 dates done, 3 of 9 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [verify]",
+    ]
+    assert [round(seconds) for seconds in waited] == [INTERVAL_S * number for number in (1, 2, 3, 4, 5)]
+
+
+def test_the_page_finds_the_numbers_below_the_folder_of_the_attempt(tmp_path: Path) -> None:
+    log = log_of_orders()
+    with log.phase("changes"):
+        log.expect_dates(3)
+        with log.dates_at_work(2):
+            report_times(1, log, str(tmp_path), lambda: (1, 2))
+    stored = from_json(JobProgress, (tmp_path / FILE_NAME).read_text(), where=FILE_NAME)
+    assert (stored.phase, stored.done, stored.of) == ("changes", 1, 3)
+    assert abs(datetime.now(UTC) - stored.at) < timedelta(minutes=1)
+
+
+def test_lines_go_on_where_storage_and_spark_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "file").write_text("")
+    answers = iter([(0, 1), ConnectionError("Spark is lost"), (0, 1)])
+
+    def task_counts() -> tuple[int, int]:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    report_times(3, log_of_orders(), str(tmp_path / "file"), task_counts)
+    levels = [record.levelname for record in caplog.records if record.name == "dedup_spark"]
+    assert levels == ["INFO", "WARNING", "WARNING", "INFO"]  # that the file cannot be written is said once
+    assert f"cannot write [{tmp_path}/file/{FILE_NAME}]" in caplog.text
+
+
+def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    request = area.request([area.land(1, rows(1, 1))])
+    uri, progress = storage.join(request.attempt_uri, "request.json"), storage.join(request.attempt_uri, FILE_NAME)
+    storage.write_text(uri, to_json(request))
+    reported, replace = Event(), storage.replace_text
+
+    def store(uri: str, text: str, *, timeout_s: float) -> None:
+        replace(uri, text, timeout_s=timeout_s)
+        reported.set()
+
+    monkeypatch.setattr(storage, "replace_text", store)
+    monkeypatch.setattr(progress_report, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=lambda: None))
+    monkeypatch.setattr(command.DedupJob, "run", lambda job: reported.wait(60))
+    assert command.main(["--request", uri]) == 0
+    assert json.loads(storage.read_text(progress))["phase"] == "start"
+
+
+def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    phases: list[Progress] = []
+
+    def begun(phase: str) -> Progress:
+        phases.append(Progress(phase))
+        return phases[-1]
+
+    monkeypatch.setattr(job_log, "Progress", begun)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
+    area.publish(area.land(1, rows(1, 3)))
+    assert ("examine", 3, 3) in [(phase.phase, phase.done, phase.of) for phase in phases]
+    phases.clear()
+    area.publish(area.land(2, [{**row, "attr_value": 21} for row in rows(2, 2)]))
+    assert {("examine", 2, 2), ("changes", 2, 2)} <= {(phase.phase, phase.done, phase.of) for phase in phases}
