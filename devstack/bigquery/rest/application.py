@@ -65,6 +65,7 @@ HANDLERS: Mapping[str, Handler] = {
     "rowAccessPolicies.list": row_policy_handlers.list_policies,
     "rowAccessPolicies.get": row_policy_handlers.get_one_policy,
     "rowAccessPolicies.delete": row_policy_handlers.delete_policy,
+    "rowAccessPolicies.getIamPolicy": row_policy_handlers.get_iam_policy,
     "rowAccessPolicies.testIamPermissions": row_policy_handlers.test_policy_permissions,
     "jobs.insert": job_handlers.insert_job,
     "jobs.list": job_handlers.list_jobs,

@@ -1,6 +1,6 @@
 """Handles requests about row access policies, and about the caller's permissions on them and on their table.
 
-Responses contain no grantees, because BigQuery stores these as IAM policies.
+Resources contain no grantees, because BigQuery stores these as IAM policies.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from devstack.bigquery.storage.row_policy_rules import find_policy, get_policy, 
 
 _FORCE = "Delete it with force=true."
 _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
+_GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
 
 
 def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -66,6 +67,15 @@ def delete_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     )
     stand_in.catalog.commit(table, build)
     return ApiResponse({})
+
+
+def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    policies = stand_in.catalog.get(_table(request)).settings.row_policies
+    policy = get_policy(_table(request), policies, request.path["policy"])
+    body: dict[str, Any] = {"version": 1, "etag": etag_of({"grantees": policy.grantees})}
+    if policy.grantees:
+        body["bindings"] = [{"role": _GRANTEES_ROLE, "members": list(policy.grantees)}]
+    return ApiResponse(body)
 
 
 def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:

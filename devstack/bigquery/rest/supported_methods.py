@@ -92,6 +92,7 @@ READ_ONLY_FIELDS = {
     "QueryRequest": frozenset(),
     "TableDataInsertAllRequest": frozenset(),
     "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
+    "GetIamPolicyRequest": frozenset(),
     "TestIamPermissionsRequest": frozenset(),
 }
 
@@ -136,6 +137,8 @@ METHODS = (
     Method("rowAccessPolicies.list", "GET", _ROW_POLICIES, _words("pageSize pageToken")),
     Method("rowAccessPolicies.get", "GET", _ROW_POLICY),
     Method("rowAccessPolicies.delete", "DELETE", _ROW_POLICY, _words("force")),
+    Method("rowAccessPolicies.getIamPolicy", "POST", f"{_ROW_POLICY}:getIamPolicy", body="GetIamPolicyRequest",
+           fields=_words("options.requestedPolicyVersion")),
     Method("rowAccessPolicies.testIamPermissions", "POST", f"{_ROW_POLICY}:testIamPermissions",
            body="TestIamPermissionsRequest", fields=_words("permissions")),
     Method("routines.list", "GET", f"{_DATASET}/routines", _words("maxResults pageToken")),

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
-from dedup_clone.warehouse.table_options import DESCRIPTION, FRIENDLY_NAME, KMS_KEY, PARTITION_FILTER, PRIMARY_KEY
+from dedup_clone.warehouse.table_options import (
+    DESCRIPTION,
+    FRIENDLY_NAME,
+    KMS_KEY,
+    PARTITION_FILTER,
+    PRIMARY_KEY,
+    RESOURCE_TAG,
+)
 
 # Where a feed file declares an entry of `warehouse/table_options.py`, by the entry's first words. Other entries cannot
 # be declared.
@@ -20,7 +27,7 @@ _DECLARED_IN = {
     "policy tag": "table.policies.column_tags, and set it on staging",
 }
 # A clone does not take entries of these kinds from its source.
-_NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER)
+_NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
 
 
 def nothing_undeclared(
@@ -60,6 +67,8 @@ def declared_options_set(target: Mapping[str, str], declared: Mapping[str, str])
 
 
 def _advice(name: str) -> str:
+    if name.startswith(RESOURCE_TAG):
+        return "attach the tag to the dataset, from which target inherits it"
     for words, place in _DECLARED_IN.items():
         if name.startswith(words):
             return f"declare {words} in {place}"

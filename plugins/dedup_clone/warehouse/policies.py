@@ -26,8 +26,8 @@ def read_policies(client: Client, table: TableReference) -> Policies:
 
 
 def read_row_policies(client: Client, table: TableReference) -> dict[str, str]:
-    """The filter of each row access policy of the table, by the policy's name."""
-    return {_id(policy): str(policy["filterPredicate"]) for policy in _row_policies(client, table)}
+    """The filter of each row access policy of the table, and whom it lets read, by the policy's name."""
+    return {_id(p): f"{p['filterPredicate']} for {_grantees(client, table, p)}" for p in _row_policies(client, table)}
 
 
 def missing_access(client: Client, table: TableReference) -> list[str]:
@@ -55,6 +55,13 @@ def _row_policies(client: Client, table: TableReference) -> Iterator[dict[str, A
         if not listed.get("nextPageToken"):
             return
         page = {"pageToken": listed["nextPageToken"]}
+
+
+def _grantees(client: Client, table: TableReference, policy: dict[str, Any]) -> str:
+    """The members whom the policy lets read rows, in alphabetical order. They are in the policy's IAM policy only."""
+    found = _call(client)(method="POST", path=f"{_path(table)}/{_id(policy)}:getIamPolicy", data={})
+    members = (member for binding in found.get("bindings", ()) for member in binding.get("members", ()))
+    return ", ".join(sorted(set(members))) or "nobody"
 
 
 def _is_permitted(client: Client, path: str, permission: str) -> bool:

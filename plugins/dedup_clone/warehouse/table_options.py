@@ -13,6 +13,7 @@ from dedup_clone.contract.target_options import OWN_LABELS
 FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
 KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"
 DESCRIPTION = "description of column"
+RESOURCE_TAG = "resource tag"
 
 
 def label_entry(key: str) -> str:
@@ -61,6 +62,8 @@ def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in (resource.get("labels") or {}).items():
         if not key.startswith(OWN_LABELS):
             yield label_entry(key), str(value)
+    for key, value in (resource.get("resourceTags") or {}).items():
+        yield f"{RESOURCE_TAG} [{key}]", str(value)
     single = {
         FRIENDLY_NAME: resource.get("friendlyName"),
         KMS_KEY: (resource.get("encryptionConfiguration") or {}).get("kmsKeyName"),

@@ -197,3 +197,12 @@ def test_a_caller_may_ask_for_its_permissions(
     reference = client.get_table(f"{PROJECT}.{table}").reference
     assert client.test_iam_permissions(reference, [OVERRIDE_TIME_TRAVEL]) == {"permissions": [OVERRIDE_TIME_TRAVEL]}
     assert other.test_iam_permissions(reference, [OVERRIDE_TIME_TRAVEL]) == {}
+
+
+def test_the_members_of_a_row_policy_are_in_its_iam_policy(client: bigquery.Client, table: str) -> None:
+    """REST method rowAccessPolicies.getIamPolicy; "Filtered Data Viewer role" in "Manage row-level security"."""
+    insert(client, table, "all", "TRUE", grantees=["user:a@example.com"])
+    (binding,) = call(client, "POST", table, "/all:getIamPolicy", data={})["bindings"]
+    assert binding == {"role": "roles/bigquery.filteredDataViewer", "members": ["user:a@example.com"]}
+    with pytest.raises(exceptions.NotFound):
+        call(client, "POST", table, "/absent:getIamPolicy", data={})

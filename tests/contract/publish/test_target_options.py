@@ -108,7 +108,11 @@ def add_row_policy(world: FeedOnStandIn) -> None:
             "the column's description",
             marks=pytest.mark.exhaustive,
         ),
-        (add_row_policy, "row access policy [everything]: TRUE", "table.policies.row_access"),
+        (
+            add_row_policy,
+            f"row access policy [everything]: TRUE for {STAND_IN_USER}",
+            "table.policies.row_access",
+        ),
     ],
     ids=["label", "friendly name", "partition filter", "primary key", "description", "row policy"],
 )

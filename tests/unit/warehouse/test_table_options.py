@@ -10,6 +10,7 @@ KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 RESOURCE = {
     "labels": {"dedup_clone_generation": "7", "team": "stores"},
+    "resourceTags": {"p/env": "prod"},
     "encryptionConfiguration": {"kmsKeyName": KEY},
     "timePartitioning": {"type": "DAY", "field": "day", "requirePartitionFilter": True},
     "tableConstraints": {
@@ -32,6 +33,7 @@ RESOURCE = {
 }
 ENTRIES = {
     "label [team]": "stores",
+    "resource tag [p/env]": "prod",
     "KMS key": KEY,
     "require_partition_filter": "true",
     "primary key": "day, id",
@@ -55,7 +57,7 @@ def test_descriptions_are_set_by_path_and_others_stay() -> None:
 def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones_lack() -> None:
     found = nothing_undeclared(target=ENTRIES, staging=ENTRIES, declared={}, last_set={})
     assert found.level is Level.FAIL
-    for lost in ("label [team]", "require_partition_filter"):
+    for lost in ("label [team]", "require_partition_filter", "resource tag [p/env]"):
         assert lost in found.found
     assert "foreign key" not in found.found
 
@@ -63,6 +65,11 @@ def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones
 def test_what_nobody_can_declare_is_to_be_set_on_staging() -> None:
     found = nothing_undeclared(target={"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
     assert found.next_step.startswith("set default value of column on staging")
+
+
+def test_a_resource_tag_is_to_be_attached_to_the_dataset() -> None:
+    found = nothing_undeclared(target={"resource tag [p/env]": "prod"}, staging={}, declared={}, last_set={})
+    assert found.next_step.startswith("attach the tag to the dataset")
 
 
 def test_another_policy_tag_than_that_of_staging_is_lost() -> None:
