@@ -34,6 +34,14 @@ def test_each_entry_is_the_beginning_of_a_message() -> None:
     assert [entry for entry in ENTRIES if not any(text.startswith(entry) for text in texts)] == []
 
 
+def test_nothing_advises_to_delete_or_to_roll_back_current() -> None:
+    advice = re.compile(r"(delet|remov|restor|roll(ed)? back|earlier version|storage (cp|rm))[^.:;,]*\bCURRENT\b", re.I)
+    runbook = (REPOSITORY / "docs" / "runbook.md").read_text(encoding="utf-8")
+    texts = [*(message.text for message in raised_messages()), " ".join(runbook.split())]
+    found = [match[0] for text in texts for match in advice.finditer(text)]
+    assert [words for words in found if "Never" not in words and "whose earlier" not in words] == []
+
+
 def test_each_entry_is_listed_once_and_has_words() -> None:
     assert sorted({entry for entry in ENTRIES if ENTRIES.count(entry) > 1}) == []
     assert [entry for entry in ENTRIES if not re.search(r"[A-Za-z]{4}", entry)] == []

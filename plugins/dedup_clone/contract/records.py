@@ -5,8 +5,12 @@
 - A record type lists in `NOT_IN_DIGEST` the fields that its digest leaves out, because a release added them later. The
   digests that earlier releases computed thus stay valid.
 - A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
-- Any other change must increment FORMAT_VERSION, and `from_json` must convert older records.
-- A field or a format version of a later release is an error, which names the release to deploy.
+- A new value of an enum, or a type that takes more than before, needs nothing: earlier releases refuse such a record.
+- A change by which this release cannot read an older record, or an earlier one would misread a new record without an
+  error, must increment FORMAT_VERSION, and `from_json` must convert older records. There was none so far.
+- What a later release wrote and this one cannot read (format version, field, value or type) is LaterRelease, which
+  names the release to deploy. Records are stored with all their fields. So once a release with a new field has
+  written a record, no earlier release reads that record.
 
 Fields may be str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses, tuples, frozensets, and
 dicts whose keys are str, int or date.
@@ -20,6 +24,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import types
 import typing
 from datetime import UTC, date, datetime
@@ -32,7 +37,7 @@ from dedup_clone.contract.errors import ContractViolation, LaterRelease
 T = TypeVar("T")
 FORMAT_VERSION = 1
 _VERSION_KEY, _RELEASE_KEY = "format_version", "release"
-_RESTORE = "Restore an earlier version of the object, then retry."
+_REPAIR = "It is damaged: repair it (docs/runbook.md, a record is lost or damaged), then retry."
 
 
 def to_plain(value: object, *, digested: bool = False) -> Any:
@@ -74,12 +79,15 @@ def _canonical(plain: object) -> str:
 
 
 def from_json(kind: type[T], text: str, *, where: str) -> T:
-    """The record of type `kind` in `text`. `where` names the object in errors. Raises ContractViolation."""
+    """The record of type `kind` in `text`. `where` names the object in errors.
+
+    Raises ContractViolation if the record is damaged, LaterRelease if a later release wrote what this one cannot read.
+    """
     try:
         text.encode()  # fails for bytes that are not UTF-8
         plain = json.loads(text)
     except ValueError as error:
-        raise ContractViolation(f"[{where}] is not JSON: {error}. {_RESTORE}") from error
+        raise ContractViolation(f"[{where}] is not JSON: {error}. {_REPAIR}") from error
     if not isinstance(plain, dict):
         return from_plain(kind, plain, where=where)
     release = str(plain.get(_RELEASE_KEY, ""))
@@ -92,7 +100,17 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
     fields = {key: item for key, item in plain.items() if key not in (_VERSION_KEY, _RELEASE_KEY)}
     if dataclasses.is_dataclass(kind) and _VERSION_KEY in _field_types(kind):
         fields[_VERSION_KEY] = version
-    return typing.cast(T, _Reader(release).read(kind, fields, where))
+    try:
+        return typing.cast(T, _Reader(release).read(kind, fields, where))
+    except LaterRelease:
+        raise
+    except ContractViolation as error:
+        if _precedence(release) <= _precedence(__version__):
+            raise
+        raise LaterRelease(
+            f"[{where}] was written by a later release than this one [{__version__}], which cannot read it: "
+            f"{_deploy(release)}."
+        ) from error
 
 
 def from_plain(kind: type[T], plain: object, *, where: str) -> T:
@@ -149,9 +167,15 @@ class _Reader:
                 f"{_deploy(self.release)}."
             )
         if missing := sorted(_required_fields(kind) - plain.keys()):
-            raise ContractViolation(f"[{where}] lacks fields {missing}: it is damaged. {_RESTORE}")
+            raise ContractViolation(f"[{where}] lacks fields {missing}. {_REPAIR}")
         given = hints.keys() & plain.keys()
         return kind(**{name: self.read(hints[name], plain[name], f"{where}.{name}") for name in given})
+
+
+def _precedence(release: str) -> tuple[int, ...]:
+    """Sorts releases by age: `0.3.0.dev0`, which comes before 0.3.0, before it. Empty for other texts."""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(\.dev\d+)?", release)
+    return (*map(int, match.groups()[:3]), 0 if match[4] else 1) if match else ()
 
 
 def _deploy(release: str) -> str:
@@ -189,7 +213,7 @@ def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
         if isinstance(kind, type) and issubclass(kind, Enum):
             return kind(plain)
     except (TypeError, ValueError) as error:
-        raise ContractViolation(f"[{where}] is [{plain!r}], expected {kind.__name__}: {error}. {_RESTORE}") from error
+        raise ContractViolation(f"[{where}] is [{plain!r}], expected {kind.__name__}: {error}. {_REPAIR}") from error
     if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
         return float(plain)
     _expect(type(plain) is kind, where, kind.__name__, plain)
@@ -198,4 +222,4 @@ def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
 
 def _expect(condition: bool, where: str, expected: str, found: object) -> None:
     if not condition:
-        raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}. {_RESTORE}")
+        raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}. {_REPAIR}")

@@ -12,7 +12,7 @@ import pytest
 from dedup_clone import __version__
 from dedup_clone.contract import records
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ContractViolation, LaterRelease
 from dedup_clone.contract.records import digest, from_json, record_digest, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
@@ -111,7 +111,7 @@ def test_a_field_that_a_release_added_gets_its_default_in_older_records() -> Non
         added: str | None = None
 
     assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
-    with pytest.raises(ContractViolation, match=r"lacks fields \['name'\]: it is damaged"):
+    with pytest.raises(ContractViolation, match=r"lacks fields \['name'\]. It is damaged"):
         from_json(Record, '{"added": "b"}', where="record")
 
 
@@ -120,6 +120,33 @@ def test_a_record_of_a_later_release_says_which_release_reads_it(change: dict[st
     plain = {**json.loads(to_json(ARRIVAL)), "release": "7.0.1", **change}
     with pytest.raises(ContractViolation, match=r"deploy at least version \[7\.0\.1\]"):
         from_json(Arrival, json.dumps(plain), where="arrival")
+
+
+@pytest.mark.parametrize(
+    "change", [{"bucket": None}, {"arrived_at": "yesterday"}, {"objects": [{"name": "a"}]}, {"late_objects": {}}]
+)
+def test_what_this_release_cannot_read_is_damaged_unless_a_later_release_wrote_it(change: dict[str, object]) -> None:
+    def read(release: str) -> None:
+        plain = {**json.loads(to_json(ARRIVAL)), "release": release, **change}
+        from_json(Arrival, json.dumps(plain), where="gs://state/f/CURRENT")
+
+    with pytest.raises(LaterRelease, match=r"CURRENT\] was written by a later .* at least version \[7\.0\.1\]"):
+        read("7.0.1")
+    for release in (__version__, "0.1.0", "", "unknown"):
+        with pytest.raises(ContractViolation, match=r"It is damaged: repair it") as damaged:
+            read(release)
+        assert not isinstance(damaged.value, LaterRelease)
+
+
+def test_releases_are_compared_as_numbers_and_a_development_version_comes_before_its_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = json.dumps({**json.loads(to_json(ARRIVAL)), "release": "0.10.0", "bucket": None})
+    for own, is_later in (("0.9.1", True), ("0.10.0.dev0", True), ("0.10.0", False), ("0.11.0.dev0", False)):
+        monkeypatch.setattr(records, "__version__", own)
+        with pytest.raises(ContractViolation) as refused:
+            from_json(Arrival, plain, where="arrival")
+        assert isinstance(refused.value, LaterRelease) == is_later, own
 
 
 def test_a_digest_does_not_depend_on_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
