@@ -1,15 +1,12 @@
 """State as earlier releases wrote it: it is read, published on, and rolled back to.
 
-Each file in `former_states/` has the objects that one release left in the state bucket after two publishes, a refused
-delivery, a rollback, a publish and an audit, while a further publish had swapped and was not committed.
+Each file in `former_states/` has the objects that one release left in the state bucket (see `record_state.py`).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from datetime import date
-from pathlib import Path
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
@@ -17,37 +14,28 @@ from google.cloud.bigquery import LoadJobConfig
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.freshness.verdict import read_verdict
+from dedup_clone.page.feed_view import feed_view
 from dedup_clone.publish.lost_records.recovery_plan import plan_recovery
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.recovery import recover
-from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.state.retired import TargetFate
-from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.feed_states import read_state
+from tests.contract.freshness.test_watchdog import Watchdog
 from tests.contract.publish import test_rebuild, test_retirement
+from tests.contract.publish.record_state import FEED, RETENTION_DAYS, ROWS, STATES, THIRD, audit, recorded_feed
 from tests.contract.publish.test_backfill import Archive
-
-STATES = Path(__file__).parent / "former_states"
-DAY, DAY_BEFORE = date(2026, 11, 23), date(2026, 11, 22)
-RETENTION_DAYS = 3650  # so that BigQuery does not expire the recorded rows while the test is in use
-FEED = "recorded"
-ROWS = [row(7, 2, day=DAY_BEFORE), row(11, 1, 23, day=DAY), row(10, 3, day=DAY)]
 
 
 @pytest.fixture(params=sorted(path.stem for path in STATES.glob("*.json")))
 def former(request: pytest.FixtureRequest, clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
     """The feed as the release left it: its objects, staging, and target with the labels of the last swap."""
-    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
-    changes = {
-        "feed": FEED,
-        "landing": shipped.landing.model_copy(update={"prefix": FEED}),
-        "table": shipped.table.model_copy(update={"retention_days": RETENTION_DAYS}),
-    }
-    world = FeedOnStandIn(shipped.model_copy(update=changes), *clients)
-    for prefix in (f"{FEED}/", f"_reporting/ledger/{FEED}/"):
+    world = recorded_feed(*clients)
+    for prefix in (f"{FEED}/", f"_reporting/ledger/{FEED}/", f"_freshness/{FEED}."):
         world.services.store.delete_folder(prefix)
     world.services.landing.store.delete_folder(f"{FEED}/")
     for name, content in json.loads((STATES / f"{request.param}.json").read_text())["objects"].items():
@@ -86,12 +74,32 @@ def test_what_a_former_release_left_is_recovered_published_on_and_rolled_back_to
     recover(former.services, dag_id="other", run_id="other")
     current = former.services.current.read()
     assert (current.generation, current.intent) == (6, None)
+    audit(former, "audit-2")
+    assert [record.generation for record in AuditsFile(former.services.store, FEED).read().records] == [6, 5]
     former.publish(former.land(12, [row(12, 12)]))
     assert former.rows() == expected(*ROWS, row(12, 12))
     former.roll_back(6)
     assert former.rows() == expected(*ROWS)
     former.roll_back(3)
-    assert former.rows() == expected(row(9, 1, 21, day=DAY), row(9, 2, day=DAY_BEFORE))
+    assert former.rows() == expected(*THIRD)
+
+
+def test_page_and_watchdog_read_what_a_former_release_left(
+    former: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def checked() -> list[list[str]]:
+        watchdog.check()
+        index = IndexFile(former.services.store, FEED).read().index
+        assert index
+        view = feed_view(index, read_verdict(former.services.store, FEED), former.now())
+        return [[entry["kind"], entry["snapshot_id"]] for entry in view["publishes"]]
+
+    watchdog = Watchdog(former, monkeypatch, caplog)
+    before = checked()
+    assert sorted(before) == [["publish", "10"], ["publish", "7"], ["publish", "9"], ["rollback", "7"]]
+    recover(former.services, dag_id="other", run_id="other")
+    former.publish(former.land(12, [row(12, 12)]))
+    assert sorted(checked()) == sorted([*before, ["publish", "11"], ["publish", "12"]])
 
 
 @pytest.mark.exhaustive
