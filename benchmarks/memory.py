@@ -5,8 +5,11 @@ By default the date has 6 to 100 million rows in the parent and about as many in
 
 from __future__ import annotations
 
-from benchmarks.dataset_shape import DatasetShape
+from dataclasses import dataclass
+
+from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
+from benchmarks.generated_rows import snapshot_ids
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED_ONE_CORE, ADOPT_ONE_CORE
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
@@ -15,37 +18,42 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
-# Plan `adopt` on one core with the parent's stored fingerprints, on one core without these, and on all cores.
-_STORED, _COMPUTED, _ALL_CORES = ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE, ADOPT
-_TITLES = {
-    _STORED: "fingerprints stored, one core",
-    _COMPUTED: "fingerprints computed, one core",
-    _ALL_CORES: "huge date, fingerprints stored, two cores",
-}
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000
 MIB = 2**20
 
 
-def shapes(rows: int) -> list[DatasetShape]:
-    """The shapes of data sets of one date, in ascending size. The largest has `rows` rows."""
-    return [DatasetShape(rows // part, 1) for part in (16, 4, 1)]
+@dataclass(frozen=True)
+class Part:
+    """Some lines of the table. `is_modelled`: one more line extrapolates them to LARGE_DATE_ROWS rows."""
+
+    title: str
+    peer: str
+    shapes: list[DatasetShape]
+    is_modelled: bool = True
 
 
-def _shapes_of(peer: str, all_shapes: list[DatasetShape]) -> list[DatasetShape]:
-    """The shapes on which a peer is measured: all, the smallest and the largest, or only the largest."""
-    return {_STORED: all_shapes, _COMPUTED: [all_shapes[0], all_shapes[-1]], _ALL_CORES: all_shapes[-1:]}[peer]
+def parts(rows: int) -> list[Part]:
+    """The parts of the table. The largest data set has `rows` rows; every data set has one date."""
+    small, medium, large = (DatasetShape(rows // part, 1) for part in (16, 4, 1))
+    backlogs = [DatasetShape(rows // part, 1, Variant.BACKLOG_6) for part in (64, 16)]
+    return [
+        Part("fingerprints stored, one core", ADOPT_ONE_CORE, [small, medium, large]),
+        Part("fingerprints computed, one core", ADOPT_COMPUTED_ONE_CORE, [small, large]),
+        Part("backlog of 6, fingerprints stored, one core", ADOPT_ONE_CORE, backlogs),
+        Part("huge date, fingerprints stored, two cores", ADOPT, [large], is_modelled=False),
+    ]
 
 
 def run(rows: int) -> Results:
     """Measure each size in a process of its own, so that the memory of an earlier size is not counted."""
-    all_shapes = shapes(rows)
+    all_shapes = list(dict.fromkeys(shape for part in parts(rows) for shape in part.shapes))
     prepare_all([SMALL, *all_shapes], log_progress)
     plans = [
-        PeerPlan(peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
-        for peer in _TITLES
-        for shape in _shapes_of(peer, all_shapes)
+        PeerPlan(part.peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
+        for part in parts(rows)
+        for shape in part.shapes
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
     runs = rounds.run(plans)
@@ -57,12 +65,12 @@ def run(rows: int) -> Results:
 def report(results: Results, rows: int = ROWS) -> str:
     """The table in Markdown. `rows`: the number of rows of the largest snapshot."""
     lines = []
-    for peer, title in _TITLES.items():
-        for shape in _shapes_of(peer, shapes(rows)):
-            figures = results.of(peer, shape.name)[0]
+    for part in parts(rows):
+        for shape in part.shapes:
+            figures = results.of(part.peer, shape.name)[0]
             lines.append(
                 [
-                    title,
+                    part.title,
                     f"{figures.rows:,}",
                     f"{figures.worker_bytes / MIB:.0f}",
                     f"{figures.driver_bytes / MIB:.0f}",
@@ -72,24 +80,25 @@ def report(results: Results, rows: int = ROWS) -> str:
                     figures.notes["plans"],
                 ]
             )
-        if peer != _ALL_CORES:
-            lines.append([f"{title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, peer):.0f}"])
+        if part.is_modelled:
+            lines.append([f"{part.title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, part):.0f}"])
     heads = ["one date", "rows per input", "worker MiB", "driver MiB", "wall s", "CPU s", "CPU s / wall s", "plan"]
     padded = [[*line, *[""] * (len(heads) - len(line))] for line in lines]
     return f"{table(heads, padded)}\n\n{results.made_at} UTC, {results.machine}."
 
 
-def large_date_mib(results: Results, peer: str) -> float:
+def large_date_mib(results: Results, part: Part) -> float:
     """The worker's memory, in MiB, for a date of LARGE_DATE_ROWS rows.
 
-    It is extrapolated from the two largest measured dates, as a linear function of their number of buckets.
+    It is extrapolated from the two largest measured dates of the part, as a linear function of their number of buckets.
     """
-    points = sorted((_buckets(one.rows), one.worker_bytes / MIB) for one in results.of(peer))
+    measured = [(shape, results.of(part.peer, shape.name)[0]) for shape in part.shapes]
+    points = sorted((_buckets(one.rows, shape), one.worker_bytes / MIB) for shape, one in measured)
     (few_buckets, few_mib), (many_buckets, many_mib) = points[-2:]
     slope = max(0.0, (many_mib - few_mib) / (many_buckets - few_buckets))
-    return many_mib + slope * (_buckets(LARGE_DATE_ROWS) - many_buckets)
+    return many_mib + slope * (_buckets(LARGE_DATE_ROWS, part.shapes[-1]) - many_buckets)
 
 
-def _buckets(rows: int) -> int:
-    """The number of fingerprint buckets that the job uses for `rows` rows."""
-    return 1 << bits_for(rows, DatasetShape(rows, 1).differing)
+def _buckets(rows: int, shape: DatasetShape) -> int:
+    """The number of fingerprint buckets that the job uses for `rows` rows, with the deliveries of the shape."""
+    return 1 << bits_for(rows, shape.differing, len(snapshot_ids(shape)) - 1)

@@ -89,13 +89,15 @@ def test_the_dataframe_plans_are_compared_with_row_number_on_few_rows() -> None:
 
 
 def test_memory_of_a_larger_date_is_extrapolated_linearly_by_buckets() -> None:
-    sizes = zip(memory.shapes(100_000_000), (110, 120, 135), strict=True)
-    measured = results(
-        "memory", *(figure("adopt-tasks", s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes)
-    )
+    stored, _, backlog, _ = memory.parts(100_000_000)
+    sizes = zip([*stored.shapes, *backlog.shapes], (110, 120, 135, 90, 105), strict=True)
+    measured = results("memory", *(figure(stored.peer, s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes))
     # 2**18 buckets for a quarter of the rows, 2**20 for all of them, 2**22 for any date that is much larger.
     expected = 135 + 15 / (2**20 - 2**18) * (2**22 - 2**20)
-    assert memory.large_date_mib(measured, "adopt-tasks") == pytest.approx(expected)
+    assert memory.large_date_mib(measured, stored) == pytest.approx(expected)
+    # With five older deliveries at most 2**19 buckets.
+    expected = 105 + 15 / (2**16 - 2**14) * (2**19 - 2**16)
+    assert memory.large_date_mib(measured, backlog) == pytest.approx(expected)
 
 
 def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
