@@ -102,9 +102,13 @@ def _write_cost_tables() -> None:
     )
     if not main_results or not growth_results or not memory_results:
         raise SystemExit("`model` needs results of `main`, `growth` and `memory` with default sizes: run these first.")
-    text = full_size_report.report(main_results, growth_results, memory_results)
-    print(text)
-    replace_part(_COSTS_PAGE, "full size", text)
+    parts = {
+        "prices": full_size_report.prices(main_results),
+        "full size": full_size_report.report(main_results, growth_results, memory_results),
+    }
+    for name, text in parts.items():
+        print(f"\n{text}")
+        replace_part(_COSTS_PAGE, name, text)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

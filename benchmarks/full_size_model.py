@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from benchmarks.results import Results, cpu, median
-from dedup_clone.contract.billing import TIB, USD_PER_TIB
-from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, RunSize
+from dedup_clone.contract.billing import GIB, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
+from dedup_clone.orchestration.runners.sizing import ALL_S_PER_ROW, VCPUS_PER_CORE, RunSize
 from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.settings.spark_settings import SparkSize
 
@@ -28,6 +28,7 @@ class Assumptions:
     row_bytes: float = 48
     dates: int = 730
     publishes_per_day: int = 6
+    changed_share: float = 0.001
     dcus_per_vcpu: float = 0.6
     dcus_per_gb: float = 0.1
     usd_per_dcu_hour: float = 0.06
@@ -46,6 +47,7 @@ REASONS = {
     "row_bytes": "six columns of eight bytes each, as in the measured run of the reference method",
     "dates": "two years",
     "publishes_per_day": "one per delivery",
+    "changed_share": "of the rows, which engine `cdc` streams",
     "dcus_per_vcpu": "Google's definition of a DCU",
     "dcus_per_gb": "Google's definition of a DCU; each vCPU of executors and driver has 3 GB by default",
     "usd_per_dcu_hour": "the price of the standard tier",
@@ -74,7 +76,7 @@ class MeasuredPerRow:
 
 @dataclass(frozen=True)
 class FullSize:
-    """The modelled time and costs of one publish with plan `adopt`, and the prices of other methods."""
+    """The modelled time and costs of one publish, and the prices of other methods."""
 
     assumed: Assumptions
     measured: MeasuredPerRow
@@ -108,16 +110,31 @@ class FullSize:
         """Class A operations of Cloud Storage."""
         return self.files * self.assumed.writes_per_file + self.assumed.dates * self.assumed.requests_per_date
 
-    @property
-    def reads(self) -> float:
-        """Class B operations of Cloud Storage."""
-        return self.files * self.assumed.reads_per_file + self.assumed.dates * self.assumed.requests_per_date
+    def reads(self, workload: Workload) -> float:
+        """Class B operations of Cloud Storage. What writes dates anew also reads the parent's files."""
+        snapshots = workload.deliveries + (workload.method in ALL_S_PER_ROW)
+        return (
+            snapshots * self.files * self.assumed.reads_per_file + self.assumed.dates * self.assumed.requests_per_date
+        )
 
-    @property
-    def storage_usd(self) -> float:
+    def operations_usd(self, workload: Workload) -> float:
         """The price of the Cloud Storage operations of one publish."""
         writes_usd = self.writes * self.assumed.usd_per_thousand_writes
-        return (writes_usd + self.reads * self.assumed.usd_per_thousand_reads) / 1000
+        return (writes_usd + self.reads(workload) * self.assumed.usd_per_thousand_reads) / 1000
+
+    def publish_usd(self, workload: Workload, size: RunSize) -> float:
+        """The price of one publish with engine `spark`: Spark, and the operations on Cloud Storage."""
+        return self.spark_usd(size) + self.operations_usd(workload)
+
+    @property
+    def streamed_gib(self) -> float:
+        """What engine `cdc` streams."""
+        return self.assumed.table_bytes * self.assumed.changed_share / GIB
+
+    @property
+    def stream_usd(self) -> float:
+        """The price of streaming these rows, and of applying them on demand, which reads the table once."""
+        return self.streamed_gib * USD_PER_STREAMED_GIB + self.on_demand_usd(1)
 
     def on_demand_usd(self, table_multiple: float) -> float:
         """The on-demand price in USD of a query that is billed for `table_multiple` times the table's logical bytes."""

@@ -1,4 +1,7 @@
-"""Makes the tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB."""
+"""Makes the tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB.
+
+docs/costs.md holds them. Tests hold all other pages to their numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,73 @@ from benchmarks.docs_tables import table
 from benchmarks.full_size_model import HOUR_S, REASONS, Assumptions, FullSize, measured_per_row
 from benchmarks.rate_checks import RateCheck, check_rates
 from benchmarks.results import Results
-from dedup_clone.contract.billing import USD_PER_SLOT_HOUR
+from dedup_clone.contract.billing import TIB, USD_PER_SLOT_HOUR
+from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, core_seconds, size_run
 from dedup_clone.orchestration.runners.workload import Method
-from dedup_clone.publish.records.publish_costs import merge_input_of_rows
+from dedup_clone.publish.records.publish_costs import expected_cost, merge_input_of_rows
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.table_contracts import PRODUCTS
 
 _EXECUTOR_COUNTS = (25, 50, 71, 100)
 _NS_PER_S = 1e9
 _MOST_EXECUTORS = 2000  # the most that a feed may allow
+# Times the table that dbt reads, as `python -m benchmarks.engine_costs` measures on the stand-in.
+_DBT = {"incremental `merge`": 2.66, "`insert_overwrite` of given dates": 3.00, "`insert_overwrite`, dates found": 4.16}
+
+
+def prices(main_results: Results) -> str:
+    """The prices of a publish with each engine, and of the usual statements, in Markdown."""
+    model = FullSize(Assumptions(), measured_per_row(main_results))
+    rows, row_bytes = model.rows, model.assumed.row_bytes
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, held=rows)
+    adopted, rewritten = (_publish_usd(model, method) for method in (Method.ADOPT, Method.REWRITE))
+
+    def multiple(billed: float) -> float:
+        return billed / model.assumed.table_bytes
+
+    def engine(which: Engine) -> float:
+        return multiple(expected_cost(which, PRODUCTS, row_bytes, delivered=rows, held=rows).query_bytes_billed)
+
+    lines = [
+        ("`spark`, dates adopted", 0.0, adopted),
+        ("`spark`, dates rewritten", 0.0, rewritten),
+        ("`cdc`, dates rewritten", 1.0, rewritten + model.stream_usd),
+        *(
+            (name, times, model.on_demand_usd(times))
+            for name, times in {
+                "QUALIFY alone, as published": multiple(merged.qualify_bytes_billed),
+                "MERGE alone": multiple(merged.merge_bytes_billed),
+                **{f"dbt, {model_of_dbt}": times for model_of_dbt, times in _DBT.items()},
+                "`bigquery` with examination and counts": engine(Engine.BIGQUERY),
+                "`merge` with examination and counts": engine(Engine.MERGE),
+            }.items()
+        ),
+    ]
+    a_day = model.assumed.publishes_per_day
+    heads = ["", "times the table", "USD a publish", "USD a day", "TiB a day (default quota: 200)"]
+    return table(
+        heads,
+        [
+            [
+                name,
+                f"{times:.2f}",
+                _usd(usd),
+                _usd(usd * a_day),
+                f"{times * model.assumed.table_bytes / TIB * a_day:.0f}",
+            ]
+            for name, times, usd in lines
+        ],
+    )
+
+
+def _usd(usd: float) -> str:
+    return f"{usd:.2f}" if usd < 50 else f"{usd:,.0f}"
+
+
+def _publish_usd(model: FullSize, method: Method) -> float:
+    workload = model.workload(method=method)
+    return model.publish_usd(workload, size_run(workload, SparkSize(), Runner.SERVERLESS))
 
 
 def report(main_results: Results, growth_results: Results, memory: Results) -> str:
@@ -54,24 +114,26 @@ def _sizes(model: FullSize) -> str:
             "bytes shuffled by Spark ROW_NUMBER",
             f"{model.rows * measured.row_number_shuffled_bytes / terabyte:.1f} TB",
         ],
-        ["Cloud Storage operations", f"{model.writes:,.0f} Class A, {model.reads:,.0f} Class B"],
+        ["Cloud Storage operations", f"{model.writes:,.0f} Class A, {model.reads(model.workload()):,.0f} Class B"],
     ]
     return table(["15 TB, 730 dates, one publish", ""], facts)
 
 
 def _executors(model: FullSize) -> str:
     rows = []
+    workload = model.workload()
     for count in _EXECUTOR_COUNTS:
-        size = size_run(model.workload(), SparkSize(executors=count), Runner.SERVERLESS)
-        usd = model.spark_usd(size)
+        size = size_run(workload, SparkSize(executors=count), Runner.SERVERLESS)
+        usd = model.publish_usd(workload, size)
         rows.append(
             [
                 str(count),
                 str(size.cores),
                 f"{size.expected_minutes:.1f}",
+                f"{model.spark_usd(size):.2f}",
+                f"{model.operations_usd(workload):.2f}",
                 f"{usd:.2f}",
-                f"{model.storage_usd:.2f}",
-                f"{(usd + model.storage_usd) * model.assumed.publishes_per_day:.2f}",
+                f"{usd * model.assumed.publishes_per_day:.2f}",
             ]
         )
     heads = [
@@ -80,7 +142,8 @@ def _executors(model: FullSize) -> str:
         "minutes",
         "DCUs, USD",
         "Cloud Storage operations, USD",
-        f"USD per day, {model.assumed.publishes_per_day} publishes",
+        "USD a publish",
+        f"USD a day, {model.assumed.publishes_per_day} publishes",
     ]
     return table(heads, rows)
 
@@ -108,18 +171,24 @@ def _deliveries(model: FullSize) -> str:
                 f"{bounded.core_seconds / HOUR_S:.0f}",
                 str(bounded.executors),
                 f"{bounded.expected_minutes:.1f}",
-                f"{model.spark_usd(bounded):.2f}",
+                f"{model.publish_usd(workload, bounded):.2f}",
                 f"{unbounded.executors} ({unbounded.expected_minutes:.1f} minutes)",
             ]
         )
-    heads = ["what is published", "vCPU-hours", "executors, at most 100", "minutes", "DCUs, USD", "without that bound"]
+    heads = [
+        "what is published",
+        "vCPU-hours",
+        "executors, at most 100",
+        "minutes",
+        "USD a publish",
+        "without that bound",
+    ]
     return table(heads, rows)
 
 
 def _prices(model: FullSize) -> str:
     lowest, highest = map(model.slot_hours, (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
     size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
-    adopt_usd = model.spark_usd(size) + model.storage_usd
     table_bytes, row_bytes, table_rows = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
     merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, held=table_rows)
     statements = (
@@ -129,7 +198,11 @@ def _prices(model: FullSize) -> str:
         ("`merge`", merged.merge_bytes_billed, model.assumed.merge_to_qualify_slot_ratio),
     )
     rows = [
-        [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", *[""] * len(USD_PER_SLOT_HOUR)]
+        [
+            f"adopt on Spark Serverless, {size.executors} executors",
+            _usd(_publish_usd(model, Method.ADOPT)),
+            *[""] * len(USD_PER_SLOT_HOUR),
+        ]
     ]
     for name, billed, ratio in statements:
         by_slots = [f"{lowest * ratio * usd:.0f} to {highest * ratio * usd:.0f}" for usd in USD_PER_SLOT_HOUR.values()]
@@ -140,7 +213,7 @@ def _prices(model: FullSize) -> str:
         "ROW_NUMBER, because the CPU time of BigQuery's own engine was not measured. The statement alone is priced, "
         "without examination and counts."
     )
-    return f"{table(['USD per publish', 'on demand', *editions], rows)}\n\n{text}"
+    return f"{table(['USD a publish', 'on demand', *editions], rows)}\n\n{text}"
 
 
 def _rates(checks: list[RateCheck]) -> str:

@@ -6,36 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row
-from benchmarks.full_size_report import report as full_size_report
-from benchmarks.results import load
-from dedup_clone.contract.billing import GIB, USD_PER_STREAMED_GIB
+from dedup_clone.contract.billing import USD_PER_STREAMED_GIB
 from dedup_clone.contract.engine import Engine, SqlForm
-from dedup_clone.orchestration.runners.sizing import RunSize, size_run
 from dedup_clone.orchestration.runners.workload import Method
 from dedup_clone.publish.records.publish_costs import expected_cost
-from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.settings.spark_settings import SparkSize
 from testkit.table_contracts import PRODUCTS
+from tests.docs.full_size import MODEL, REPORT, publish_usd, size_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "engines.md").read_text()
-CHANGED_SHARE = 0.001
-
-
-@pytest.fixture
-def model() -> FullSize:
-    results = load("main")
-    assert results
-    return FullSize(Assumptions(), measured_per_row(results))
 
 
 def cells(title: str) -> list[str]:
     """The cells of the table row with this title."""
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {title} |")]
     return [cell.strip() for cell in line.split("|")[2:-1]]
-
-
-def size_of(model: FullSize, method: Method) -> RunSize:
-    return size_run(model.workload(method=method), SparkSize(), Runner.SERVERLESS)
 
 
 def test_each_engine_and_form_is_on_the_page() -> None:
@@ -45,52 +30,45 @@ def test_each_engine_and_form_is_on_the_page() -> None:
         assert cells(f"`{form}`")
 
 
-def test_the_prices_on_demand(model: FullSize) -> None:
-    adopted = model.spark_usd(size_of(model, Method.ADOPT)) + model.storage_usd
-    rewritten = model.spark_usd(size_of(model, Method.REWRITE))
-    row_bytes, rows = model.assumed.row_bytes, model.rows
+def test_the_prices_on_demand() -> None:
+    adopted, rewritten = publish_usd(), publish_usd(method=Method.REWRITE)
+    row_bytes, rows = MODEL.assumed.row_bytes, MODEL.rows
     sql = [
         expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, held=rows).query_usd
         for engine in (Engine.BIGQUERY, Engine.MERGE)
     ]
-    streamed_gib = model.assumed.table_bytes * CHANGED_SHARE / GIB
-    stream_usd, apply_usd = streamed_gib * USD_PER_STREAMED_GIB, model.on_demand_usd(1)
     found = cells("USD a publish, on demand")
     assert found[:2] == [f"{adopted:.2f}", f"{rewritten:.2f}"]
     assert found[2:4] == [f"{usd:.0f}" for usd in sql]
-    assert found[4] == f"{rewritten:.2f}, and {stream_usd + apply_usd:.0f}"
+    streamed = f"{rewritten:.2f}, and {MODEL.stream_usd:.0f} in BigQuery"
+    assert found[4] == f"{rewritten + MODEL.stream_usd:.0f}: {streamed}"
     text = " ".join(PAGE.split())
-    assert f"are {streamed_gib:.0f} GiB, {stream_usd:.2f} USD to stream" in text
-    assert f"reads the table once, {apply_usd:.0f} USD" in text
+    stream_usd = MODEL.streamed_gib * USD_PER_STREAMED_GIB
+    assert f"are {MODEL.streamed_gib:.0f} GiB, {stream_usd:.2f} USD to stream" in text
+    assert f"reads the table once, {MODEL.on_demand_usd(1):.0f} USD" in text
 
 
-def test_the_reads_are_what_the_prices_follow_from(model: FullSize) -> None:
-    row_bytes, rows = model.assumed.row_bytes, model.rows
+def test_the_reads_are_what_the_prices_follow_from() -> None:
+    row_bytes, rows = MODEL.assumed.row_bytes, MODEL.rows
     reads = cells("Reads")
     for engine, cell in ((Engine.BIGQUERY, reads[2]), (Engine.MERGE, reads[3])):
         cost = expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, held=rows)
-        billed = cost.query_bytes_billed / model.assumed.table_bytes
-        assert float(cell.split(" times the table")[0].split()[-1]) == pytest.approx(billed, abs=0.011)
+        billed = cost.query_bytes_billed / MODEL.assumed.table_bytes
+        assert float(cell.split(" times the table")[0].split()[-1]) == pytest.approx(billed, abs=0.006)
 
 
-def test_the_minutes_of_spark(model: FullSize) -> None:
-    minutes = [f"{size_of(model, method).expected_minutes:.0f}" for method in (Method.ADOPT, Method.REWRITE)]
+def test_the_minutes_of_spark() -> None:
+    minutes = [f"{size_of(method=method).expected_minutes:.0f}" for method in (Method.ADOPT, Method.REWRITE)]
     adopted, rewritten, *_ = cells("Table is fresh after")
     assert adopted.startswith(f"Spark {minutes[0]} minutes")
     assert rewritten.startswith(f"Spark {minutes[1]} minutes with {SparkSize().max_executors} executors")
 
 
 def test_the_prices_of_the_forms_are_those_of_the_costs_page() -> None:
-    results = [load(command) for command in ("main", "growth", "memory")]
-    main_results, growth_results, memory_results = results
-    assert main_results
-    assert growth_results
-    assert memory_results
-    costs = full_size_report(main_results, growth_results, memory_results)
     for form in SqlForm:
-        (line,) = [line for line in costs.splitlines() if line.startswith(f"| `bigquery`, form `{form}` |")]
+        (line,) = [line for line in REPORT.splitlines() if line.startswith(f"| `bigquery`, form `{form}` |")]
         assert cells(f"`{form}`")[:4] == [cell.strip() for cell in line.split("|")[2:-1]]
     enterprise = cells("USD a publish, Enterprise slots")
     assert enterprise[2] == f"{cells('`qualify`')[2]} for the SELECT"
-    (merge,) = [line for line in costs.splitlines() if line.startswith("| `merge` |")]
+    (merge,) = [line for line in REPORT.splitlines() if line.startswith("| `merge` |")]
     assert enterprise[3] == f"{merge.split('|')[4].strip()} for the MERGE"

@@ -61,7 +61,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
     monkeypatch.setattr(command, "PEERS_PYTHON", tmp_path)
     path = tmp_path / "page.md"
-    names = ("main", "growth", "memory", "full size")
+    names = ("main", "growth", "memory", "prices", "full size")
     path.write_text("".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in names))
     monkeypatch.setattr(command, "_BENCHMARKS_PAGE", path)
     monkeypatch.setattr(command, "_COSTS_PAGE", path)
