@@ -6,6 +6,8 @@ file's name. `show_erasure` shows how many rows the keys have; `approve_erasure`
 Actions); the run holds no lease then. After the approval a new generation without these rows is published, and the
 files of all earlier generations are deleted. Later and replayed snapshots do not bring the keys back. No rollback
 reaches behind an erasure.
+
+In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
 
 from __future__ import annotations

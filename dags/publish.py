@@ -8,6 +8,9 @@ Required Actions). If a delivery arrives before you approve, that delivery is pu
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
 that leaves target as it is: clear the run from its first task, or let the next delivery's run include this one.
+
+Two tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted`,
+unless a check failed whose failure the run accepts.
 """
 
 from __future__ import annotations

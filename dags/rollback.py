@@ -6,6 +6,8 @@ for your approval (Required Actions); the run holds no lease then. After the app
 in, as a new generation. Deliveries that the rollback removes stay out until somebody replays them, or until they are
 delivered again: the next arrival builds on the restored rows. To undo a rollback, roll back to the generation that was
 live before.
+
+In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class Lifecycle:
         self._wait_for_publish(live[0])
         archive = f"gs://{self._stack.connection.landing_bucket}/{ARCHIVE}"
         with ThreadPoolExecutor(1) as pool:
-            backfill = pool.submit(run_approved, self._client, EXAMPLE, "backfill", archive=archive, pause_minutes=0)
+            form = {"archive": archive, "pause_minutes": 0, "reason": "history"}
+            backfill = pool.submit(run_approved, self._client, EXAMPLE, "backfill", **form)
             wait_for(
                 lambda: backfill.done() or len(self._stack.arrivals(EXAMPLE).deliveries()) > 1,
                 "the first archived snapshot has landed",

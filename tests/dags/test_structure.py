@@ -137,11 +137,22 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
     assert {dag: required[f"{FEED}_{dag}"] for dag in OF_EACH_FEED if f"{FEED}_{dag}" in required} == {
         "publish": ["snapshot_id", "reason"],
         "rollback": ["generation", "reason"],
-        "backfill": ["archive"],
+        "bootstrap": ["reason"],
+        "backfill": ["archive", "reason"],
         "erase": ["keys_file", "reason"],
         "rebuild": ["reason"],
         "retire": ["reason"],
     }
+
+
+def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag) -> None:
+    skipped = {"reconcile_failure", "approve_accepted"}
+    texts = {
+        f"{dag_id}: {task}": dag.doc_md for dag_id, dag in bag.dags.items() for task in skipped & set(dag.task_ids)
+    }
+    assert len({text.split(":")[0] for text in texts}) == 5 * len(FEEDS)
+    explained = [name for name, text in texts.items() if f"`{name.split()[1]}`" in text.split("\n\n")[-1]]
+    assert explained == list(texts)
 
 
 def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:

@@ -1,19 +1,27 @@
-"""The tasks of the erase and retire DAGs as Airflow runs them: forms, XComs, and errors that no retry can mend."""
+"""The tasks of DAGs that a person starts, as Airflow runs them: forms, XComs, and errors that no retry can mend."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from dedup_clone.orchestration.backfill import backfill_tasks
+from dedup_clone.orchestration.backfill.backfill_form import backfill_params
+from dedup_clone.orchestration.bootstrap import bootstrap_tasks
+from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.erasure.erasure_form import erasure_params
+from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.retirement import retirement_tasks
+from dedup_clone.orchestration.rollback import rollback_tasks
+from dedup_clone.orchestration.rollback.rollback_form import rollback_params
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
@@ -24,6 +32,9 @@ from dedup_clone.orchestration.watchdog import feed_check
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.feed_on_stand_in import KEYS_FILE, REPOSITORY, FeedOnStandIn, row
+
+ASKED = "Asked by vera. Reason given: prices were reset"
+LIVE = {"generation": Param(1)}
 
 
 @pytest.fixture
@@ -43,7 +54,7 @@ def context(form: dict[str, Any], results: dict[str, Any], resolve_task: str = R
     with DAG("feed_by_hand", schedule=None) as dag:
         EmptyOperator(task_id=resolve_task)
     ti = SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids), map_index=-1)
-    run = SimpleNamespace(dag_id="feed_by_hand", run_id="by-hand")
+    run = SimpleNamespace(dag_id="feed_by_hand", run_id="by-hand", triggering_user_name="vera")
     return {"ti": ti, "dag": dag, "params": form, "dag_run": run}
 
 
@@ -80,3 +91,45 @@ def test_watch_and_watchdog_leave_a_retired_feed_alone(published: FeedOnStandIn)
     assert feed_check.check_feed(setup_of(published)) == []
     feed_check.refresh_verdict(setup_of(published))
     assert list(published.services.store.objects(published.services.layout.freshness)) == []
+
+
+@dataclass(frozen=True)
+class Preview:
+    text: str = "what would happen"
+    generation: int = 1
+    live_generation: int = 1
+    refused: tuple[str, ...] = ()
+
+
+def show_existing(setup: FeedSetup, context: Any) -> Any:
+    return bootstrap_tasks.ShowExistingOperator(task_id="show_existing", setup=setup).execute(context)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "preview", "show", "params"),
+    [
+        (bootstrap_tasks, "preview_bootstrap", show_existing, bootstrap_params),
+        (erasure_tasks, "preview_erasure", erasure_tasks.show_erasure, erasure_params),
+        (rebuild_tasks, "plan_rebuild", rebuild_tasks.show_rebuild, rebuild_tasks.rebuild_params),
+        (retirement_tasks, "preview_retirement", retirement_tasks.show_retirement, retirement_tasks.retirement_params),
+        (rollback_tasks, "preview_rollback", rollback_tasks.show_difference, lambda: {**rollback_params(), **LIVE}),
+    ],
+    ids=["bootstrap", "erase", "rebuild", "retire", "rollback"],
+)
+def test_whoever_approves_reads_who_asked_and_why(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, tasks: Any, preview: str, show: Any, params: Any
+) -> None:
+    monkeypatch.setattr(tasks, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(tasks, preview, lambda *_, **__: Preview())
+    shown = show(setup_of(world), context({**defaults(params()), "reason": "prices were reset"}, {}))
+    assert shown["text"] == f"what would happen\n\n{ASKED}"
+
+
+def test_whoever_approves_a_backfill_reads_who_asked_and_why(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill_tasks, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(backfill_tasks, "open_gcs_bucket", lambda connection, bucket: world.services.store)
+    monkeypatch.setattr(backfill_tasks, "describe", lambda *_: "what would happen")
+    form = {**defaults(backfill_params()), "archive": "gs://state/archive", "reason": "prices were reset"}
+    assert backfill_tasks.show_backfill(setup_of(world), context(form, {})) == f"what would happen\n\n{ASKED}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest
 
 
@@ -39,6 +40,7 @@ def backfill_params() -> dict[str, Param]:
             title="Pause (minutes)",
             description="The least time from one landing to the next, for deliveries that arrive meanwhile.",
         ),
+        "reason": required_reason("Why the archive is published; shown to whoever approves it."),
     }
 
 

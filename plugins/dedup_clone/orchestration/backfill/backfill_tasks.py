@@ -6,6 +6,7 @@ from airflow.sdk import Context
 
 from dedup_clone.orchestration.backfill.backfill_form import read_backfill_request
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.form_fields import with_asker
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, open_gcs_bucket
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe
 from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
@@ -16,7 +17,8 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
     """Returns what the backfill would do, as text for the approver."""
     request = read_backfill_request(context)
     with fail_without_retry():
-        return describe(open_feed_services(setup), _archive(setup, request), request)
+        text = describe(open_feed_services(setup), _archive(setup, request), request)
+    return with_asker(context, text)
 
 
 def land_next(setup: FeedSetup, context: Context) -> bool:

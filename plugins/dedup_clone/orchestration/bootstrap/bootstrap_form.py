@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.request import Duplicates
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest
 
 MAX_COMPARED_DATES = 100
@@ -58,12 +59,7 @@ def bootstrap_params() -> dict[str, Param]:
             description="Only show what would be exported, loaded, left out and billed, and what prevents the "
             "bootstrap: see the log or the result of show_existing.",
         ),
-        "reason": Param(
-            "",
-            type=["null", "string"],
-            title="Reason",
-            description="Why the table is taken over; stored in the ledger.",
-        ),
+        "reason": required_reason("Why the table is taken over; stored in the ledger."),
     }
 
 
@@ -76,5 +72,5 @@ def read_bootstrap_request(context: Context) -> BootstrapRequest:
         duplicates=Duplicates(params["duplicates"]),
         drop_expired=bool(params["drop_expired"]),
         compared_dates=int(params["compared_dates"]),
-        reason=params["reason"] or "",
+        reason=params["reason"],
     )

@@ -60,7 +60,6 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
         "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
         "lacks a key, later ones may. Delete the keys at the producer, and in landing.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, without these keys.",
-        f"- Reason: {erasure_request.reason or 'none given'}.",
     ]
     return ErasurePreview(services.feed.feed, live.generation, len(keys.rows), rows, "\n".join(lines))
 

@@ -110,7 +110,6 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         "- No rollback leads behind the rebuild. The past table can be read by time travel, for seven days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
-        f"- Reason: {request.reason or 'none given'}.",
     ]
     return RebuildPlan(feed.feed, live.generation, size, compared_bytes, "\n".join(lines))
 

@@ -41,7 +41,6 @@ def preview_retirement(services: Services, request: RetirementRequest) -> Retire
         f"- Deliveries that wait and will not be published: {waiting}. Landing stays as it is.",
         f"- Materialized views over target: {', '.join(views) or 'none'}.",
         "- Afterwards delete the feed's file and release that (`make deploy`): until then its DAGs do nothing.",
-        f"- Reason: {request.reason or 'none given'}.",
     ]
     return RetirementPreview(services.feed.feed, current.generation, rows, "\n".join(lines))
 
