@@ -5,6 +5,7 @@
 - A record type lists in `NOT_IN_DIGEST` the fields that its digest leaves out, because a release added them later. The
   digests that earlier releases computed thus stay valid.
 - A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
+- A record type lists in `STORED_NAMES` the fields whose stored name is an older one than the name in code.
 - A new value of an enum, or a type that takes more than before, needs nothing: earlier releases refuse such a record.
 - A change by which this release cannot read an older record, or an earlier one would misread a new record without an
   error, must increment FORMAT_VERSION, and `from_json` must convert older records. There was none so far.
@@ -45,7 +46,7 @@ def to_plain(value: object, *, digested: bool = False) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         left_out: frozenset[str] = getattr(value, "NOT_IN_DIGEST", frozenset()) if digested else frozenset()
         names = (f.name for f in dataclasses.fields(value) if f.name not in left_out)
-        return {name: to_plain(getattr(value, name), digested=digested) for name in names}
+        return {_stored(type(value), name): to_plain(getattr(value, name), digested=digested) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -98,7 +99,7 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
             f"[{FORMAT_VERSION}]: {_deploy(release)}."
         )
     fields = {key: item for key, item in plain.items() if key not in (_VERSION_KEY, _RELEASE_KEY)}
-    if dataclasses.is_dataclass(kind) and _VERSION_KEY in _field_types(kind):
+    if dataclasses.is_dataclass(kind) and _VERSION_KEY in _stored_fields(kind):
         fields[_VERSION_KEY] = version
     try:
         return typing.cast(T, _Reader(release).read(kind, fields, where))
@@ -159,17 +160,17 @@ class _Reader:
 
     def _dataclass(self, kind: type, plain: Any, where: str) -> Any:
         _expect(isinstance(plain, dict), where, "an object", plain)
-        hints = _field_types(kind)
+        fields = _stored_fields(kind)
         former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
-        if unknown := sorted(plain.keys() - former - hints.keys()):
+        if unknown := sorted(plain.keys() - former - fields.keys()):
             raise LaterRelease(
                 f"[{where}] has fields {unknown}, which this release [{__version__}] does not know: "
                 f"{_deploy(self.release)}."
             )
         if missing := sorted(_required_fields(kind) - plain.keys()):
             raise ContractViolation(f"[{where}] lacks fields {missing}. {_REPAIR}")
-        given = hints.keys() & plain.keys()
-        return kind(**{name: self.read(hints[name], plain[name], f"{where}.{name}") for name in given})
+        given = {key: field for key, field in fields.items() if key in plain}
+        return kind(**{name: self.read(hint, plain[key], f"{where}.{key}") for key, (name, hint) in given.items()})
 
 
 def _precedence(release: str) -> tuple[int, ...]:
@@ -182,19 +183,25 @@ def _deploy(release: str) -> str:
     return f"deploy at least version [{release}]" if release else "deploy the version that wrote it, or a later one"
 
 
+def _stored(kind: type, name: str) -> str:
+    """The name under which a field is stored."""
+    stored_names: dict[str, str] = getattr(kind, "STORED_NAMES", {})
+    return stored_names.get(name, name)
+
+
 @functools.cache
-def _field_types(kind: type) -> dict[str, Any]:
-    """The type of each field by name. Cached: resolving annotations takes longer than reading a record."""
+def _stored_fields(kind: type) -> dict[str, tuple[str, Any]]:
+    """Name and type of each field by its stored name. Cached: resolving types takes longer than reading a record."""
     hints = typing.get_type_hints(kind)
-    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+    return {_stored(kind, f.name): (f.name, hints[f.name]) for f in dataclasses.fields(kind)}
 
 
 @functools.cache
 def _required_fields(kind: type) -> frozenset[str]:
-    """The fields without a default. Older records may lack fields that have a default."""
+    """The stored names of fields without a default. Older records may lack fields that have a default."""
     fields = dataclasses.fields(kind)
     missing = dataclasses.MISSING
-    return frozenset(f.name for f in fields if f.default is missing and f.default_factory is missing)
+    return frozenset(_stored(kind, f.name) for f in fields if f.default is missing and f.default_factory is missing)
 
 
 def _read_key(kind: Any, key: str, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""Records open incidents in the state bucket, so that each notifier is told once of each beginning and each end.
+"""Records open incidents in the state bucket, so that each notifier is notified once of each beginning and end.
 
 A record is created only if it is absent, and replaced only under the object generation that was read. So when two
 processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import from_json, to_json
@@ -30,17 +31,19 @@ Notify = Callable[["IncidentRecord", tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class IncidentRecord:
-    """One incident. `told`: the notifiers that were told of its beginning; `told_end`: those told of its end.
+    """One incident. `notified`: the notifiers that were reached at its beginning; `notified_of_end`: at its end.
 
     `claimed_at`: when a process began to notify; None when no process is notifying.
     """
+
+    STORED_NAMES: ClassVar[dict[str, str]] = {"notified": "told", "notified_of_end": "told_end"}
 
     incident: Incident
     opened_at: datetime
     ended_at: datetime | None
     claimed_at: datetime | None
-    told: tuple[str, ...]
-    told_end: tuple[str, ...]
+    notified: tuple[str, ...]
+    notified_of_end: tuple[str, ...]
 
 
 class IncidentRecords:
@@ -64,7 +67,7 @@ class IncidentRecords:
             if record.ended_at is not None:
                 self._claim(record, object_generation, now, self._notify_end)
             elif name in active:
-                if not set(self._notifiers) <= set(record.told):
+                if not set(self._notifiers) <= set(record.notified):
                     self._claim(record, object_generation, now, self._notify_beginning)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
                 self._remove(record, object_generation)
@@ -100,18 +103,20 @@ class IncidentRecords:
             notify(claimed, claimed_object_generation, now)
 
     def _notify_beginning(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
-        reached = self._notify(record, tuple(n for n in self._notifiers if n not in record.told))
-        self._write(replace(record, told=(*record.told, *reached), claimed_at=None), object_generation)
+        reached = self._notify(record, tuple(n for n in self._notifiers if n not in record.notified))
+        self._write(replace(record, notified=(*record.notified, *reached), claimed_at=None), object_generation)
 
     def _notify_end(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
         """Notify only those that were notified of the beginning."""
-        not_reached = tuple(n for n in record.told if n not in record.told_end and n in self._notifiers)
-        reached = (*record.told_end, *self._notify(record, not_reached)) if not_reached else record.told_end
+        not_reached = tuple(n for n in record.notified if n not in record.notified_of_end and n in self._notifiers)
+        reached = (
+            (*record.notified_of_end, *self._notify(record, not_reached)) if not_reached else record.notified_of_end
+        )
         given_up = record.ended_at is not None and now - record.ended_at > RECOVERY_RETRIED_FOR
         if given_up or all(n in reached for n in not_reached):
             self._remove(record, object_generation)
         else:
-            self._write(replace(record, told_end=reached, claimed_at=None), object_generation)
+            self._write(replace(record, notified_of_end=reached, claimed_at=None), object_generation)
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
         """Record and object generation by incident name."""
@@ -136,7 +141,7 @@ class IncidentRecords:
 
     def _is_claimed(self, record: IncidentRecord, now: datetime) -> bool:
         """Whether another process is notifying: its claim has not expired, and some notifiers are not reached yet."""
-        not_reached = set(self._notifiers) - set(record.told)
+        not_reached = set(self._notifiers) - set(record.notified)
         if record.ended_at is not None:
-            not_reached = set(record.told) - set(record.told_end)
+            not_reached = set(record.notified) - set(record.notified_of_end)
         return bool(not_reached) and record.claimed_at is not None and now - record.claimed_at < CLAIM_LIFETIME

@@ -18,7 +18,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, VerdictSummary, read_summaries
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.index import Fate, Index
+from dedup_clone.state.index import DeliveryState, Index
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
@@ -153,7 +153,7 @@ class FeedReader:
         for records in in_parallel(lambda f: self._read(store, f), [f for f in feeds if f not in overviews]):
             if records is not None:
                 arrivals = records.index.arrivals if records.index else ()
-                waiting = sum(arrival.fate is Fate.WAITING for arrival in arrivals)
+                waiting = sum(arrival.state is DeliveryState.WAITING for arrival in arrivals)
                 summary = self._summaries.get(records.feed)
                 overviews[records.feed] = FeedOverview(records.feed, summary, waiting, records.problem)
         return [overviews[feed] for feed in feeds if feed in overviews]

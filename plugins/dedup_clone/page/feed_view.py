@@ -19,7 +19,7 @@ from dedup_clone.page.freshness_view import arrival_view, status_and_headline, s
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
-from dedup_clone.state.index import Fate, Index, IndexArrival, IndexChecks
+from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks
 from dedup_clone.state.ledger import LedgerRecord
 
 PUBLISHES_SHOWN = 100
@@ -83,7 +83,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "owner": index.owner,
         "target": index.target,
         "engine": str(index.engine),
-        "sla_minutes": index.promise_minutes,
+        "sla_minutes": index.sla_minutes,
         "retention_days": index.retention_days,
         "live": _live(index, kinds, now),
         "today": today_view(index, now),
@@ -98,7 +98,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "projection": to_plain(index.projection),
         "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
         "excluded": [d.name for d in index.excluded],
-        "refused": [arrival_view(a) for a in reversed(index.arrivals) if a.fate is Fate.REFUSED],
+        "refused": [arrival_view(a) for a in reversed(index.arrivals) if a.state is DeliveryState.REFUSED],
         "replayable": [arrival_view(a) for a in reversed(index.arrivals)],
         "choices": {
             "engines": [str(engine) for engine in Engine],
@@ -112,7 +112,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
 
 def _waiting(index: Index) -> list[IndexArrival]:
     """Deliveries that are not live yet, oldest first."""
-    return [a for a in index.arrivals if a.fate is Fate.WAITING]
+    return [a for a in index.arrivals if a.state is DeliveryState.WAITING]
 
 
 def _stopped(index: Index) -> dict[str, Any] | None:

@@ -101,7 +101,7 @@ def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
         "arrived_at": arrival.arrived_at.isoformat(),
         "files": arrival.files,
         "bytes": arrival.bytes,
-        "fate": str(arrival.fate),
+        "state": str(arrival.state),
         "reason": arrival.reason,
         "refused_at": to_plain(arrival.refused_at),
         "dates": arrival.dates,

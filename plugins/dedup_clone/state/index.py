@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -27,7 +28,7 @@ class IndexDate:
     survivors: int
 
 
-class Fate(StrEnum):
+class DeliveryState(StrEnum):
     """The state of a delivery.
 
     WAITING: registered, and not yet in the live generation. PUBLISHED: in the live generation. REFUSED: it breaks the
@@ -48,11 +49,13 @@ class IndexArrival:
     `dates`: the dates of its date folders, as text with ranges; empty without date folders, or if they are not known.
     """
 
+    STORED_NAMES: ClassVar[dict[str, str]] = {"state": "fate"}
+
     delivery: Delivery
     arrived_at: datetime
     files: int
     bytes: int
-    fate: Fate
+    state: DeliveryState
     reason: str
     refused_at: datetime | None
     dates: str = ""
@@ -151,16 +154,18 @@ class IndexProjection:
 class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
-    `promise_minutes` is the feed's `sla_minutes`; only the stored name differs. `generation` is None before the first
-    publish. `records`: attempts that committed a generation. `failures`: attempts that changed nothing.
+    `generation` is None before the first publish. `records`: attempts that committed a generation. `failures`: attempts
+    that changed nothing.
     """
+
+    STORED_NAMES: ClassVar[dict[str, str]] = {"sla_minutes": "promise_minutes"}
 
     feed: str
     description: str
     owner: str
     target: str
     engine: Engine
-    promise_minutes: int
+    sla_minutes: int
     expected: ExpectedTimes | None
     max_age_minutes: int | None
     generation: int | None

@@ -11,7 +11,7 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
 
-class TargetFate(StrEnum):
+class TargetAction(StrEnum):
     """What becomes of a retired feed's target. EXPORT writes its rows to Parquet files, then drops it."""
 
     KEEP = "keep"
@@ -32,7 +32,7 @@ class Retirement:
     retired_at: datetime
     run_id: str
     reason: str
-    target: TargetFate
+    target: TargetAction
     attempt: str
     generation: int | None
     rows: int

@@ -22,7 +22,7 @@ from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.pending_changes import PendingChangesFolder, feeds_with_pending_changes
-from dedup_clone.state.retired import TargetFate
+from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
 from tests.contract.freshness.setups import setup_of
 from tests.contract.publish.conftest import new_feed
@@ -214,7 +214,7 @@ def test_a_retired_feed_leaves_no_changes(world: FeedOnStandIn) -> None:
     publish(world, *SECOND)
     world.services.warehouse.changes.drop(world.services.names.changes_table)
     changes_table.prepare_changes_table(world.services, world.feed.table.to_contract())
-    retire_feed(world.services, RetirementRequest("feed_retire", "retire", TargetFate.KEEP, "test"))
+    retire_feed(world.services, RetirementRequest("feed_retire", "retire", TargetAction.KEEP, "test"))
     assert pending(world) == []
     assert world.services.warehouse.table(world.services.names.changes_table) is None
 

@@ -22,7 +22,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
-from dedup_clone.state.retired import TargetFate
+from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.feed_states import read_state
 from tests.contract.freshness.test_watchdog import Watchdog
@@ -117,7 +117,7 @@ def test_dags_that_the_former_release_lacked_work_on_what_it_left(former: FeedOn
     test_rebuild.rebuild(former, renamed={"attr_value": "value"})
     values = test_rebuild.select(former, "product_id, value")
     assert values == sorted((r["product_id"], str(r["attr_value"])) for r in (*ROWS, row(4, 4, 40)))
-    test_retirement.retire(former, TargetFate.EXPORT)
+    test_retirement.retire(former, TargetAction.EXPORT)
     assert test_retirement.kept(former) == ["RETIRED", "data", "ledger"]
 
 

@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import DeliveryRefused, LostRace
 from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.state.index import Fate, Index, IndexFile, published_records
+from dedup_clone.state.index import DeliveryState, Index, IndexFile, published_records
 from dedup_clone.state.ledger import Outcome
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 
@@ -21,17 +21,17 @@ def index_of(world: FeedOnStandIn) -> Index:
     return known
 
 
-def fates(world: FeedOnStandIn) -> dict[str, Fate]:
-    return {a.delivery.name: a.fate for a in index_of(world).arrivals}
+def states(world: FeedOnStandIn) -> dict[str, DeliveryState]:
+    return {a.delivery.name: a.state for a in index_of(world).arrivals}
 
 
 def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
     refresh_index(world.services)
     index = index_of(world)
-    assert fates(world) == {name: Fate.WAITING}
+    assert states(world) == {name: DeliveryState.WAITING}
     assert (index.generation, index.dates, index.records, index.time_travel) == (None, (), (), None)
-    assert (index.arrivals[0].files, index.arrivals[0].dates, index.promise_minutes) == (1, str(TODAY), 60)
+    assert (index.arrivals[0].files, index.arrivals[0].dates, index.sla_minutes) == (1, str(TODAY), 60)
 
 
 def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: FeedOnStandIn) -> None:
@@ -39,7 +39,7 @@ def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: F
     record = world.publish(name)
     index = index_of(world)
     assert index.records == (record,)
-    assert fates(world) == {name: Fate.PUBLISHED}
+    assert states(world) == {name: DeliveryState.PUBLISHED}
     assert (index.generation, [d.rows for d in index.dates]) == (1, [2])
     assert {v.phase for v in index.checks[0].verdicts} == {"before", "after"}
     assert index.checks[0].attempt == record.attempt
@@ -57,7 +57,7 @@ def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> Non
     with pytest.raises(DeliveryRefused):
         world.deduplicate(world.resolve(name))
     index = index_of(world)
-    assert fates(world) == {name: Fate.REFUSED}
+    assert states(world) == {name: DeliveryState.REFUSED}
     assert "bad row in [a.parquet]" in index.arrivals[0].reason
     assert index.arrivals[0].refused_at is not None
     assert ([f.outcome for f in index.failures], index.records) == ([Outcome.REFUSED], ())
@@ -73,7 +73,7 @@ def test_a_failed_attempt_leaves_its_check_results_and_its_delivery_waits(world:
     world.check(spec)
     finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     index = index_of(world)
-    assert fates(world)[name] is Fate.WAITING
+    assert states(world)[name] is DeliveryState.WAITING
     assert [f.attempt for f in index.failures] == [spec.attempt]
     assert index.checks[-1].attempt == spec.attempt
     assert {v.phase for v in index.checks[-1].verdicts} == {"before"}
@@ -87,7 +87,7 @@ def test_after_a_rollback_what_it_took_out_is_excluded(world: FeedOnStandIn) -> 
     world.publish(name)
     world.roll_back(1)
     index = index_of(world)
-    assert fates(world)[name] is Fate.EXCLUDED
+    assert states(world)[name] is DeliveryState.EXCLUDED
     assert [d.name for d in index.excluded] == [name]
     assert (index.generation, index.generations[-1].restores) == (3, 1)
 
@@ -97,7 +97,7 @@ def test_an_older_delivery_of_an_id_is_superseded(world: FeedOnStandIn) -> None:
     older = world.land(7, [row(7, 1)])
     newer = world.land(7, [row(7, 1, 21)])
     world.publish(newer)
-    assert fates(world) == {older: Fate.SUPERSEDED, newer: Fate.PUBLISHED}
+    assert states(world) == {older: DeliveryState.SUPERSEDED, newer: DeliveryState.PUBLISHED}
 
 
 def test_an_index_that_is_gone_or_unreadable_is_made_again_from_the_other_records(world: FeedOnStandIn) -> None:
@@ -128,7 +128,7 @@ def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatc
     monkeypatch.setattr(IndexFile, "write", write_after_another)
     refresh_index(slow)
     assert [r.generation for r in index_of(world).records] == [1, 2]
-    assert fates(world)[late] is Fate.PUBLISHED  # included with 8
+    assert states(world)[late] is DeliveryState.PUBLISHED  # included with 8
 
 
 @pytest.mark.exhaustive

@@ -18,7 +18,7 @@ from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
 from dedup_clone.publish.recovery import recover
-from dedup_clone.state.retired import TargetFate
+from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import is_killed
 from tests.contract.publish import test_rebuild, test_retirement
@@ -91,22 +91,22 @@ def test_a_rebuild(killed: Worlds) -> None:
         assert services.warehouse.table(services.names.incoming_table) is None
 
 
-@pytest.mark.parametrize("fate", TargetFate)
-def test_a_retirement(killed: Worlds, fate: TargetFate) -> None:
+@pytest.mark.parametrize("action", TargetAction)
+def test_a_retirement(killed: Worlds, action: TargetAction) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         world.publish(world.land(7, ROWS))
         world.land(8, [row(8, 1)])
 
-    for world, number in killed(prepare, lambda world: test_retirement.retire(world, fate)):
-        record = test_retirement.retire(world, fate)
-        has_data = ["data"] if fate is TargetFate.EXPORT else []
+    for world, number in killed(prepare, lambda world: test_retirement.retire(world, action)):
+        record = test_retirement.retire(world, action)
+        has_data = ["data"] if action is TargetAction.EXPORT else []
         assert test_retirement.kept(world) == sorted(["RETIRED", "ledger", *has_data]), number
         assert (record.generation, record.rows) == (1, 3)
-        if fate is TargetFate.KEEP:
+        if action is TargetAction.KEEP:
             assert world.rows() == expected(*ROWS)
         else:
             assert world.services.warehouse.table(world.feed.target) is None
-        if fate is TargetFate.EXPORT:
+        if action is TargetAction.EXPORT:
             assert test_retirement.exported_rows(world, record) == expected(*ROWS), number
 
 

@@ -12,7 +12,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.state.index import Fate, IndexFile
+from dedup_clone.state.index import DeliveryState, IndexFile
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 HAND = {"replay": True, "run_id": "by-hand", "reason": "yesterday was wrong"}
@@ -50,7 +50,7 @@ def test_an_older_snapshot_fills_gaps_of_those_dates_only_and_its_own_publish_is
     index = IndexFile(world.services.store, world.feed.feed).read().index
     assert index
     assert publish_kinds(index)[record.generation] is PublishKind.REPLAY
-    assert {a.delivery.name: a.fate for a in index.arrivals}[late] is Fate.WAITING
+    assert {a.delivery.name: a.state for a in index.arrivals}[late] is DeliveryState.WAITING
 
     world.publish(late)
     assert world.rows() == expected(*live, row(5, 2), row(5, 3, day=YESTERDAY))

@@ -19,7 +19,7 @@ from dedup_clone.publish.retirement import retire_feed as retire_feed_module
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.feed_status import StatusRow, StatusRows
-from dedup_clone.state.retired import Retirement, TargetFate
+from dedup_clone.state.retired import Retirement, TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.publish.test_publish_operators import Run
 
@@ -34,11 +34,11 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
     return world
 
 
-def request(target: TargetFate) -> RetirementRequest:
+def request(target: TargetAction) -> RetirementRequest:
     return RetirementRequest("feed_retire", "retire", target, "no longer needed")
 
 
-def retire(world: FeedOnStandIn, target: TargetFate) -> Retirement:
+def retire(world: FeedOnStandIn, target: TargetAction) -> Retirement:
     return retire_feed(world.services, request(target))
 
 
@@ -57,7 +57,7 @@ def exported_rows(world: FeedOnStandIn, record: Retirement) -> list[tuple[Any, .
 def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> None:
     StatusRows(published.services.store).write(StatusRow("other_feed", 1, 7, NOW, NOW))
     published.write_reporting_tables()
-    record = retire(published, TargetFate.KEEP)
+    record = retire(published, TargetAction.KEEP)
     assert published.rows() == expected(*ROWS)
     assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
     assert published.services.warehouse.table(published.feed.staging) is None
@@ -68,7 +68,7 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> No
 
 
 def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
-    record = retire(published, TargetFate.EXPORT)
+    record = retire(published, TargetAction.EXPORT)
     assert published.services.warehouse.table(published.feed.target) is None
     assert exported_rows(published, record) == expected(*ROWS)
     assert kept(published) == ["RETIRED", "data", "ledger"]
@@ -77,11 +77,11 @@ def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnSt
 def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retire(published, TargetFate.KEEP)
+    retire(published, TargetAction.KEEP)
     with pytest.raises(ConfigurationError, match=r"was retired at .* by run \[retire\].*delete .*RETIRED"):
         retire_feed_module.require_own_feed(published.services)
     with pytest.raises(ConfigurationError, match="was retired at"):
-        preview_retirement(published.services, request(TargetFate.KEEP))
+        preview_retirement(published.services, request(TargetAction.KEEP))
     with pytest.raises(ConfigurationError, match="was retired at"):
         describe(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
     with pytest.raises(AirflowFailException, match="was retired at"):  # not: snapshot 9 is not registered
@@ -94,15 +94,15 @@ def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn, mo
 
     monkeypatch.setattr(retire_feed_module, "export_partitions", fail)
     with pytest.raises(JobFailed):
-        retire(published, TargetFate.EXPORT)
+        retire(published, TargetAction.EXPORT)
     assert published.rows() == expected(*ROWS)
     monkeypatch.undo()
     elsewhere = copy.copy(published)
     elsewhere.environment = "new.example.org"
     with pytest.raises(ConfigurationError, match="was retired at"):
         take_over_feed(elsewhere.services, "we move")
-    retire(published, TargetFate.EXPORT)
-    retire(published, TargetFate.EXPORT)
+    retire(published, TargetAction.EXPORT)
+    retire(published, TargetAction.EXPORT)
     assert kept(published) == ["RETIRED", "data", "ledger"]
 
 
@@ -110,17 +110,17 @@ def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
     published.resolve(published.services.arrivals.deliveries()[-1].name, run_id="busy")
     published.running = {"busy"}
     with pytest.raises(LeaseHeld):
-        retire(published, TargetFate.DROP)
+        retire(published, TargetAction.DROP)
     assert published.services.retired.read() is None
 
 
 def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> None:
-    assert retire(world, TargetFate.EXPORT).generation is None
+    assert retire(world, TargetAction.EXPORT).generation is None
     assert kept(world) == ["RETIRED"]
 
 
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
-    retire(published, TargetFate.DROP)
+    retire(published, TargetAction.DROP)
     assert published.services.warehouse.table(published.feed.target) is None
     published.services.store.delete_folder(published.services.retired.name)
     published.publish(published.land(9, [row(9, 4)]))
@@ -129,8 +129,8 @@ def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(pu
 
 def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) -> None:
     waiting = published.services.arrivals.deliveries()[-1].name
-    text = preview_retirement(published.services, request(TargetFate.DROP)).text
+    text = preview_retirement(published.services, request(TargetAction.DROP)).text
     assert "generation 1, snapshot 7, 3 rows" in text
     assert f"will not be published: {waiting}" in text
     assert "is **dropped**" in text
-    assert "go on expiring after 730 days" in preview_retirement(published.services, request(TargetFate.KEEP)).text
+    assert "go on expiring after 730 days" in preview_retirement(published.services, request(TargetAction.KEEP)).text

@@ -13,7 +13,7 @@ from dedup_clone import __version__
 from dedup_clone.contract import records
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation, LaterRelease
-from dedup_clone.contract.records import digest, from_json, record_digest, to_json
+from dedup_clone.contract.records import digest, from_json, record_digest, to_json, to_plain
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
@@ -102,6 +102,21 @@ def test_a_field_that_a_record_no_longer_has_is_ignored_where_an_old_record_name
     assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
     with pytest.raises(ContractViolation, match=r"fields \['other'\]"):
         from_json(Record, '{"name": "a", "old": 1, "other": 1}', where="record")
+
+
+def test_a_field_may_be_stored_under_an_older_name() -> None:
+    @dataclass(frozen=True)
+    class Record:
+        STORED_NAMES: ClassVar[dict[str, str]] = {"name": "title"}
+        name: str
+
+    stored = {"title": "a"}
+    assert from_json(Record, json.dumps(stored), where="record") == Record("a")
+    assert to_plain(Record("a")) == stored
+    with pytest.raises(ContractViolation, match=r"lacks fields \['title'\]"):
+        from_json(Record, "{}", where="record")
+    with pytest.raises(ContractViolation, match=r"fields \['name'\]"):
+        from_json(Record, '{"title": "a", "name": "b"}', where="record")
 
 
 def test_a_field_that_a_release_added_gets_its_default_in_older_records() -> None:

@@ -12,8 +12,8 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 from dedup_clone.state.index import (
+    DeliveryState,
     ExpectedTimes,
-    Fate,
     Index,
     IndexArrival,
     IndexAudit,
@@ -74,8 +74,10 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
     return LedgerRecord(**{**values, **changes})
 
 
-def arrival(number: int, arrived_at: datetime, fate: Fate = Fate.PUBLISHED, **changes: Any) -> IndexArrival:
-    values = {"files": FILES, "bytes": int(TABLE_BYTES), "fate": fate, "reason": "", "refused_at": None, **changes}
+def arrival(
+    number: int, arrived_at: datetime, state: DeliveryState = DeliveryState.PUBLISHED, **changes: Any
+) -> IndexArrival:
+    values = {"files": FILES, "bytes": int(TABLE_BYTES), "state": state, "reason": "", "refused_at": None, **changes}
     return IndexArrival(delivery(number), arrived_at, **values)
 
 
@@ -110,7 +112,7 @@ def make_index(publishes: int = 120, dates: int = DATES, now: datetime = NOW, **
         "owner": "data-platform",
         "target": "local-dev.warehouse.product_attributes",
         "engine": Engine.SPARK,
-        "promise_minutes": 60,
+        "sla_minutes": 60,
         "expected": ExpectedTimes(times, "UTC", 30),
         "max_age_minutes": None,
         "generation": publishes or None,
@@ -156,11 +158,11 @@ def late(now: datetime = NOW) -> Index:
     """A delivery was refused, the next one fails its check and waits too long."""
     index = make_index(now=now - timedelta(hours=3))
     refused = arrival(
-        121, now - timedelta(minutes=100), Fate.REFUSED, refused_at=now - timedelta(minutes=91),
+        121, now - timedelta(minutes=100), DeliveryState.REFUSED, refused_at=now - timedelta(minutes=91),
         reason="file [date=2026-11-20/part-3.parquet]: 14 rows have a NULL in key column [store_id]; nothing changed. "
         "Ask the producer for a new delivery.",
     )  # fmt: skip
-    waits = arrival(122, now - timedelta(minutes=72), Fate.WAITING)
+    waits = arrival(122, now - timedelta(minutes=72), DeliveryState.WAITING)
     failure = replace(
         record(122, waits.arrived_at, 0),
         outcome=Outcome.FAILED,

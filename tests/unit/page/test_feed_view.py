@@ -10,7 +10,7 @@ from dedup_clone.page.feed_reader import FeedOverview
 from dedup_clone.page.feed_view import feed_summary, feed_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
-from dedup_clone.state.index import Fate, TimeTravel
+from dedup_clone.state.index import DeliveryState, TimeTravel
 from tests.unit.page.indexes import NOW, arrival, empty, fresh, late, make_index, verdict
 
 
@@ -58,7 +58,7 @@ def test_a_snapshot_that_a_check_stopped_is_shown_with_its_evidence_until_anothe
         ("new_share", "at most 20.00% as configured and 1.00% as usual")
     ]
     assert stopped["acceptable"]
-    newer = replace(late(), arrivals=(*late().arrivals, arrival(123, NOW, Fate.WAITING)))
+    newer = replace(late(), arrivals=(*late().arrivals, arrival(123, NOW, DeliveryState.WAITING)))
     assert feed_view(newer, None, NOW)["stopped"] is None
     assert feed_view(fresh(), None, NOW)["stopped"] is None
 

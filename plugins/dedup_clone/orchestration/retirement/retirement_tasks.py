@@ -12,16 +12,16 @@ from dedup_clone.orchestration.shared.form_fields import required_reason, with_a
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
-from dedup_clone.state.retired import TargetFate
+from dedup_clone.state.retired import TargetAction
 
 
 def retirement_params() -> dict[str, Param]:
     """The default leaves target to its readers."""
     return {
         "target": Param(
-            str(TargetFate.KEEP),
+            str(TargetAction.KEEP),
             type="string",
-            enum=[str(fate) for fate in TargetFate],
+            enum=[str(action) for action in TargetAction],
             title="Target",
             description="keep: leave the table to its readers, as it is. export: write its rows to Parquet files in "
             "state, then drop it. drop: drop it.",
@@ -47,4 +47,4 @@ def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 def _request(context: Context) -> RetirementRequest:
     params, run = context["params"], context["dag_run"]
-    return RetirementRequest(run.dag_id, run.run_id, TargetFate(params["target"]), params["reason"])
+    return RetirementRequest(run.dag_id, run.run_id, TargetAction(params["target"]), params["reason"])

@@ -87,9 +87,9 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
     return;
   }
   const delivery = h("select", { required: true, onchange: () => dates.select(chosen().dates) }, replayable.map((a, number) =>
-    h("option", { value: number, title: local(a.arrived_at) }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)} UTC: ${a.fate}`)));
+    h("option", { value: number, title: local(a.arrived_at) }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)} UTC: ${a.state}`)));
   // A refused delivery is selected by default only if there is no other delivery.
-  delivery.value = Math.max(0, replayable.findIndex((a) => a.fate !== "refused"));
+  delivery.value = Math.max(0, replayable.findIndex((a) => a.state !== "refused"));
   const chosen = () => replayable[Number(delivery.value)];
   const engines = h("select", {}, options(choices.engines, `as the feed says (${engine})`));
   const plans = h("select", {}, options(choices.plans, "as the feed says"));

@@ -28,8 +28,8 @@ export function renderToday(container, today) {
       class: `slot ${slot.state}`, cx: position(slot.at, today.zone), cy: 16, r: 8,
     }, svg("title", {}, `expected at ${slot.clock} (${local(slot.at)}): ${STATES[slot.state]}`))),
     today.seen.map((arrival) => svg("circle", {
-      class: `arrival ${arrival.fate}`, cx: position(arrival.arrived_at, today.zone), cy: 16, r: 5,
-    }, svg("title", {}, `snapshot ${arrival.snapshot_id}, ${clock(arrival.arrived_at)} UTC (${local(arrival.arrived_at)}): ${arrival.fate}`))),
+      class: `arrival ${arrival.state}`, cx: position(arrival.arrived_at, today.zone), cy: 16, r: 5,
+    }, svg("title", {}, `snapshot ${arrival.snapshot_id}, ${clock(arrival.arrived_at)} UTC (${local(arrival.arrived_at)}): ${arrival.state}`))),
   );
   const summary = today.has_schedule
     ? `${met} of ${today.expected.length} expected have arrived${overdue ? `, ${overdue} overdue` : ""}.`
@@ -44,7 +44,7 @@ export function renderToday(container, today) {
       { title: "Snapshot", cell: (a) => a.snapshot_id },
       { title: "Files", number: true, cell: (a) => String(a.files) },
       { title: "Size", number: true, cell: (a) => bytes(a.bytes) },
-      { title: "State", short: true, cell: (a) => pill(a.fate) },
+      { title: "State", short: true, cell: (a) => pill(a.state) },
     ], [...today.seen].reverse().slice(0, LISTED)) : h("p", { class: "muted" }, "Nothing has arrived today."),
   );
 }

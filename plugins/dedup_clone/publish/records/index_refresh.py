@@ -21,8 +21,8 @@ from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import (
     MAX_FAILURES,
     MAX_RECORDS,
+    DeliveryState,
     ExpectedTimes,
-    Fate,
     Index,
     IndexArrival,
     IndexAudit,
@@ -89,7 +89,7 @@ def _derive(services: Services, inputs: Inputs) -> Index:
         owner=feed.owner,
         target=f"{services.names.project}.{services.names.dataset}.{services.names.target_table}",
         engine=feed.engine,
-        promise_minutes=feed.freshness.sla_minutes,
+        sla_minutes=feed.freshness.sla_minutes,
         expected=_expected(feed.freshness.expected_arrivals),
         max_age_minutes=feed.freshness.max_age_minutes,
         generation=live.generation if live else None,
@@ -129,33 +129,33 @@ def _arrivals(services: Services, inputs: Inputs) -> tuple[IndexArrival, ...]:
     published = set(inputs.live.deliveries) if inputs.live else set()
     excluded = set(inputs.live.excluded) if inputs.live else set()
 
-    def fate(delivery: Delivery) -> Fate:
+    def state_of(delivery: Delivery) -> DeliveryState:
         if delivery in backlog.apply:
-            return Fate.WAITING
+            return DeliveryState.WAITING
         if delivery in excluded:
-            return Fate.EXCLUDED
+            return DeliveryState.EXCLUDED
         if delivery in published:
-            return Fate.PUBLISHED
-        return Fate.REFUSED if delivery in refused else Fate.SUPERSEDED
+            return DeliveryState.PUBLISHED
+        return DeliveryState.REFUSED if delivery in refused else DeliveryState.SUPERSEDED
 
     listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
-    arrivals = [_arrival(services, before.get(d), d, fate(d)) for d in listed]
+    arrivals = [_arrival(services, before.get(d), d, state_of(d)) for d in listed]
     return tuple(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
 
 
-def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery, fate: Fate) -> IndexArrival:
+def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery, state: DeliveryState) -> IndexArrival:
     if before is None:
         record = services.arrivals.read(delivery)
         size = sum(item.size for item in record.objects)
         ranges = date_ranges(objects_by_date(record, services.feed.table.partition_column))
         dates = ", ".join(ranges) if len(ranges) <= MAX_DATE_RANGES else ""
-        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, fate, "", None, dates)
-    if fate is not Fate.REFUSED or before.refused_at is not None:
-        return replace(before, fate=fate)
+        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, state, "", None, dates)
+    if state is not DeliveryState.REFUSED or before.refused_at is not None:
+        return replace(before, state=state)
     refusal = services.arrivals.refusal(delivery)
     if refusal is None:
-        return replace(before, fate=fate)
-    return replace(before, fate=fate, reason=refusal.reason, refused_at=refusal.refused_at)
+        return replace(before, state=state)
+    return replace(before, state=state, reason=refusal.reason, refused_at=refusal.refused_at)
 
 
 def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:

@@ -8,7 +8,7 @@ from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest
 from dedup_clone.publish.services import Services
-from dedup_clone.state.retired import TargetFate
+from dedup_clone.state.retired import TargetAction
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ def preview_retirement(services: Services, request: RetirementRequest) -> Retire
     return RetirementPreview(services.feed.feed, current.generation, rows, "\n".join(lines))
 
 
-def _target(services: Services, fate: TargetFate) -> str:
+def _target(services: Services, action: TargetAction) -> str:
     days = services.feed.table.retention_days
-    match fate:
-        case TargetFate.KEEP:
+    match action:
+        case TargetAction.KEEP:
             return (
                 f"[{services.feed.target}] stays as it is, for its readers. Its partitions go on expiring after {days} "
                 f"days, so it will be empty then."
             )
-        case TargetFate.EXPORT:
+        case TargetAction.EXPORT:
             return f"[{services.feed.target}] is exported to Parquet files in state, compared, and dropped."
-        case TargetFate.DROP:
+        case TargetAction.DROP:
             return f"[{services.feed.target}] is **dropped**. BigQuery's time travel can restore it for some days."

@@ -20,7 +20,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.feed_status import StatusRows
-from dedup_clone.state.retired import Retirement, TargetFate
+from dedup_clone.state.retired import Retirement, TargetAction
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RetirementRequest:
 
     dag_id: str
     run_id: str
-    target: TargetFate
+    target: TargetAction
     reason: str
 
 
@@ -40,9 +40,9 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
-    if record.target is TargetFate.EXPORT and live is not None:
+    if record.target is TargetAction.EXPORT and live is not None:
         _export(services, record.attempt, live)
-    if record.target is not TargetFate.KEEP:
+    if record.target is not TargetAction.KEEP:
         services.warehouse.changes.drop(services.names.target_table)
     drop_pending_changes(services, before=None)
     names = services.names
