@@ -58,7 +58,7 @@ install:
 	{ ! command -v java >/dev/null || PYTHONPATH=plugins:. $(PY) -m devstack.spark_classes; } && \
 	cp $(LOCK) $(STAMP)
 
-demo: up ## Start the stack, land snapshots, follow them through the DAGs, judge the tables
+demo: up ## Start the stack, land snapshots, follow them through the DAGs, check the tables
 	@$(PY) -m devstack.demo
 
 up: setup ## Start the local stack and wait until it is healthy
@@ -177,7 +177,7 @@ alert-test: setup ## Send a test alert to everybody who is told of incidents of 
 	@environment() { sed -n "s/^$$1: *//p" deploy/environment$(if $(filter-out gcp,$(PROFILE)),.$(PROFILE)).yaml; }; \
 	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test
 
-doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command
+doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
 
 probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, POLICY_TAG=, REPORT=file)

@@ -59,7 +59,7 @@ WITH
   newest_of_day AS (
     SELECT {{ day_key }} AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY {{ day_key }}
   ),
-  judged AS (
+  classified AS (
     SELECT
       found_day,
       IF(is_taken, newest_id, held_id) AS winner_id,
@@ -99,7 +99,7 @@ WITH
         IF(is_{{ difference }}, key_text, NULL) IGNORE NULLS ORDER BY IF(is_{{ difference }}, key_text, NULL) LIMIT 3
       ) AS {{ difference }}_examples
 {%- endfor %}
-    FROM judged
+    FROM classified
     GROUP BY found_day
   )
 SELECT counted.*, ties

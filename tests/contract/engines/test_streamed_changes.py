@@ -103,10 +103,10 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
     task: Any = LoadStagingOperator(task_id="load_staging", setup=setup_of(world))
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
-    assert deferred.value.method_name == "look_again"
+    assert deferred.value.method_name == "resume_after_interval"
     assert staging_state(world) == (StagingState.LOADING, True)
     world.wait_for_changes()
-    assert task.look_again({}) == "2 changed rows"
+    assert task.resume_after_interval({}) == "2 changed rows"
     assert staging_state(world) == (StagingState.LOADED, False)
     world.swap(spec, world.check(spec))
     world.commit(spec)

@@ -49,7 +49,7 @@ def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedOnStandIn) -> No
     found = try_out(world, name)
     assert found.changes_target
     assert found.effect == f"rows of {name} replace older ones; rows that they lack stay"
-    assert (found.live_generation, found.state.dates, found.state.carried) == (2, 2, 1)
+    assert (found.live_generation, found.state.dates, found.state.copied_forward) == (2, 2, 1)
     assert found.seconds is not None
     parent = world.services.manifests.read(1)
     layout = world.services.layout
@@ -68,7 +68,7 @@ def test_a_replay_of_what_is_live_would_change_nothing(world: FeedOnStandIn) -> 
     assert not found.changes_target
     assert "the same rows, as a new generation" in found.effect
     assert found.applied == (found.delivery,)
-    assert (found.landed.files, found.state.carried) == (0, 1)
+    assert (found.landed.files, found.state.copied_forward) == (0, 1)
     assert "| read of landing | nothing |" in dry_run_text(found)
     assert try_out(world, name, plan="window").landed.files == 1
 

@@ -86,7 +86,7 @@ def test_watch_and_watchdog_leave_a_retired_feed_alone(published: FeedOnStandIn)
     published.land_files(8, {})
     published.services.store.delete_folder(published.services.layout.arrivals)
     sensor = DeliverySensor(task_id="notice_delivery", setup=setup_of(published))
-    assert sensor.look_again(context({}, {})) == []
+    assert sensor.resume_after_interval(context({}, {})) == []
     assert published.services.arrivals.deliveries() == []
     assert feed_check.check_feed(setup_of(published)) == []
     feed_check.refresh_verdict(setup_of(published))

@@ -204,16 +204,16 @@ def test_the_checks_wait_for_a_streaming_buffer(by_hand: Run, monkeypatch: pytes
     monkeypatch.setattr(Warehouse, "table", table)
     with pytest.raises(TaskDeferred) as deferred:
         by_hand.check()
-    assert deferred.value.method_name == "look_again"
+    assert deferred.value.method_name == "resume_after_interval"
 
     begin, sla = world.now(), timedelta(minutes=world.feed.freshness.sla_minutes)
     world.now = lambda: begin + sla * (1 - SHARE_AFTER_WAIT)
     with pytest.raises(AirflowFailException, match=rf"streaming_buffer: \[{name}: about 12 streamed rows, the oldest"):
-        by_hand.check_task.look_again(by_hand.context(by_hand.check_task))
+        by_hand.check_task.resume_after_interval(by_hand.context(by_hand.check_task))
 
     streams = False
     with pytest.raises(DownstreamTasksSkipped):
-        by_hand.check_task.look_again(by_hand.context(by_hand.check_task))
+        by_hand.check_task.resume_after_interval(by_hand.context(by_hand.check_task))
     assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.spec.attempt
 
 

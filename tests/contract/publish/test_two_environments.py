@@ -78,7 +78,7 @@ def test_the_watch_of_the_other_environment_registers_nothing(
     watch.mark(8)
     with pytest.raises(TaskDeferred) as deferred:
         watch.sensor.execute({})  # type: ignore[typeddict-item]
-    assert deferred.value.method_name == "look_again"
+    assert deferred.value.method_name == "resume_after_interval"
     assert watch.look() == []
     assert [d.snapshot_id for d in world.services.arrivals.deliveries()] == [7]
 

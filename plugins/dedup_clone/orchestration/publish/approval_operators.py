@@ -52,7 +52,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
         with fail_without_retry():
             if reason := reason_to_wait(services, spec):
                 self.log.info("waits until BigQuery has flushed the streaming buffer: %s", reason)
-                self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="look_again")
+                self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="resume_after_interval")
             swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
         if self.approve_task is not None:
             evidence = approval_text(services, spec, triggered_by(context))
@@ -63,7 +63,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
                 context["ti"].xcom_push(key=EVIDENCE, value=evidence)
         return swap
 
-    def look_again(self, context: Context, event: object = None) -> dict[str, Any]:
+    def resume_after_interval(self, context: Context, event: object = None) -> dict[str, Any]:
         """Called after the interval: the streaming buffer may be empty now."""
         return self.execute(context)
 

@@ -155,7 +155,7 @@ class LoadStagingOperator(AttemptJobOperator):
                 stream_changes(services, spec, manifest, changes)
                 if not finish_if_applied(services, spec, manifest, changes.table_name):
                     self.log.info("waits until BigQuery has applied the streamed changes")
-                    self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="look_again")
+                    self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="resume_after_interval")
                 return f"{changes.row_count} changed rows"
             dates = dates_to_load(services, candidate, manifest)
             if dates is not None:
@@ -163,7 +163,7 @@ class LoadStagingOperator(AttemptJobOperator):
                 return f"{len(dates)} partitions"
         return super().execute(context)
 
-    def look_again(self, context: Context, event: object = None) -> str:
+    def resume_after_interval(self, context: Context, event: object = None) -> str:
         """Called after the interval: BigQuery may have applied the streamed changes."""
         return self.execute(context)
 

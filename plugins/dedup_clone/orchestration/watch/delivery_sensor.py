@@ -64,7 +64,7 @@ class DeliverySensor(BaseOperator):
         services = open_feed_services(self.setup)
         if _is_left_alone(services):
             self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
-            self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="look_again")
+            self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="resume_after_interval")
         runs_to_start = self._register(services)
         if runs_to_start:
             return runs_to_start
@@ -88,7 +88,7 @@ class DeliverySensor(BaseOperator):
         self.log.info("feed=%s %s", self.setup.feed.feed, event["message"])
         return self._register(open_feed_services(self.setup))
 
-    def look_again(self, context: Context, event: object = None) -> list[dict[str, Any]]:
+    def resume_after_interval(self, context: Context, event: object = None) -> list[dict[str, Any]]:
         """Called some time after another environment published the feed: this one may have taken the feed over."""
         return self._register(open_feed_services(self.setup))
 

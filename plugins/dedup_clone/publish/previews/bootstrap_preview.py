@@ -127,7 +127,7 @@ def _text(
     refused: list[str],
 ) -> str:
     names, feed = services.names, services.feed
-    fate = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
+    effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
     waiting = [d.name for d in find_backlog(services, None).apply]
     expired = (
         f"{existing.expired_rows} rows before {existing.oldest} ({describe_partitions(existing.expired)})"
@@ -142,7 +142,7 @@ def _text(
         f"**{feed.feed}: takes over {existing.name}**",
         "",
         f"- {existing.rows} rows in {len(existing.partitions)} dates, {existing.partitions[0].date} to "
-        f"{existing.partitions[-1].date}. {fate} a clone of {names.staging_table} as {names.target_table}.",
+        f"{existing.partitions[-1].date}. {effect} a clone of {names.staging_table} as {names.target_table}.",
         f"- Left out, because the retention is {feed.table.retention_days} days: {expired}.",
         f"- Duplicates: {duplicates}; {resolution}. The Spark job looks at every key, which scans nothing in BigQuery.",
         f"- Exported to state: about {_size(existing.size)}, free. Read and written anew by Spark: as much. Loaded "

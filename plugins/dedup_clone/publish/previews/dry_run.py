@@ -51,13 +51,13 @@ class LandingInput:
 class LiveInput:
     """What would become of the live generation.
 
-    `dates`: how many dates the new generation would have. `carried`: how many of them would be copied forward. `size`:
+    `dates`: how many dates the new generation would have. `copied_forward`: how many of them no delivery has. `size`:
     bytes of the live generation's files; `size_of_delivered`: bytes of those whose dates the deliveries contain.
     `expired`: dates that leave the retention.
     """
 
     dates: int
-    carried: int
+    copied_forward: int
     size: int
     size_of_delivered: int
     expired: tuple[date, ...]
@@ -201,7 +201,7 @@ def _live_input(services: Services, live: Manifest | None, landed: LandingInput,
     sizes = _sizes(services, live, retained)
     return LiveInput(
         dates=len({*retained, *delivered}),
-        carried=len(set(retained) - delivered),
+        copied_forward=len(set(retained) - delivered),
         size=sum(sizes.values()),
         size_of_delivered=sum(size for day, size in sizes.items() if day in delivered),
         expired=tuple(e.date for e in live.dates if e.date < oldest),

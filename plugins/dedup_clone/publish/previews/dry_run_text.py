@@ -47,7 +47,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
             f"{format_dates(landed.too_old)} of landing; {format_dates(state.expired)} of the "
             f"live generation ({state.expired_rows} rows)",
         ),
-        ("dates kept as they are", f"{state.carried} of {state.dates}"),
+        ("dates kept as they are", f"{state.copied_forward} of {state.dates}"),
         (
             "seconds of dedup",
             "unknown before there are publishes" if preview.seconds is None else f"about {preview.seconds:.0f}",

@@ -60,7 +60,7 @@ WITH
   newest_of_day AS (
     SELECT key_1 AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY key_1
   ),
-  judged AS (
+  classified AS (
     SELECT
       found_day,
       IF(is_taken, newest_id, held_id) AS winner_id,
@@ -104,7 +104,7 @@ WITH
       ARRAY_AGG(
         IF(is_survivor, key_text, NULL) IGNORE NULLS ORDER BY IF(is_survivor, key_text, NULL) LIMIT 3
       ) AS survivor_examples
-    FROM judged
+    FROM classified
     GROUP BY found_day
   )
 SELECT counted.*, ties
