@@ -253,6 +253,7 @@ def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbo
     assert "delivery [2121-1795000000000121] was refused" in refused.lower()
     links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
     assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("promise_missed", "delivery_refused")]
+    assert "Runbook\nfreshness SLA missed (promise_missed)" in missed
     assert page.value("document.querySelector('#incidents time').title") != ""
 
 
@@ -376,7 +377,7 @@ def test_the_first_publish_does_not_hide_the_rows_of_all_others(shown: Callable[
     page = shown("/dedup-clone/#product_attributes")
     assert "cut off" not in page.value("document.getElementById('rows').innerText")
     page = shown("/beginning/")
-    assert "1 taller bar is cut off, up to 228.1B rows" in page.value("document.getElementById('rows').innerText")
+    assert "1 taller bar is cut off, up to 312.9B rows" in page.value("document.getElementById('rows').innerText")
     assert page.value("document.getElementById('rows').chart.scales.y.max") < 2e9
 
 
