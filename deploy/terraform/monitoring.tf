@@ -88,7 +88,7 @@ resource "google_monitoring_alert_policy" "freshness_burn" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "See the page Snapshots in Airflow, and the entries promise_at_risk and promise_missed of docs/runbook.md."
+    content   = "See the page Snapshots in Airflow, and the entries \"freshness SLA at risk\" and \"freshness SLA missed\" of docs/runbook.md."
   }
 }
 

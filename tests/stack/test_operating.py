@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.freshness.incident import IncidentKind
 from testkit.proxied_stack import ProxiedStack
 from testkit.stack_client import StackClient
 from tests.stack.extra_feeds import HELD_BACK, PROMISE_MINUTES, SLOWED
@@ -54,7 +55,7 @@ def rollbacks(
 @pytest.fixture(scope="module")
 def late_view(slow_publish: SlowPublish, watchdog: Watchdog, stack: StackClient) -> dict[str, Any]:
     """The slowed feed on the page right after its miss; the watchdog's last check was before it."""
-    watchdog.wait_for(SLOWED, "ALERT: promise_missed")
+    watchdog.wait_for(SLOWED, "ALERT: freshness SLA missed (promise_missed)")
     return stack.on_the_page(SLOWED)
 
 
@@ -64,7 +65,7 @@ def ended(
 ) -> SlowPublish:
     """The slowed publish has ended, the late snapshot has come, and the watchdog has looked until nothing is left."""
     assert slow_publish.end() == "success"
-    watchdog.run_watchdog_until(SLOWED, "RECOVERED: promise_missed")
+    watchdog.run_watchdog_until(SLOWED, "RECOVERED: freshness SLA missed (promise_missed)")
     watchdog.run_watchdog_until(HELD_BACK, "RECOVERED: arrival_overdue")
     watchdog.run_watchdog()
     return slow_publish
@@ -144,7 +145,8 @@ def test_the_page_says_late_while_readers_wait(late_view: dict[str, Any]) -> Non
 
 def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchdog: Watchdog) -> None:
     about_the_promise = [title for title in watchdog.alerts(SLOWED) if "promise" in title]
-    assert about_the_promise == ["WARNING: promise_at_risk", "ALERT: promise_missed", "RECOVERED: promise_missed"]
+    at_risk, missed = IncidentKind.SLA_AT_RISK.label, IncidentKind.SLA_MISSED.label
+    assert about_the_promise == [f"WARNING: {at_risk}", f"ALERT: {missed}", f"RECOVERED: {missed}"]
 
 
 def test_a_snapshot_held_back_is_told_once_and_once_that_it_came(ended: SlowPublish, watchdog: Watchdog) -> None:

@@ -11,7 +11,7 @@ from dedup_clone.freshness.durations import format_duration, format_time
 
 
 class IncidentKind(StrEnum):
-    """The kinds of incidents. Their values are stored, and each is a heading in docs/runbook.md."""
+    """The kinds of incidents. Their values are stored; docs/runbook.md has an entry for each."""
 
     ARRIVAL_OVERDUE = "arrival_overdue"
     SLA_AT_RISK = "promise_at_risk"
@@ -34,6 +34,18 @@ class IncidentKind(StrEnum):
     INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"
     ALERT_TEST = "alert_test"
+
+    @property
+    def label(self) -> str:
+        """The kind as alerts, page and runbook name it: where the stored value says little, in other words too."""
+        return f"{_WORDS[self]} ({self})" if self in _WORDS else str(self)
+
+
+_WORDS = {
+    IncidentKind.SLA_AT_RISK: "freshness SLA at risk",
+    IncidentKind.SLA_MISSED: "freshness SLA missed",
+    IncidentKind.INVALID_MARKER: "invalid marker",
+}
 
 
 class Severity(StrEnum):
@@ -114,7 +126,7 @@ class Alert:
 
     @property
     def title(self) -> str:
-        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {self.kind}"
+        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {self.kind.label}"
 
     @property
     def text(self) -> str:

@@ -37,7 +37,7 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 
     return {
         "status": status,
         "headline": headline,
-        "incidents": to_plain(verdict.incidents_at(now)),
+        "incidents": [{**to_plain(one), "title": one.kind.label} for one in verdict.incidents_at(now)],
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
         "runbook": verdict.runbook,

@@ -73,12 +73,13 @@ def run_of(name: str, *, arrived: timedelta | None, run_id: str = "publish__7__1
 
 
 LATE = timedelta(minutes=61)
+MISSED = "ALERT: freshness SLA missed (promise_missed)"
 
 
 def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     world.resolve(name, run_id="publish__7__1")
-    assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] {MISSED}"]
     message = callback.caplog.text
     assert "snapshot 7 arrived" in message
     assert "61 min ago, and is not live; the freshness SLA is 60 min" in message
@@ -99,7 +100,7 @@ def test_a_delivery_that_went_live_too_late_is_told(world: FeedOnStandIn, callba
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     told = callback.call(run_of(name, arrived=timedelta(minutes=100)))
-    assert told == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert told == [f"[{world.feed.feed}] {MISSED}"]
     assert re.search(r"took (9\d|100) min from arrival to swap", callback.caplog.text)
 
 
@@ -139,7 +140,7 @@ def test_it_is_told_although_the_state_bucket_cannot_be_read(
 
     monkeypatch.setattr(missed_deadline, "check_late_run", fail)
     told = callback.call(run_of("7-1", arrived=LATE))
-    assert told == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert told == [f"[{world.feed.feed}] {MISSED}"]
     assert "the state bucket cannot be read (ConnectionError: no route)" in callback.caplog.text
 
 
@@ -157,4 +158,4 @@ def test_the_deadline_hands_over_what_the_callback_takes(world: FeedOnStandIn, c
     assert deadline.interval == timedelta(minutes=world.feed.freshness.sla_minutes)
     kwargs = deadline.callback.kwargs
     name = world.land(7, [row(7, 1)])
-    assert callback.call(run_of(name, arrived=LATE), **kwargs) == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert callback.call(run_of(name, arrived=LATE), **kwargs) == [f"[{world.feed.feed}] {MISSED}"]

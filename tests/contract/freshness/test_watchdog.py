@@ -71,17 +71,18 @@ def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
 
 MINUTE = timedelta(minutes=1)
+AT_RISK = "freshness SLA at risk (promise_at_risk)"
 
 
 def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) -> None:
     name = dog.world.land(7, [row(7, 1)])
     assert dog.check() == []
-    assert dog.check(later=40 * MINUTE) == ["WARNING: promise_at_risk"]
+    assert dog.check(later=40 * MINUTE) == [f"WARNING: {AT_RISK}"]
     assert dog.check(later=45 * MINUTE) == []
-    assert dog.check(later=61 * MINUTE) == ["ALERT: promise_missed"]
+    assert dog.check(later=61 * MINUTE) == ["ALERT: freshness SLA missed (promise_missed)"]
     assert dog.check(later=66 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.check(later=71 * MINUTE) == ["RECOVERED: promise_missed"]
+    assert dog.check(later=71 * MINUTE) == ["RECOVERED: freshness SLA missed (promise_missed)"]
     assert "Readers see: snapshot 7" in dog.caplog.text
     assert dog.check(later=76 * MINUTE) == []
 
@@ -116,7 +117,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     ended = datetime.now(UTC)
     (delivery,) = dog.world.services.arrivals.deliveries()
     dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
-    assert dog.check() == ["WARNING: promise_at_risk"]
+    assert dog.check() == [f"WARNING: {AT_RISK}"]
     assert "the last run failed, the next one starts at " in verdict_of(dog.world).headline
     four = "all of its 4 automatic runs failed"
     dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, ended + 60 * MINUTE, four)
@@ -125,7 +126,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, four, is_repeated=True)
     assert dog.check(later=8 * MINUTE) == []
     dog.failed = None
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: promise_at_risk", "RECOVERED: publish_failed"]
+    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {AT_RISK}", "RECOVERED: publish_failed"]
 
 
 def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:

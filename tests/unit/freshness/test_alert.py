@@ -32,7 +32,7 @@ BEGAN = Alert(
 
 def test_the_beginning() -> None:
     assert BEGAN.text.splitlines() == [
-        "[sales] ALERT: promise_missed",
+        "[sales] ALERT: freshness SLA missed (promise_missed)",
         "What: snapshot 8 <b>is</b> not live.",
         "Since: 2026-06-15 12:00:00 UTC",
         "Readers see: snapshot 7",
@@ -44,7 +44,7 @@ def test_the_beginning() -> None:
 
 def test_the_end() -> None:
     ended = dataclasses.replace(BEGAN, moment=Moment.ENDED, ended_at=NOW + minutes(90))
-    assert ended.title == "[sales] RECOVERED: promise_missed"
+    assert ended.title == "[sales] RECOVERED: freshness SLA missed (promise_missed)"
     assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
     assert "Next: nothing." in ended.text
 

@@ -53,8 +53,10 @@ def test_the_checks_are_found_in_the_code() -> None:
     assert {"staging_rows", "target_rows", "new_share", "keys_unique", "target_policies"} <= check_names()
 
 
-def test_each_incident_has_a_heading_of_its_name() -> None:
-    assert sorted(headings("Alerts")) == sorted(IncidentKind)
+def test_each_incident_has_a_heading_of_its_label_and_an_anchor_of_its_kind() -> None:
+    found = headings("Alerts")
+    assert sorted(heading[0].lower() + heading[1:] for heading in found) == sorted(kind.label for kind in IncidentKind)
+    assert all(kind in found or f'<a id="{kind}"></a>\n\n### ' in RUNBOOK for kind in IncidentKind)
 
 
 @pytest.mark.parametrize("name", sorted(check_names()))

@@ -73,9 +73,9 @@ def test_a_notifier_class_gets_the_alert_into_its_templates(seen: list[str]) -> 
     notifiers = AlertNotifiers(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.kind }}"))
     assert len(notifiers.names) == 3
     assert notifiers.send(BEGAN, notifiers.names) == notifiers.names
-    assert seen == ["[sales] ALERT: promise_missed", "sales/promise_missed"]
+    assert seen == ["[sales] ALERT: freshness SLA missed (promise_missed)", "sales/promise_missed"]
     notifiers.send(BEGAN, notifiers.names[1:2])
-    assert seen[-1] == "[sales] ALERT: promise_missed"
+    assert seen[-1] == "[sales] ALERT: freshness SLA missed (promise_missed)"
 
 
 def test_a_failing_notifier_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
@@ -99,7 +99,7 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
     notifiers = AlertNotifiers(AlertSettings(notifiers=(mail,)))
     notifier: Any = notifiers._factories[notifiers.names[1]]()
     notifier.render_template_fields({"alert": BEGAN})
-    assert notifier.subject == "[sales] ALERT: promise_missed"
+    assert notifier.subject == "[sales] ALERT: freshness SLA missed (promise_missed)"
     assert "&lt;b&gt;is&lt;/b&gt;" in notifier.html_content
 
 

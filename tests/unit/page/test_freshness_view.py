@@ -28,6 +28,7 @@ def test_its_incidents_are_shown_with_what_to_do() -> None:
     assert view["status"] == "late"
     (incident,) = view["incidents"]
     assert (incident["kind"], incident["severity"]) == ("promise_missed", "alert")
+    assert incident["title"] == "freshness SLA missed (promise_missed)"
     assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
 
 
