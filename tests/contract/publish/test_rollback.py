@@ -105,6 +105,18 @@ def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedOn
     assert world.rows() == expected(*FIRST, row(8, 4))
 
 
+@pytest.mark.parametrize("damage", [None, '{"feed": '])
+def test_a_generation_without_its_manifest_keeps_no_other_from_being_restored(
+    published: FeedOnStandIn, damage: str | None
+) -> None:
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    store, name = published.services.store, published.services.layout.manifest(1)
+    store.delete_folder(name) if damage is None else store.put(name, damage)
+    assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
+    published.roll_back(2)
+    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
+
+
 def test_a_publish_excludes_a_rollback_while_it_runs(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
     published.resolve(name)

@@ -64,7 +64,9 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
         table = replace(table, columns=target.columns)
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.generation != live and record.swapped_at and record.generation >= erasure:
-            manifest = services.manifests.read(record.generation)
+            manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
+            if manifest is None:
+                continue  # it is lost or damaged, and this generation with it
             added = added_columns(manifest.table.columns, target.columns) if target else []
             if target and widened_columns(manifest.table.columns, target.columns):
                 continue  # its files, and staging as of then, have the narrower type
@@ -83,9 +85,9 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
     if generation not in by_generation:
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
-            f"never published, may contain keys that were erased since, is neither within BigQuery's time travel nor "
-            f"among the retained files, or is older than nested columns of the table, the type of a column or a "
-            f"rebuild. "
+            f"never published, may contain keys that were erased since, has lost its manifest, is neither within "
+            f"BigQuery's time travel nor among the retained files, or is older than nested columns of the table, the "
+            f"type of a column or a rebuild. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
         )
     return by_generation[generation]
