@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.errors import LaterRelease
+from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.feed_on_stand_in import ROLLBACK_DAG, FeedOnStandIn, expected, row
+from tests.contract.freshness.setups import setup_of
 
 FIRST = [row(7, 1), row(7, 2)]
 SECOND = [row(8, 1, 21)]
@@ -140,6 +144,24 @@ def test_the_retried_task_of_a_commit_goes_on_without_the_results_of_its_checks(
     record = published.commit(spec)
     published.services.store.put(published.services.layout.verdicts(spec.attempt, "after"), DAMAGE)
     assert published.commit(spec) == record
+
+
+def test_what_follows_a_commit_does_not_make_its_run_a_failed_one(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec, swap = published.publish_to_check(published.land(8, SECOND))
+    published.swap(spec, swap)
+    published.services.store.put(published.services.layout.manifest(1), DAMAGE)
+    setup = setup_of(published)
+    monkeypatch.setattr(publish_steps, "open_feed_services", lambda setup: published.services)
+    monkeypatch.setattr(publish_steps, "pull_spec", lambda context: spec)
+    monkeypatch.setattr(publish_steps, "event_extra", Mock(side_effect=ValueError("no extra")))
+    assert publish_steps._commit_generation(setup, {}, None)["generation"] == 2  # type: ignore[arg-type]
+    with caplog.at_level("WARNING"):
+        assert publish_steps.delete_unneeded_data(setup) == []
+    assert "nothing is pruned until the next publish" in caplog.text
+    goes_on(published, *SECOND, FIRST[1])
+    assert publish_steps.delete_unneeded_data(setup)
 
 
 def test_bytes_that_are_no_text_are_a_damaged_record(published: FeedOnStandIn) -> None:

@@ -56,6 +56,7 @@ def export(setup: FeedSetup, context: Context) -> None:
         export_existing(open_feed_services(setup), pull_spec(context).attempt)
 
 
+@fail_without_retry()
 def delete_export(setup: FeedSetup, context: Context) -> int:
     """Deletes the exported files, which the generation does not use. Returns their number."""
     return drop_export(open_feed_services(setup), pull_spec(context).attempt)

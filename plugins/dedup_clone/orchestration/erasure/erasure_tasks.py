@@ -31,6 +31,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
         return to_plain(resolve_erasure(open_feed_services(setup), read_erasure_request(context)))  # type: ignore[no-any-return]
 
 
+@fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> list[str]:
     """Deletes what may still contain the keys. Returns the deleted folders."""
     return delete_leftovers(open_feed_services(setup), read_erasure_request(context).keys_file)

@@ -22,6 +22,7 @@ from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.recovery import finish_or_discard
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
@@ -113,23 +114,26 @@ def load_to_commit(
 
 
 def delete_unneeded_data(setup: FeedSetup) -> list[str]:
-    """Prunes the feed's state. Returns the deleted data folders."""
-    return prune(open_feed_services(setup))
+    """Prunes the feed's state. Returns the deleted folders, none after a failure: a later run prunes what is left."""
+    services = open_feed_services(setup)
+    return try_read(services, "nothing is pruned until the next publish", lambda: prune(services)) or []
 
 
+@fail_without_retry()
 def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
     """Returns the ledger record. Fails when a check after the swap failed; the generation is committed even then."""
     services = open_feed_services(setup)
     record, results_after = commit_attempt(services, pull_spec(context).attempt)
-    results_before = find_check_results(services, record.attempt, "before")
-    results = [results_after] if results_before is None else [results_before, results_after]
-    context["outlet_events"][target].extra = event_extra(setup, record, results)
+    with best_effort(services, "the Asset event does not say what was published"):
+        results_before = find_check_results(services, record.attempt, "before")
+        results = [results_after] if results_before is None else [results_before, results_after]
+        context["outlet_events"][target].extra = event_extra(setup, record, results)
     refresh_verdict(setup)
-    with fail_without_retry():
-        require_no_failure(results_after, "Target holds the new generation, which is committed.")
+    require_no_failure(results_after, "Target holds the new generation, which is committed.")
     return to_plain(record)  # type: ignore[no-any-return]
 
 
+@fail_without_retry()
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
     """Stops Spark, then commits the run's attempt if its swap happened, else discards it. Both release the lease."""
     services, run = open_feed_services(setup), context["dag_run"]

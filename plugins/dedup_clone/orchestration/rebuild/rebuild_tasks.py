@@ -92,6 +92,7 @@ def prepare(setup: FeedSetup, context: Context) -> None:
         prepare_rebuilt_staging(open_feed_services(setup), pull_spec(context))
 
 
+@fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> int:
     """Deletes the copy and the exported files. Returns the number of files."""
     return delete_copies(open_feed_services(setup), pull_spec(context))
