@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import TaskDeferred
 from google.api_core.exceptions import ServiceUnavailable
 
@@ -19,7 +20,7 @@ from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.records import to_json
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
-from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, DeliverySensor
+from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_STARTED, DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import (
     LONGEST_PAUSE,
     MAX_RUNS,
@@ -71,7 +72,10 @@ class Watch:
         return found
 
     def fail(self, run_id: str) -> None:
-        self.runs[run_id] = SimpleNamespace(run_id=run_id, state="failed", end_date=self.world.now())
+        self.end(run_id, "failed")
+
+    def end(self, run_id: str, state: str) -> None:
+        self.runs[run_id] = SimpleNamespace(run_id=run_id, state=state, end_date=self.world.now())
 
     def failed(self) -> FailedPublish:
         found = find_failed_publish(self.world.services, "publish", self.waiting)
@@ -148,6 +152,33 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
     failed = watch.failed()
     assert (failed.run_id, failed.repeat_at) == (last, None)
     assert failed.reported_because == f"all of its {MAX_RUNS} automatic runs failed"
+
+
+def test_a_delivery_that_waits_although_its_run_succeeded_gets_further_runs(watch: Watch) -> None:
+    """As after a recovery without records: what was published is registered again, and waits."""
+    watch.mark(7)
+    (first,) = watch.look()
+    watch.end(first, "success")
+    assert watch.look() == []  # its commit may have been a moment ago
+    watch.later = REPEAT_AFTER
+    assert watch.look() == [f"{first}__2"]
+    for number in range(2, REPORTED_RUNS + 1):
+        watch.end(publish_run_id(watch.waiting[-1], number), "success")
+    assert watch.failed().reported_because == "all of its 4 automatic runs ended, and it still waits"
+
+
+def test_of_many_deliveries_only_the_newest_get_runs_of_their_own(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert conf.getint("core", "max_map_length") > MAX_STARTED
+    monkeypatch.setattr(delivery_sensor, "MAX_STARTED", 3)
+    for snapshot in range(1, 6):
+        watch.world.land(snapshot, [row(snapshot, snapshot)])
+    runs = watch.look()
+    assert [run.split("__")[1] for run in runs] == ["3", "4", "5"]
+    assert watch.look() == []
+    watch.world.publish(watch.waiting[-1].name, run_id=runs[-1])
+    assert watch.world.rows() == expected(*(row(n, n) for n in range(1, 6)))
 
 
 def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(

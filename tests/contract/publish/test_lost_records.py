@@ -7,13 +7,16 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, LaterRelease, LostRace
+from dedup_clone.orchestration.watch.publish_runs import REPEAT_AFTER, publish_run_id
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.state.store import ObjectStore
 from deploy import recover as command
 from testkit.feed_on_stand_in import FeedOnStandIn, Places, expected, row
 from tests.contract.publish import bootstrap_steps as steps
 from tests.contract.publish.conftest import new_feed
+from tests.contract.publish.test_arrivals import Watch
 
 ROWS = [row(8, 1, 21), row(7, 2)]
 DAMAGE = '{"feed": '
@@ -61,6 +64,18 @@ def recover(world: FeedOnStandIn, **options: bool) -> RecoveryPlan:
     carry_out(world.services, plan, **options)
     assert not plan_recovery(world.services, **options).changes_anything
     return plan
+
+
+def publish_by_watch(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """The watch DAG's sensor. Airflow has the runs of what is published, which succeeded."""
+    watch = Watch(world, monkeypatch)
+    for delivery in world.services.arrivals.deliveries():
+        watch.end(publish_run_id(delivery), "success")
+    return watch
+
+
+def live_deliveries(world: FeedOnStandIn) -> tuple[Delivery, ...]:
+    return world.services.manifests.read(world.services.current.read().generation or 0).deliveries
 
 
 def publish_one_more(world: FeedOnStandIn) -> int:
@@ -149,8 +164,9 @@ def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) 
     ],
 )
 def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
-    published: FeedOnStandIn, lost: tuple[str, ...]
+    published: FeedOnStandIn, lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    watch = publish_by_watch(published, monkeypatch)
     lose(published, *lost)
     with pytest.raises(BootstrapRefused, match=r"records are lost.*make recover|publishes already"):
         steps.bootstrap(published)
@@ -162,6 +178,12 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
     record = steps.bootstrap(published, reason="records are lost")
     assert (record.generation > 2) == ("" not in lost)  # numbers that any record still names are not used again
     assert published.rows() == expected(*ROWS)
+    watch.look()
+    watch.later = REPEAT_AFTER
+    (run_id,) = watch.look()
+    published.publish(published.services.arrivals.deliveries()[-1].name, run_id=run_id)
+    assert [d.snapshot_id for d in live_deliveries(published)] == [7, 8]
+    watch.runs.clear()
     publish_one_more(published)
 
 
@@ -173,11 +195,14 @@ def test_without_its_records_a_feed_publishes_nothing_over_its_table(published: 
 
 
 @pytest.mark.exhaustive
-def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(published: FeedOnStandIn) -> None:
+def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = publish_by_watch(published, monkeypatch)
     lose(published, "arrivals/", "ledger/")
-    services = published.services
-    for marker in services.arrivals.unregistered(services.landing.markers()):
-        services.arrivals.register(services.landing, marker)
+    watch.later = REPEAT_AFTER
+    assert watch.look() == []
+    assert len(published.services.arrivals.deliveries()) == 2
     record = published.publish(published.land(9, [row(9, 2, 30)]))
     assert [delivery.snapshot_id for delivery in record.deliveries] == [9]
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
@@ -247,8 +272,9 @@ def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(publ
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("has_copy", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
-    published: FeedOnStandIn, has_copy: bool
+    published: FeedOnStandIn, has_copy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    watch = publish_by_watch(published, monkeypatch)
     services, copy = published.services, f"{published.feed.feed}_copy"
     services.warehouse.changes.drop(published.feed.target)
     services.warehouse.changes.drop(published.feed.staging)
@@ -260,7 +286,12 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
         steps.insert(published, copy, ROWS)
         steps.bootstrap(published, source_table=copy)
         assert published.rows() == expected(*ROWS)
-    assert publish_one_more(published) == 3 + has_copy
+    watch.look()
+    watch.later = REPEAT_AFTER
+    (run_id,) = watch.look()
+    published.publish(published.services.arrivals.deliveries()[-1].name, run_id=run_id)
+    assert published.rows() == expected(*ROWS)
+    assert publish_one_more(published) == 4 + has_copy
 
 
 @pytest.mark.exhaustive

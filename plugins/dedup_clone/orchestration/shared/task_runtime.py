@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
@@ -24,6 +24,9 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
+
+if TYPE_CHECKING:
+    from airflow.sdk.exceptions import AirflowRuntimeError
 
 # The tasks that return the publish spec of their run.
 RESOLVE_PUBLISH = "resolve_publish"
@@ -97,14 +100,24 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 
 
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
-    """Whether a task of the run may be running. No task of a queued run is; its first task recovers the attempt."""
+    """Whether a task of the run may be running. No task of a queued run is; its first task recovers the attempt.
+
+    Raises AirflowRuntimeError when Airflow's API does not answer, so that no live run is taken for a dead one.
+    """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     try:
         return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == "running"
-    except AirflowRuntimeError:
-        return False  # the run was deleted
+    except AirflowRuntimeError as error:
+        if is_unknown_run(error):
+            return False  # the run was deleted
+        raise
+
+
+def is_unknown_run(error: AirflowRuntimeError) -> bool:
+    """Whether Airflow's API answered that there is no such run. The same error also stands for lost connections."""
+    return (error.error.detail or {}).get("status_code") == 404
 
 
 @contextmanager

@@ -47,12 +47,16 @@ IDLE_LIMIT_S = 12 * 60 * 60
 BACKLOG_LIMIT_S = 5 * 60
 # How often an environment looks whether another environment still publishes the feed.
 FOREIGN_INTERVAL = timedelta(minutes=5)
+# Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
+# (core.max_map_length). One run publishes all that waits.
+MAX_STARTED = 1000
 
 
 class DeliverySensor(BaseOperator):
     """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
 
-    These are the first run of each waiting delivery, and the repeat of a run that failed a while ago.
+    These are the first run of each waiting delivery, and a further run if the last one ended a while ago without
+    publishing what waits.
     """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
@@ -108,12 +112,9 @@ class DeliverySensor(BaseOperator):
         if new:
             try_refresh_index(services)
         waiting = _backlog(services)
-        runs = {
-            publish_run_id(delivery): delivery
-            for delivery in deliveries_without_run(
-                self.setup.dag_id("publish"), sorted({*(m.delivery for m in new), *waiting})
-            )
-        }
+        newest = sorted({*(m.delivery for m in new), *waiting})[-MAX_STARTED:]
+        without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
+        runs = {publish_run_id(delivery): delivery for delivery in without_run}
         if not runs:
             runs = self._repeats(services, waiting)
         landed = {marker.delivery: marker.created_at for marker in listing.markers}
@@ -130,12 +131,12 @@ class DeliverySensor(BaseOperator):
         ]
 
     def _repeats(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
-        """The run that repeats a failed one, if it is due."""
+        """The run that follows one that ended without publishing the delivery, if it is due."""
         failed = find_failed_publish(services, self.setup.dag_id("publish"), waiting)
         if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
             return {}
         services.log(
-            f"run [{failed.run_id}] failed and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
+            f"run [{failed.run_id}] ended and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
             f"of at most {MAX_RUNS}",
             snapshot_id=failed.delivery.snapshot_id,
         )

@@ -1,4 +1,4 @@
-"""The publish runs that the watch DAG starts for a delivery: their ids, and when a failed run is repeated."""
+"""The publish runs that the watch DAG starts for a delivery: their ids, and when another run follows one that ended."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.orchestration.shared.task_runtime import is_unknown_run
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
@@ -20,6 +21,7 @@ LONGEST_PAUSE = timedelta(hours=1)
 REPORTED_RUNS = 4
 MAX_RUNS = REPORTED_RUNS + 24  # a day more, for an outage that lasts long
 RUN_IDS_PER_CALL = 100
+ENDED = ("failed", "success")
 
 
 def publish_run_id(delivery: Delivery, number: int = 1) -> str:
@@ -35,7 +37,7 @@ def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
 
 @dataclass(frozen=True)
 class FailedPublish:
-    """The last run of the newest waiting delivery that failed, and what becomes of the delivery.
+    """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
 
     `repeat_at`: when the next run is due; None when none will be started, or when it `is_repeated` at the moment.
     `reported_because`: why the watchdog reports it; empty while it does not.
@@ -65,7 +67,9 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
 
 
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedPublish | None:
-    """The last run of the newest waiting delivery, if it failed and no run of a waiting delivery is active; else None.
+    """The last run of the newest waiting delivery, if it ended and no run of a waiting delivery is active; else None.
+
+    Its state may be `success`: after a recovery without records, or without target, what it published waits again.
 
     One run publishes all waiting deliveries, so only the newest one is examined. A run that a check ended is not
     repeated: the check would fail again, after the same work. After `REPORTED_RUNS` only one that read no row is, as
@@ -79,14 +83,15 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     runs = _automatic_runs(dag_id, newest)
     if is_active:
         runs = [run for run in runs if str(run.state) == "failed"]
-    if not runs or str(runs[-1].state) != "failed":
+    if not runs or str(runs[-1].state) not in ENDED:
         return None
     last, number = runs[-1], len(runs)
     ended_at, reason, ends = last.end_date or datetime.now(UTC), "", is_active
     if _failed_by_check(services, last.run_id):
         reason, ends = "a check before the swap failed", True
     elif number >= REPORTED_RUNS:
-        reason = f"all of its {number} automatic runs failed"
+        failed = all(str(run.state) == "failed" for run in runs)
+        reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         ends = ends or number == MAX_RUNS or _read_rows(services, last.run_id)
     repeat_at = None if ends else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
     return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
@@ -109,8 +114,10 @@ def find_run(dag_id: str, run_id: str) -> Any:
         return None
     try:
         return task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
-    except AirflowRuntimeError:
-        return None  # deleted meanwhile
+    except AirflowRuntimeError as error:
+        if is_unknown_run(error):
+            return None  # deleted meanwhile
+        raise
 
 
 def _has_active_run(dag_id: str, waiting: Sequence[Delivery]) -> bool:

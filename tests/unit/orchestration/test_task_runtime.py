@@ -1,0 +1,67 @@
+"""What tasks do when Airflow's API does not answer, and after which errors they are not retried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from dedup_clone.contract.errors import ContractViolation, LeaseLost, LostRace
+from dedup_clone.orchestration.bootstrap import bootstrap_tasks
+from dedup_clone.orchestration.erasure import erasure_tasks
+from dedup_clone.orchestration.publish import publish_steps
+from dedup_clone.orchestration.rebuild import rebuild_tasks
+from dedup_clone.orchestration.shared.task_runtime import dag_run_is_running
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, status_code: int | None) -> None:
+    def fail(dag_id: str, run_id: str) -> str:
+        detail = {"status_code": status_code, "message": "as the supervisor says it"}
+        raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dagrun_state", staticmethod(fail))
+
+
+def test_a_run_that_was_deleted_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, 404)
+    assert not dag_run_is_running("publish", "run")
+
+
+@pytest.mark.parametrize("status_code", [500, 503, None])  # None: the connection was lost
+def test_a_run_is_not_taken_for_dead_while_airflow_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, status_code: int | None
+) -> None:
+    answer(monkeypatch, status_code)
+    with pytest.raises(AirflowRuntimeError):
+        dag_run_is_running("publish", "run")
+
+
+@pytest.mark.parametrize(
+    ("module", "task"),
+    [
+        (publish_steps, lambda: publish_steps._commit_generation(None, {}, None)),  # type: ignore[arg-type]
+        (publish_steps, lambda: publish_steps._reconcile_failure(None, {"dag_run": None}, None)),  # type: ignore[arg-type]
+        (bootstrap_tasks, lambda: bootstrap_tasks.delete_export(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (rebuild_tasks, lambda: rebuild_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (erasure_tasks, lambda: erasure_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+    ],
+)
+@pytest.mark.parametrize("permanent", [LeaseLost("another run has it"), ContractViolation("it is damaged")])
+def test_the_last_tasks_of_a_run_do_not_repeat_what_fails_for_good(
+    monkeypatch: pytest.MonkeyPatch, module: Any, task: Callable[[], object], permanent: Exception
+) -> None:
+    error = permanent
+
+    def fail(setup: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "open_feed_services", fail)
+    with pytest.raises(AirflowFailException, match=str(permanent)):
+        task()
+    error = LostRace("another one was quicker")
+    with pytest.raises(LostRace):
+        task()
