@@ -29,8 +29,8 @@ from tests.unit.page import indexes
 REPOSITORY = Path(__file__).parents[2]
 SCREENSHOTS = Path(os.environ.get("DEDUP_CLONE_SCREENSHOTS") or REPOSITORY / ".local" / "screenshots")
 EVIL = "<img src=x onerror=\"document.title='stolen'\"><b>bold</b>"
-# Each: name, address, width in pixels, the system's theme. `make test` looks at each state, width and theme once.
-LOOKS = [
+# Each: name, address, width in pixels, the system's theme. `make test` shows each state, width and theme once.
+VIEWS = [
     ("fresh", "/dedup-clone/#product_attributes", 1600, "light"),
     ("late", "/dedup-clone/#store_visits", 1600, "light"),
     ("empty", "/dedup-clone/#worked_example", 1600, "light"),
@@ -44,7 +44,7 @@ LOOKS = [
     ("narrow-late-dark", "/viewer/#store_visits", 390, "dark"),
     ("narrow-empty", "/dedup-clone/#worked_example", 390, "light"),
 ]
-LOOKED_AT = {"fresh", "empty", "first", "broken", "nothing", "narrow-late-dark"}
+QUICK_VIEWS = {"fresh", "empty", "first", "broken", "nothing", "narrow-late-dark"}
 SHOWN = "(({ hidden, textContent }) => hidden || !textContent.startsWith('Reading'))(document.getElementById('notice'))"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -86,8 +86,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
-def show(browser: Browser, address: str, **looks: object) -> Page:
-    page = browser.new_page(**looks)
+def show(browser: Browser, address: str, **settings: object) -> Page:
+    page = browser.new_page(**settings)
     page.go(address)
     page.wait_until(SHOWN)
     page.value(DRAWN)
@@ -108,7 +108,7 @@ def dom(page: Page) -> str:
 
 @pytest.mark.parametrize(
     ("name", "path", "width", "scheme"),
-    [pytest.param(*look, id=look[0], marks=() if look[0] in LOOKED_AT else pytest.mark.exhaustive) for look in LOOKS],
+    [pytest.param(*view, id=view[0], marks=() if view[0] in QUICK_VIEWS else pytest.mark.exhaustive) for view in VIEWS],
 )
 def test_the_page_renders_without_console_messages_and_accessibility_faults(
     browser: Browser, address: str, shown: Callable[[str], Page], name: str, path: str, width: int, scheme: str
@@ -301,7 +301,7 @@ AT_WORK = "document.querySelector('#hero .at-work')"
 
 
 def test_the_run_at_work_is_shown_with_its_task_and_the_dates_that_are_done() -> None:
-    """Twice: the page looks again by itself, and the second time the job is further."""
+    """Twice: the page refreshes by itself, and the second time the job is further."""
     now, store, seconds = datetime.now(UTC), at_work(datetime.now(UTC)), count(step=10)
     shown_site = site(now)
     shown_site.mount("/moving", application(store, clock=lambda: float(next(seconds))))

@@ -21,8 +21,8 @@ def assert_changes(
     assert area.manifest
     about = {(row["publish_date"], row["generation"], row["snapshot_id"]) for row in found}
     assert about <= {(PUBLISH_DAY, area.manifest.generation, area.manifest.snapshot_id)}
-    told = expected.changes_since(before, retention_day)
+    changes = expected.changes_since(before, retention_day)
     assert all(table.key(row) == table.key(row["new_row"]) for row in found)
     assert sorted(
         comparable_change(table, row["change_type"], row["old_row"], row["new_row"]) for row in found
-    ) == sorted(comparable_change(table, change.kind, change.old, change.new) for change in told)
+    ) == sorted(comparable_change(table, change.kind, change.old, change.new) for change in changes)

@@ -207,21 +207,21 @@ def play(area: SparkJobFeed, producer: Producer, publishes: list[int], *, late: 
         newest = ids[-1]
         if late and newest > 3 and random.random() < 0.4:
             ids[0] = random.randrange(1, newest)
-        landed, told = [], []
+        landed, delivered = [], []
         for snapshot_id in sorted(set(ids)):
             rows = producer.snapshot(snapshot_id)
             landed.append(land(area, random, snapshot_id, rows))
-            told.append(OracleDelivery(snapshot_id, rows))
+            delivered.append(OracleDelivery(snapshot_id, rows))
         spoil_fingerprints(area, random)
         candidate = area.publish(*landed)
-        before, expected = expected, expected.apply(told, FIRST_DAY)
+        before, expected = expected, expected.apply(delivered, FIRST_DAY)
         played.published.append(comparable(table, area.rows()))
         played.expected.append(expected.table_rows())
         assert played.published[-1] == played.expected[-1]
         assert_counts(area, expected)
         assert_changes(area, candidate, before, expected, FIRST_DAY)
         for number, metrics in enumerate(candidate.deliveries):
-            rows = told[number].rows
+            rows = delivered[number].rows
             keys = {table.key(row) for row in rows}
             assert metrics.ties == len(rows) - len(keys)
         assert area.manifest

@@ -1,4 +1,4 @@
-"""Every peer of the benchmarks gives the same table on the same files. No time is judged here."""
+"""Every peer of the benchmarks gives the same table on the same files. No time is measured here."""
 
 from __future__ import annotations
 

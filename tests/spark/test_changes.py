@@ -1,4 +1,4 @@
-"""Which changes the job tells, in the smallest histories that show it. Random histories are compared elsewhere."""
+"""Which changes the job records, in the smallest histories that show it. Random histories are compared elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def area(tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
 
 
-def told(area: SparkJobFeed, *arrivals: Arrival) -> list[tuple[str, int]]:
+def recorded(area: SparkJobFeed, *arrivals: Arrival) -> list[tuple[str, int]]:
     return kinds(area, area.publish(*arrivals))
 
 
@@ -37,10 +37,10 @@ def kinds(area: SparkJobFeed, candidate: Candidate) -> list[tuple[str, int]]:
 
 def test_a_key_goes_missing_once_and_returns_once(area: SparkJobFeed) -> None:
     assert area.changes(area.publish(area.land(1, [row(1, 1, 10), row(1, 2, 10)]))) is None
-    assert told(area, area.land(2, [row(2, 1, 10)])) == [("missing", 2)]
-    assert told(area, area.land(3, [row(3, 1, 10)])) == []
-    assert told(area, area.land(4, [row(4, 1, 11), row(4, 2, 12)])) == [("changed", 1), ("returned", 2)]
-    assert told(area, area.land(5, [row(5, 2, 12), row(5, 3, 1), row(5, 9, 1, SECOND)])) == [
+    assert recorded(area, area.land(2, [row(2, 1, 10)])) == [("missing", 2)]
+    assert recorded(area, area.land(3, [row(3, 1, 10)])) == []
+    assert recorded(area, area.land(4, [row(4, 1, 11), row(4, 2, 12)])) == [("changed", 1), ("returned", 2)]
+    assert recorded(area, area.land(5, [row(5, 2, 12), row(5, 3, 1), row(5, 9, 1, SECOND)])) == [
         ("missing", 1),
         ("new", 3),
         ("new", 9),
@@ -51,10 +51,10 @@ def test_late_and_repeated_snapshots_make_no_key_missing(area: SparkJobFeed) -> 
     first = area.land(5, [row(5, 1, 10), row(5, 2, 10)])
     area.publish(first)
     area.plan = Plan.REWRITE
-    assert told(area, area.land(4, [row(4, 1, 9), row(4, 3, 9)])) == [("new", 3)]
+    assert recorded(area, area.land(4, [row(4, 1, 9), row(4, 3, 9)])) == [("new", 3)]
     assert kinds(area, area.replay(first)) == []
-    assert told(area, area.land(5, [row(5, 1, 11)])) == [("changed", 1)]  # a correction without key 2
-    assert told(area, area.land(6, [row(6, 1, 11)])) == [("missing", 2)]
+    assert recorded(area, area.land(5, [row(5, 1, 11)])) == [("changed", 1)]  # a correction without key 2
+    assert recorded(area, area.land(6, [row(6, 1, 11)])) == [("missing", 2)]
 
 
 def test_no_key_is_missing_before_update_ids_tell(area: SparkJobFeed) -> None:
@@ -63,13 +63,13 @@ def test_no_key_is_missing_before_update_ids_tell(area: SparkJobFeed) -> None:
     request = area.request([area.land(2**63 - 2, exported)])
     area.commit(area.run(replace(request, takes_over=Duplicates.REFUSE, plan=Plan.REWRITE)))
     area.plan = Plan.ADOPT
-    assert told(area, area.land(4, [row(4, 1, 30), row(4, 2, 21)])) == [("changed", 2)]
-    assert told(area, area.land(5, [row(5, 1, 30)])) == [("missing", 2)]
+    assert recorded(area, area.land(4, [row(4, 1, 30), row(4, 2, 21)])) == [("changed", 2)]
+    assert recorded(area, area.land(5, [row(5, 1, 30)])) == [("missing", 2)]
     area.plan, area.mode = Plan.AUTO, UpdateIdMode.LAST_CHANGED
-    assert told(area, area.land(6, [row(6, 2, 22)])) == [("changed", 2)]
+    assert recorded(area, area.land(6, [row(6, 2, 22)])) == [("changed", 2)]
     area.mode = UpdateIdMode.LAST_SEEN
-    assert told(area, area.land(7, [row(7, 1, 30)])) == []
-    assert told(area, area.land(8, [row(8, 2, 22)])) == [("missing", 1), ("returned", 2)]
+    assert recorded(area, area.land(7, [row(7, 1, 30)])) == []
+    assert recorded(area, area.land(8, [row(8, 2, 22)])) == [("missing", 1), ("returned", 2)]
 
 
 def test_rows_before_a_new_column_have_null_there(area: SparkJobFeed) -> None:

@@ -58,7 +58,7 @@ def test_large_dates_have_a_task_each(spark: SparkSession) -> None:
     assert len({one.task for one in run(spark, tasks)}) == 30
 
 
-def test_the_largest_dates_are_dealt_to_different_tasks_and_come_first_there(spark: SparkSession) -> None:
+def test_the_largest_dates_are_assigned_to_different_tasks_and_come_first_there(spark: SparkSession) -> None:
     large = [Order(FIRST + timedelta(days=number), bytes=200 << 20) for number in range(8)]
     small = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(8, 300)]
     done = run(spark, [*large, *small])

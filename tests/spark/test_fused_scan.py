@@ -1,4 +1,4 @@
-"""Landed files judged and compared in one pass: decoded once, and forgotten where things turn out otherwise."""
+"""Landed files validated and compared in one pass: decoded once, and forgotten where things turn out otherwise."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def second_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """URIs of files that are read apart from the first pass: judged alone, or for their keys."""
+    """URIs of files that are read apart from the first pass: validated alone, or for their keys."""
     reads: list[str] = []
-    judge, batches = FileValidator.__call__, KeyReader.batches
+    validate, batches = FileValidator.__call__, KeyReader.batches
 
-    def judged(self: FileValidator, landed: Any) -> Any:
+    def validated(self: FileValidator, landed: Any) -> Any:
         reads.append(landed.uri)
-        return judge(self, landed)
+        return validate(self, landed)
 
     def read(self: KeyReader, uri: str, **wanted: bool) -> Iterator[Any]:
         reads.append(uri)
         return batches(self, uri, **wanted)
 
-    monkeypatch.setattr(FileValidator, "__call__", judged)
+    monkeypatch.setattr(FileValidator, "__call__", validated)
     monkeypatch.setattr(KeyReader, "batches", read)
     return reads
 
@@ -70,7 +70,7 @@ def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[st
     assert area.entry(SECOND).plan == "adopt"
 
 
-def test_files_without_date_folders_are_judged_first_and_adopted_then(
+def test_files_without_date_folders_are_validated_first_and_adopted_then(
     area: SparkJobFeed, second_reads: list[str]
 ) -> None:
     area.date_folders = False
@@ -116,7 +116,7 @@ def test_empty_files_of_a_date_take_no_part(area: SparkJobFeed) -> None:
 
 
 def test_a_comparison_that_fails_is_left_to_the_plan(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the storage failed once while the date was looked at."""
+    """As if the storage failed once while the date was scanned."""
     decide, failures = AdoptDate.decide, [OSError("the storage hangs up")]
 
     def failing(*arguments: Any) -> Any:
@@ -131,7 +131,7 @@ def test_a_comparison_that_fails_is_left_to_the_plan(area: SparkJobFeed, monkeyp
 
 
 def test_survivors_are_written_from_rows_that_were_decoded_already(area: SparkJobFeed) -> None:
-    """One look at the parent's file gives both, the keys that differ and the rows that stay."""
+    """One read of the parent's file gives both, the keys that differ and the rows that stay."""
     area.publish(area.land(1, rows(1, *range(500))))
     (file,) = area.files().files
     held = storage.join(area.data_uri(), file.path)

@@ -58,27 +58,27 @@ def play(area: SparkJobFeed, history: Sequence[PublishCase], seed: int) -> tuple
     """Publish the history step by step. Returns the table's rows and number of dropped rows after each step, and the
     oracle's; all other counts are compared on the way."""
     published: list[Any] = []
-    told_by_oracle: list[Any] = []
+    expected_by_oracle: list[Any] = []
     random = Random(seed)
     table = oracle_table(area.table)
     expected = OracleState(table, last_changed=area.mode is UpdateIdMode.LAST_CHANGED)
     retention_day = FIRST_DAY
     for case in history:
         retention_day += timedelta(days=case.expired_days)
-        landed, told = [], []
+        landed, delivered = [], []
         for snapshot_id, missing_days in case.deliveries:
             rows = random_rows(random, snapshot_id, DAYS, missing_days)
             landed.append(area.land(snapshot_id, rows))
-            told.append(OracleDelivery(snapshot_id, rows))
+            delivered.append(OracleDelivery(snapshot_id, rows))
         candidate = area.publish(*landed, retention_day=retention_day)
-        before, expected = expected, expected.apply(told, retention_day)
+        before, expected = expected, expected.apply(delivered, retention_day)
         assert candidate.manifest
         published.append((comparable(table, area.rows()), candidate.manifest.dropped_rows))
-        told_by_oracle.append((expected.table_rows(), expected.dropped))
-        assert published[-1] == told_by_oracle[-1]
+        expected_by_oracle.append((expected.table_rows(), expected.dropped))
+        assert published[-1] == expected_by_oracle[-1]
         assert_counts(area, expected)
         assert_changes(area, candidate, before, expected, retention_day)
-    return published, told_by_oracle
+    return published, expected_by_oracle
 
 
 def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:

@@ -1,4 +1,4 @@
-"""An existing table's export as the first generation: judged like a delivery, but for the update ids of its rows."""
+"""An existing table's export as the first generation: validated like a delivery, but for the update ids of its rows."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ HELD_BACK = "held_back"
 BOUNDED = "bounded"
 WITH_CHANGES = "product_attributes"
 MAX_CHANGED_SHARE = 0.5
-PROMISE_MINUTES = 2
+SLA_MINUTES = 2
 ALERTS = "alerts.jsonl"
 OVERDUE_FOR = timedelta(hours=3)
 
@@ -26,7 +26,7 @@ OVERDUE_FOR = timedelta(hours=3)
 def add_feeds(dags: Path) -> None:
     """Add the feeds to a copy of the DAGs folder. The file with the alerts is beside that folder."""
     expected = f"{datetime.now(UTC) - OVERDUE_FOR:%H:%M}"
-    write_example_feed(dags, SLOWED, freshness={"sla_minutes": PROMISE_MINUTES})
+    write_example_feed(dags, SLOWED, freshness={"sla_minutes": SLA_MINUTES})
     write_example_feed(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [expected], "grace_minutes": 30}})
     write_example_feed(dags, BOUNDED, checks={"max_changed_share": MAX_CHANGED_SHARE})
     with_changes = dags / "feeds" / f"{WITH_CHANGES}.yaml"

@@ -1,6 +1,6 @@
-"""Freshness and rollbacks on the real stack: who is told, what is on record, what is made and what is refused.
+"""Freshness and rollbacks on the real stack: who is notified, what is on record, what is made and what is refused.
 
-While one feed's publish is slowed beyond its promise, the snapshot of another comes late and is rolled back: what takes
+While one feed's publish is slowed beyond its SLA, the snapshot of another comes late and is rolled back: what takes
 minutes goes on side by side.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from dedup_clone.freshness.incident import IncidentKind
 from testkit.proxied_stack import ProxiedStack
 from testkit.stack_client import StackClient
-from tests.stack.extra_feeds import HELD_BACK, PROMISE_MINUTES, SLOWED
+from tests.stack.extra_feeds import HELD_BACK, SLA_MINUTES, SLOWED
 from tests.stack.rollbacks import Rollbacks, prune
 from tests.stack.slowed_publish import SlowPublish, Watchdog
 
@@ -34,7 +34,7 @@ def watchdog(stack: StackClient) -> Watchdog:
 def slow_publish(
     proxied_stack: ProxiedStack, stack: StackClient, watchdog: Watchdog, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SlowPublish]:
-    """Landed, and looked at once: the overdue snapshot of the other feed is seen by the same look."""
+    """Landed, and checked once: the same check finds the overdue snapshot of the other feed."""
     slow = SlowPublish(proxied_stack, stack, tmp_path_factory.mktemp("slowed") / "1")
     try:
         watchdog.run_watchdog()
@@ -63,7 +63,7 @@ def late_view(slow_publish: SlowPublish, watchdog: Watchdog, stack: StackClient)
 def ended(
     late_view: dict[str, Any], slow_publish: SlowPublish, rollbacks: Rollbacks, watchdog: Watchdog
 ) -> SlowPublish:
-    """The slowed publish has ended, the late snapshot has come, and the watchdog has looked until nothing is left."""
+    """The slowed publish has ended, the late snapshot has come, and the watchdog has checked until nothing is left."""
     assert slow_publish.end() == "success"
     watchdog.run_watchdog_until(SLOWED, "RECOVERED: freshness SLA missed (promise_missed)")
     watchdog.run_watchdog_until(HELD_BACK, "RECOVERED: arrival_overdue")
@@ -144,12 +144,12 @@ def test_the_page_says_late_while_readers_wait(late_view: dict[str, Any]) -> Non
 
 
 def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchdog: Watchdog) -> None:
-    about_the_promise = [title for title in watchdog.alerts(SLOWED) if "promise" in title]
+    about_the_sla = [title for title in watchdog.alerts(SLOWED) if "promise" in title]
     at_risk, missed = IncidentKind.SLA_AT_RISK.label, IncidentKind.SLA_MISSED.label
-    assert about_the_promise == [f"WARNING: {at_risk}", f"ALERT: {missed}", f"RECOVERED: {missed}"]
+    assert about_the_sla == [f"WARNING: {at_risk}", f"ALERT: {missed}", f"RECOVERED: {missed}"]
 
 
-def test_a_snapshot_held_back_is_told_once_and_once_that_it_came(ended: SlowPublish, watchdog: Watchdog) -> None:
+def test_a_snapshot_held_back_is_reported_once_and_once_that_it_came(ended: SlowPublish, watchdog: Watchdog) -> None:
     assert watchdog.alerts(HELD_BACK) == ["ALERT: arrival_overdue", "RECOVERED: arrival_overdue"]
 
 
@@ -158,7 +158,7 @@ def test_the_miss_is_on_record_and_on_the_page(
 ) -> None:
     (record,) = proxied_stack.ledger(SLOWED)
     assert record.lag_s is not None
-    assert record.lag_s > PROMISE_MINUTES * 60
+    assert record.lag_s > SLA_MINUTES * 60
     assert [deadline["missed"] for deadline in ended.deadlines()] == [True]
     view = stack.wait_for_page(SLOWED, lambda view: view["freshness"]["status"] == "fresh", "a fresh feed")
     assert view["publishes"][-1]["lag_s"] == record.lag_s

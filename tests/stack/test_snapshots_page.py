@@ -40,9 +40,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
-def logged_in(browser: Browser, stack: StackClient, user: str, **looks: object) -> Page:
+def logged_in(browser: Browser, stack: StackClient, user: str, **settings: object) -> Page:
     """A page of Airflow after its login form."""
-    page = browser.new_page(**looks)
+    page = browser.new_page(**settings)
     page.go(f"{stack.connection.airflow_url}/auth/login")
     page.fill("input[name=username]", user)
     page.fill("input[name=password]", LOGINS[user])

@@ -103,7 +103,7 @@ def test_rows_that_older_snapshots_left_are_equal_too(published: FeedOnStandIn) 
         ),
     ],
 )
-def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(
+def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(
     published: FeedOnStandIn, statement: str, said: str
 ) -> None:
     change_target(published, statement)

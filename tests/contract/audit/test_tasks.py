@@ -1,4 +1,4 @@
-"""The DAG's tasks hand their findings on through XCom, skip where nothing is comparable, and tell the page."""
+"""The DAG's tasks return their findings as XComs, skip where nothing is comparable, and refresh the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor looks over production, whatever profile tests have."""
+"""The doctor checks production, whatever profile tests have."""
 
 from __future__ import annotations
 

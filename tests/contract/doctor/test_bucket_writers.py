@@ -12,7 +12,7 @@ from tests.contract.doctor.answers import healthy
 from tests.contract.doctor.doctor_findings import faults, findings, granted
 
 
-def test_a_role_that_reaches_every_bucket_is_told_with_the_condition_that_limits_it() -> None:
+def test_a_role_that_reaches_every_bucket_is_reported_with_the_condition_that_limits_it() -> None:
     answers = healthy()
     for binding in answers[google.PROJECT_POLICY]["bindings"]:
         binding.pop("condition", None)

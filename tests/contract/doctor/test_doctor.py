@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says how to mend it, and changes nothing."""
+"""The doctor finds what is wrong, says how to fix it, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_nothing_is_found_in_a_healthy_environment() -> None:
     assert faults(healthy()) == {}
 
 
-def test_an_environment_where_nobody_is_told_of_incidents_is_refused_with_the_line_to_add() -> None:
+def test_an_environment_where_nobody_is_notified_of_incidents_is_refused_with_the_line_to_add() -> None:
     (found,) = [f for f in findings(healthy(), webhooks=()) if f.level is Level.FAIL]
     assert (found.subject, "nobody is told of incidents" in found.text) == ("alerts", True)
     assert "`webhooks: [CONNECTION]`" in found.command
 
 
 @pytest.mark.parametrize(("url", "path", "value", "subject", "level", "word", "command"), CASES)
-def test_each_fault_is_found_with_what_mends_it(
+def test_each_fault_is_found_with_what_fixes_it(
     url: str, path: str, value: Any, subject: str, level: str, word: str, command: str
 ) -> None:
     answers = healthy()
@@ -159,7 +159,7 @@ def test_a_grant_under_another_condition_is_not_believed() -> None:
     assert "roles/iam.serviceAccountUser" in faults(answers)["role of airflow"].text
 
 
-def test_an_account_that_may_do_everything_is_told() -> None:
+def test_an_account_that_may_do_everything_is_reported() -> None:
     answers = healthy()
     owner = {"role": "roles/editor", "members": [f"serviceAccount:{google.SPARK}"]}
     answers[google.PROJECT_POLICY]["bindings"].append(owner)

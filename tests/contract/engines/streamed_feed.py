@@ -36,13 +36,13 @@ class StreamedFeed(FeedAgainstOracle):
 
     expected: OracleState
 
-    def told(self, snapshot_id: int, rows: Sequence[Row]) -> str:
-        """Land the snapshot, and tell the oracle, as the next publish."""
+    def land_expected(self, snapshot_id: int, rows: Sequence[Row]) -> str:
+        """Land the snapshot, and apply it to the expected table. Returns the delivery's name."""
         self.expected = self.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
         return self.land(snapshot_id, rows)
 
-    def publish_told(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
-        record = self.publish(self.told(snapshot_id, rows), **changes)
+    def publish_expected(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
+        record = self.publish(self.land_expected(snapshot_id, rows), **changes)
         self.assert_equal(self.expected)
         return record
 

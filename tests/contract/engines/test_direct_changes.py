@@ -34,7 +34,7 @@ from tests.contract.engines.streamed_feed import (
 def world(streaming_clients: Clients) -> StreamedFeed:
     """A feed with one published generation."""
     feed = feed_with(streaming_clients, PRODUCTS, publish="direct")
-    feed.publish_told(1, snapshot(1))
+    feed.publish_expected(1, snapshot(1))
     return feed
 
 
@@ -53,7 +53,7 @@ def finish(world: StreamedFeed, spec: PublishSpec) -> None:
 
 def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(world: StreamedFeed) -> None:
     before = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    spec = world.resolve(world.told(2, snapshot(2)))
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
     world.deduplicate(spec)
     world.load(spec)
     assert world.table_rows() == world.expected.table_rows()
@@ -70,7 +70,7 @@ def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(
     after = world.bigquery.get_table(f"warehouse.{world.feed.target}")
     assert after.created == before.created  # it was not replaced
     assert world.live() == "2"
-    third = world.publish_told(3, snapshot(3))
+    third = world.publish_expected(3, snapshot(3))
     assert third.is_direct
     assert not load_jobs(world, third)
 
@@ -78,14 +78,14 @@ def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("by", [Engine.SPARK, Engine.CDC, Engine.MERGE])
 def test_what_follows_a_direct_publish_finds_staging_behind(world: StreamedFeed, by: Engine) -> None:
-    world.publish_told(2, snapshot(2))
+    world.publish_expected(2, snapshot(2))
     if by is Engine.MERGE:
         changes = {"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": by}
         world.expected.last_changed = False
     else:
         changes = {"engine": by, "cdc": CdcSettings(max_changed_share=1.0)}
     world.feed = world.feed.model_copy(update=changes)
-    record = world.publish_told(3, snapshot(3))
+    record = world.publish_expected(3, snapshot(3))
     assert not record.is_direct
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()
 
@@ -93,9 +93,9 @@ def test_what_follows_a_direct_publish_finds_staging_behind(world: StreamedFeed,
 @pytest.mark.exhaustive
 def test_a_rollback_to_a_direct_generation_loads_its_files_and_one_before_it_clones(world: StreamedFeed) -> None:
     first = world.expected
-    world.publish_told(2, snapshot(2))
+    world.publish_expected(2, snapshot(2))
     second = world.expected
-    world.publish_told(3, snapshot(3))
+    world.publish_expected(3, snapshot(3))
     assert find_restorable(world.services, 2).restored_at is None
     assert find_restorable(world.services, 1).restored_at is not None
     world.roll_back(2)
@@ -104,17 +104,17 @@ def test_a_rollback_to_a_direct_generation_loads_its_files_and_one_before_it_clo
     assert world.table_rows() == first.table_rows()
     world.expected = first
     assert not world.services.staging.read().target_is_mixed(world.services.current.read().generation)  # type: ignore[union-attr]
-    world.publish_told(4, snapshot(4))
+    world.publish_expected(4, snapshot(4))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("rows", "applied"), [(1, False), (99, True)])
 def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied: bool) -> None:
-    spec = killed_load(world, world.told(2, snapshot(2)), rows)
+    spec = killed_load(world, world.land_expected(2, snapshot(2)), rows)
     if applied:
         world.wait_for_changes()
     finish(world, spec)
-    world.publish_told(3, snapshot(3))
+    world.publish_expected(3, snapshot(3))
 
 
 @pytest.mark.exhaustive
@@ -122,7 +122,7 @@ def test_a_writer_that_died_before_its_first_row_begins_again(world: StreamedFee
     def dies(*arguments: Any) -> None:
         raise Killed
 
-    spec = world.resolve(world.told(2, snapshot(2)))
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
     world.deduplicate(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ChangeDataCapture, "open_stream", dies)
@@ -144,12 +144,12 @@ def test_an_attempt_that_died_while_target_changed_is_replaced_as_a_whole(
     assert (world.table_rows() == parent.table_rows()) != applied
     with pytest.raises(LostRace, match=rf"\[{spec.attempt}\] streams rows into target"):
         _live_target(world.services)
-    record = world.publish_told(2, snapshot(2))
+    record = world.publish_expected(2, snapshot(2))
     assert not record.is_direct
     assert load_jobs(world, record)
     _live_target(world.services)
     world.wait_for_changes()
-    assert world.publish_told(3, snapshot(3)).is_direct
+    assert world.publish_expected(3, snapshot(3)).is_direct
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_an_attempt_that_died_while_target_changed_is_replaced_as_a_whole(
     [pytest.param("load", marks=pytest.mark.exhaustive), pytest.param("check", marks=pytest.mark.exhaustive), "swap"],
 )
 def test_an_attempt_that_died_after_the_last_acknowledgement(world: StreamedFeed, moment: str) -> None:
-    spec = world.resolve(world.told(2, snapshot(2)))
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
     world.deduplicate(spec)
     world.load(spec)
     if moment != "load":
@@ -172,7 +172,7 @@ def test_an_attempt_that_died_after_the_last_acknowledgement(world: StreamedFeed
         name = next(d.name for d in world.services.arrivals.deliveries() if d.snapshot_id == 2)
         world.publish(name)
         world.assert_equal(world.expected)
-    world.publish_told(3, snapshot(3))
+    world.publish_expected(3, snapshot(3))
 
 
 @pytest.mark.exhaustive
@@ -182,14 +182,14 @@ def test_staging_with_rows_of_a_dead_attempt_is_made_anew_before_a_direct_publis
     killed_load(world, world.land(2, [*snapshot(2), row(2, 77)]), 99)
     discard(world)
     world.feed = direct
-    record = world.publish_told(2, snapshot(2))
+    record = world.publish_expected(2, snapshot(2))
     assert not record.is_direct
     world.wait_for_changes()
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()
 
 
 def test_an_engine_in_sql_does_not_read_a_target_with_rows_of_a_dead_attempt(world: StreamedFeed) -> None:
-    name = world.told(2, snapshot(2))
+    name = world.land_expected(2, snapshot(2))
     killed_load(world, name, 1)
     discard(world)
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": Engine.BIGQUERY})
@@ -201,7 +201,7 @@ def test_an_engine_in_sql_does_not_read_a_target_with_rows_of_a_dead_attempt(wor
 def test_a_target_that_others_changed_is_replaced_as_a_whole(world: StreamedFeed, statement: str) -> None:
     table = f"warehouse.{world.feed.target}"
     world.bigquery.query_and_wait(statement.format(table, table))
-    assert not world.publish_told(2, snapshot(2)).is_direct
+    assert not world.publish_expected(2, snapshot(2)).is_direct
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_what_a_check_would_stop_goes_through_staging(
 ) -> None:
     before = world.expected.table_rows()
     world.feed = world.feed.model_copy(update=change(world.feed))
-    name = world.told(2, snapshot(2))
+    name = world.land_expected(2, snapshot(2))
     if "checks" in change(world.feed):  # as ever, it stops the publish before readers see anything
         with pytest.raises(CheckFailed, match="new_share"):
             world.publish(name)
@@ -227,7 +227,7 @@ def test_what_a_check_would_stop_goes_through_staging(
 
 
 def test_a_failed_check_of_target_says_that_readers_see_rows_already(world: StreamedFeed) -> None:
-    name = world.told(2, snapshot(2))
+    name = world.land_expected(2, snapshot(2))
     spec = world.resolve(name)
     world.deduplicate(spec)
     world.load(spec)

@@ -71,14 +71,14 @@ def test_random_history(
         today += timedelta(days=days_passed)
         real = world.now
         world.now = lambda real=real, days=days_passed: real() + timedelta(days=days)  # type: ignore[misc]
-        told, names = [], []
+        delivered, names = [], []
         for snapshot_id, missing in step:
             rows = random_rows(random, snapshot_id, DAYS, missing)
             rows = [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]
             names.append(world.land(snapshot_id, rows))
-            told.append(OracleDelivery(snapshot_id, rows))
+            delivered.append(OracleDelivery(snapshot_id, rows))
         world.publish(names[-1])
-        expected = expected.apply(told, today - timedelta(days=NESTED.retention_days - 1))
+        expected = expected.apply(delivered, today - timedelta(days=NESTED.retention_days - 1))
         world.assert_equal(expected)
 
 
@@ -91,10 +91,10 @@ def test_table_of_random_columns(clients: Clients, statement: tuple[Engine, SqlF
     history = GeneratedHistory(table, random, TODAY - timedelta(days=DAYS), repeat=random.choice([0.05, 0.5]))
     expected = OracleState(world.oracle_table)
     for snapshot_ids in ((2,), (1, 3), (3,))[: times(2, 3)]:
-        told = [OracleDelivery(n, history.snapshot(n)) for n in snapshot_ids]
-        names = [world.land(delivery.snapshot_id, delivery.rows) for delivery in told]
+        delivered = [OracleDelivery(n, history.snapshot(n)) for n in snapshot_ids]
+        names = [world.land(delivery.snapshot_id, delivery.rows) for delivery in delivered]
         world.publish(names[-1])
-        expected = expected.apply(told, OLDEST)
+        expected = expected.apply(delivered, OLDEST)
         world.assert_equal(expected)
 
 

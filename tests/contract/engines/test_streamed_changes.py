@@ -44,11 +44,11 @@ def world(streaming_clients: Clients) -> StreamedFeed:
 
 
 def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: StreamedFeed) -> None:
-    first = world.publish_told(1, snapshot(1))
+    first = world.publish_expected(1, snapshot(1))
     assert load_jobs(world, first)
     assert first.cost
     assert first.cost.streamed_bytes == 0
-    second = world.publish_told(2, snapshot(2))
+    second = world.publish_expected(2, snapshot(2))
     assert not load_jobs(world, second)
     assert second.cost
     assert 0 < second.cost.streamed_bytes < 2 * 100
@@ -67,8 +67,8 @@ def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: Str
 
 def test_a_snapshot_that_changes_nothing_streams_nothing(world: StreamedFeed) -> None:
     rows = snapshot(1)
-    world.publish_told(1, rows)
-    record = world.publish_told(2, [{**r, "update_id": 2} for r in rows])
+    world.publish_expected(1, rows)
+    record = world.publish_expected(2, [{**r, "update_id": 2} for r in rows])
     assert record.cost
     assert record.cost.streamed_bytes == 0
     assert not load_jobs(world, record)
@@ -86,7 +86,7 @@ def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed:
     streamed = 0
     with SparkDedupProcess(streaming_clients[0]) as world.dedup:
         for number in range(1, 5):
-            record = world.publish_told(number, history.snapshot(number))
+            record = world.publish_expected(number, history.snapshot(number))
             assert record.cost
             streamed += record.cost.streamed_bytes
     assert streamed
@@ -95,8 +95,8 @@ def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed:
 def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
     world: StreamedFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.publish_told(1, snapshot(1))
-    spec = world.resolve(world.told(2, snapshot(2)))
+    world.publish_expected(1, snapshot(1))
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
     world.deduplicate(spec)
     monkeypatch.setattr(bigquery_operators, "open_feed_services", lambda setup: world.services)
     monkeypatch.setattr(bigquery_operators, "pull_spec", lambda context: spec)
@@ -115,9 +115,9 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
 
 def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None:
     world = feed_with(streaming_clients, PRODUCTS, max_changed_share=0.4)
-    world.publish_told(1, snapshot(1))
-    loaded = world.publish_told(2, snapshot(2))  # 2 of 4 rows
-    streamed = world.publish_told(3, snapshot(3))  # 2 of 5
+    world.publish_expected(1, snapshot(1))
+    loaded = world.publish_expected(2, snapshot(2))  # 2 of 4 rows
+    streamed = world.publish_expected(3, snapshot(3))  # 2 of 5
     assert load_jobs(world, loaded)
     assert not load_jobs(world, streamed)
 
@@ -125,12 +125,12 @@ def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None
 def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
     for number in (1, 2, 3):
         before = world.expected
-        world.publish_told(number, snapshot(number))
+        world.publish_expected(number, snapshot(number))
     world.roll_back(2)
     world.expected = before
     assert world.table_rows() == before.table_rows()
-    world.publish_told(4, snapshot(4))
-    world.publish_told(5, snapshot(5))
+    world.publish_expected(4, snapshot(4))
+    world.publish_expected(5, snapshot(5))
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
     [(1, False), *(pytest.param(*more, marks=pytest.mark.exhaustive) for more in [(99, True), (1, True), (2, False)])],
 )
 def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_between: bool) -> None:
-    world.publish_told(1, snapshot(1))
-    spec = killed_load(world, world.told(2, snapshot(2)), rows)
+    world.publish_expected(1, snapshot(1))
+    spec = killed_load(world, world.land_expected(2, snapshot(2)), rows)
     if applied_between:
         world.wait_for_changes()
     world.load(spec)
     world.swap(spec, world.check(spec))
     world.commit(spec)
     world.assert_equal(world.expected)
-    world.publish_told(3, snapshot(3))
+    world.publish_expected(3, snapshot(3))
 
 
 @pytest.mark.exhaustive
@@ -156,10 +156,10 @@ def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
 ) -> None:
     random, products = Random(seed), range(20)
     monkeypatch.setattr(append_rows, "MAX_REQUEST_BYTES", 1)  # a request for each row
-    world.publish_told(1, [row(1, product) for product in products])
+    world.publish_expected(1, [row(1, product) for product in products])
     for number in (2, 3):
         rows = [row(number, product, random.choice([20, number])) for product in products]
-        spec = killed_load(world, world.told(number, rows), random.randint(1, 9))
+        spec = killed_load(world, world.land_expected(number, rows), random.randint(1, 9))
         for _ in range(random.randint(0, 2)):
             world.pass_time(random.choice([timedelta(0), STALENESS]))
             with pytest.MonkeyPatch.context() as patch:
@@ -178,38 +178,38 @@ def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
 )
 def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: Engine, applied_between: bool) -> None:
     """Its delivery is corrected meanwhile: the rows that the corrected one lacks were streamed and must not appear."""
-    world.publish_told(1, snapshot(1))
-    world.publish_told(2, snapshot(2))
+    world.publish_expected(1, snapshot(1))
+    world.publish_expected(2, snapshot(2))
     killed_load(world, world.land(3, [*snapshot(3), row(3, 77)]), rows=99)
     if applied_between:
         world.wait_for_changes()
     intent = world.services.current.read().intent
     assert intent
     finish_or_discard(world.services, intent)
-    record = world.publish_told(3, snapshot(3), engine=engine)
+    record = world.publish_expected(3, snapshot(3), engine=engine)
     assert load_jobs(world, record)
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()
     world.wait_for_changes()
-    world.publish_told(4, snapshot(4))
+    world.publish_expected(4, snapshot(4))
 
 
 def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
-    world.publish_told(1, snapshot(1))
+    world.publish_expected(1, snapshot(1))
     late = world.services.warehouse.cdc.open_stream(world.feed.staging, world.table.columns)
-    world.publish_told(2, snapshot(2))
+    world.publish_expected(2, snapshot(2))
     late.append(row(2, 77), "2/2/1")
     late.finish()
     late.close()
     world.wait_for_changes()
-    record = world.publish_told(3, snapshot(3))
+    record = world.publish_expected(3, snapshot(3))
     assert load_jobs(world, record)
     assert record.cost
     assert record.cost.streamed_bytes == 0
 
 
 def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFeed) -> None:
-    world.publish_told(1, snapshot(1))
-    spec = world.resolve(world.told(2, snapshot(2)))
+    world.publish_expected(1, snapshot(1))
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
     world.deduplicate(spec)
     fault = {"match": {"job_id": "cdc_background.*"}, "effect": "error", "times": 50}
     world.add_fault(fault)

@@ -124,15 +124,15 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
     check_all_feeds(deployed.folders)
     store, name = ObjectStore(deployed.storage, "state"), FeedLayout("crowd_2").current
     store.put(name, "{")
-    told: list[list[str]] = []
+    alerts: list[list[str]] = []
     for minutes in (1, 20, 21):
         caplog.clear()
         now = datetime.now(UTC) + timedelta(minutes=minutes)
         monkeypatch.setattr(unchecked_feed, "utc_now", Mock(return_value=now))
         with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[crowd_2\]"):
             check_all_feeds(deployed.folders)
-        told.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
-    assert told == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
+        alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+    assert alerts == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
     store.delete_folder(name)
     monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(hours=-1))
     caplog.clear()
@@ -163,13 +163,13 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     path = deployed.folders.feeds / "crowd_9.yaml"
     valid = path.read_text()
     path.write_text("feed: crowd_9\n")
-    told: list[list[str]] = []
+    alerts: list[list[str]] = []
     for _ in range(2):
         caplog.clear()
         with pytest.raises(FeedsNotChecked, match=r"1 of 12 feeds(?s:.*)\[crowd_9\]"):
             check_all_feeds(deployed.folders)
-        told.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
-    assert told == [["[crowd_9] ALERT: feed_file_invalid"], []]
+        alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+    assert alerts == [["[crowd_9] ALERT: feed_file_invalid"], []]
     verdict = deployed.verdict("crowd_9")
     assert verdict is not None
     assert verdict.status is FreshnessStatus.STOPPED

@@ -1,4 +1,4 @@
-"""The watch DAG hands each run the arrival that its deadline counts from."""
+"""The watch DAG gives each run the arrival that its deadline counts from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def watch(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def runs_to_start(watch: Watch) -> list[dict[str, Any]]:
     context: Any = {}
-    return watch.sensor.register_deliveries(context, {"message": "looks"})
+    return watch.sensor.register_deliveries(context, {"message": "found a marker"})
 
 
 def test_the_arrival_is_the_marker_s_creation(watch: Watch) -> None:

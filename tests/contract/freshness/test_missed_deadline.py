@@ -1,4 +1,4 @@
-"""The callback of a missed deadline, on a real state bucket: it tells once, or not at all, and never fails."""
+"""The callback of a missed deadline, on a real state bucket: it alerts once, or not at all, and never fails."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LATE = timedelta(minutes=61)
 MISSED = "ALERT: freshness SLA missed (promise_missed)"
 
 
-def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedOnStandIn, callback: Callback) -> None:
+def test_a_miss_is_reported_once_with_lag_task_and_link(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     world.resolve(name, run_id="publish__7__1")
     assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] {MISSED}"]
@@ -88,7 +88,7 @@ def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedOnStandIn, callba
     assert callback.call(run_of(name, arrived=LATE)) == []
 
 
-def test_nothing_is_told_when_another_run_published_the_delivery_in_time(
+def test_nothing_is_reported_when_another_run_published_the_delivery_in_time(
     world: FeedOnStandIn, callback: Callback
 ) -> None:
     name = world.land(7, [row(7, 1)])
@@ -96,11 +96,11 @@ def test_nothing_is_told_when_another_run_published_the_delivery_in_time(
     assert callback.call(run_of(name, arrived=timedelta(minutes=1))) == []
 
 
-def test_a_delivery_that_went_live_too_late_is_told(world: FeedOnStandIn, callback: Callback) -> None:
+def test_a_delivery_that_went_live_too_late_is_reported(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
-    told = callback.call(run_of(name, arrived=timedelta(minutes=100)))
-    assert told == [f"[{world.feed.feed}] {MISSED}"]
+    alerts = callback.call(run_of(name, arrived=timedelta(minutes=100)))
+    assert alerts == [f"[{world.feed.feed}] {MISSED}"]
     assert re.search(r"took (9\d|100) min from arrival to swap", callback.caplog.text)
 
 
@@ -117,7 +117,7 @@ def test_a_refused_delivery_has_an_alert_of_its_own(world: FeedOnStandIn, callba
     assert callback.call(run_of(name, arrived=LATE)) == []
 
 
-def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedOnStandIn, callback: Callback) -> None:
+def test_a_slow_replay_is_reported_and_leaves_no_record(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     replay = run_of(name, arrived=None, run_id="manual__1")
     assert callback.call(replay) == [f"[{world.feed.feed}] WARNING: replay_late"]
@@ -132,15 +132,15 @@ def test_a_replay_that_has_ended_pages_nobody(world: FeedOnStandIn, callback: Ca
     assert callback.call({**run_of(name, arrived=None, run_id="manual__1"), "state": state}) == []
 
 
-def test_it_is_told_although_the_state_bucket_cannot_be_read(
+def test_it_is_reported_although_the_state_bucket_cannot_be_read(
     world: FeedOnStandIn, callback: Callback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> None:
         raise ConnectionError("no route")
 
     monkeypatch.setattr(missed_deadline, "check_late_run", fail)
-    told = callback.call(run_of("7-1", arrived=LATE))
-    assert told == [f"[{world.feed.feed}] {MISSED}"]
+    alerts = callback.call(run_of("7-1", arrived=LATE))
+    assert alerts == [f"[{world.feed.feed}] {MISSED}"]
     assert "the state bucket cannot be read (ConnectionError: no route)" in callback.caplog.text
 
 

@@ -243,7 +243,7 @@ CASES: list[tuple[str, Change, str]] = [
 
 
 @pytest.fixture(autouse=True)
-def mended(session: BrokenSession) -> Any:
+def repaired(session: BrokenSession) -> Any:
     yield
     session.change = Change()
 

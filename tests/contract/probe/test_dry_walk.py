@@ -40,7 +40,7 @@ class Walk:
         self.clients, self.report = clients, report
         self.enabled: set[str] = set()
         self.has_resources = False
-        self.told: list[tuple[str, int]] = []
+        self.ended: list[tuple[str, int]] = []
 
     def answers(self) -> dict[str, Any]:
         """What Google's APIs say now about the project."""
@@ -67,13 +67,13 @@ class Walk:
             if command.startswith(start):
                 step(shlex.split(command))
 
-    def tell(self, command: str, status: int) -> None:
-        self.told.append((command, status))
+    def record(self, command: str, status: int) -> None:
+        self.ended.append((command, status))
 
     def probe(self, words: list[str]) -> None:
         options = dict(word.split("=") for word in words[2:])
         given = ["--project", options["PROJECT"], "--location", options["LOCATION"], "--report", str(self.report)]
-        self.tell("probe", probe.main(given))
+        self.record("probe", probe.main(given))
 
     def apply(self, _: list[str]) -> None:
         for name in (read_environment().bucket, read_profile().state_bucket):
@@ -82,13 +82,13 @@ class Walk:
 
     def deploy(self, words: list[str]) -> None:
         is_plan = "PLAN=1" in words
-        self.tell("plan" if is_plan else "deploy", release.main(["--plan"] if is_plan else ["--yes"]))
+        self.record("plan" if is_plan else "deploy", release.main(["--plan"] if is_plan else ["--yes"]))
 
     def doctor(self, _: list[str]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), "my-project"))
             patch.setattr(doctor, "GoogleApi", lambda _: GoogleApi(RecordedGoogle(self.answers())))
-            self.tell("doctor", doctor.main())
+            self.record("doctor", doctor.main())
 
 
 @pytest.fixture
@@ -119,13 +119,13 @@ def test_the_commands_of_the_page_lead_from_an_empty_project_to_a_deployed_envir
 ) -> None:
     walk.type("make deploy PLAN=1")
     walk.type("make doctor")
-    assert walk.told == [("plan", 1), ("doctor", 2)], "before its time each says what is missing"
+    assert walk.ended == [("plan", 1), ("doctor", 2)], "before its time each says what is missing"
     assert len(faults(capsys.readouterr().out)) > 5
-    walk.told.clear()
+    walk.ended.clear()
     for command in commands():
         walk.type(command)
-    assert [command for command, _ in walk.told] == ["probe", "plan", "deploy", "doctor"]
-    assert [status for command, status in walk.told if command != "doctor"] == [0, 0, 0]
+    assert [command for command, _ in walk.ended] == ["probe", "plan", "deploy", "doctor"]
+    assert [status for command, status in walk.ended if command != "doctor"] == [0, 0, 0]
     assert FIRST_ASSUMPTION in walk.report.read_text()
     assert faults(capsys.readouterr().out) == {"alerts"}, "only who is told of incidents cannot be known"
     assert walk.bucket(read_environment().bucket).blob("dags/feeds/product_attributes.yaml").exists()

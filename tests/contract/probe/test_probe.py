@@ -51,9 +51,9 @@ def probed(clients: Clients) -> tuple[list[Result], ProbeDataset]:
 def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list[Result], ProbeDataset]) -> None:
     results, _ = probed
     found = {r.assumption.name: r for r in results if r.verdict is not ProbeVerdict.HOLDS}
-    told = {name: (str(r.verdict), r.evidence) for name, r in found.items()}
+    evidence = {name: (str(r.verdict), r.evidence) for name, r in found.items()}
     known = {name: KNOWN_DIFFERENCES[name] for name in KNOWN_DIFFERENCES.keys() & {r.assumption.name for r in results}}
-    assert {name: r.verdict for name, r in found.items()} == known, told
+    assert {name: r.verdict for name, r in found.items()} == known, evidence
 
 
 @pytest.mark.exhaustive

@@ -64,10 +64,12 @@ class Watch:
             name = f"{self.world.feed.landing.prefix}/snapshot_id={snapshot_id}/_SUCCESS"
             bucket.blob(name).upload_from_string("")
 
-    def look(self) -> list[str]:
-        """The runs that this look starts; Airflow has them from then on."""
+    def register(self) -> list[str]:
+        """The runs that this registration starts; Airflow has them from then on."""
         context: Any = {}
-        found = [item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "looks"})]
+        found = [
+            item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "found a marker"})
+        ]
         self.runs |= {i: SimpleNamespace(run_id=i, state="running", end_date=None) for i in found}
         return found
 
@@ -94,25 +96,25 @@ def watch(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def test_each_delivery_gets_its_run_once(watch: Watch) -> None:
     watch.mark(7, 8)
-    assert [run.split("__")[1] for run in watch.look()] == ["7", "8"]
-    assert watch.look() == []
+    assert [run.split("__")[1] for run in watch.register()] == ["7", "8"]
+    assert watch.register() == []
 
 
 def test_a_marker_that_is_written_again_is_a_delivery_of_its_own(watch: Watch) -> None:
     watch.mark(7)
-    (first,) = watch.look()
+    (first,) = watch.register()
     watch.mark(7)
-    (second,) = watch.look()
+    (second,) = watch.register()
     assert first != second
 
 
 def test_an_outage_of_any_length_loses_no_delivery_and_lost_runs_are_started_later(watch: Watch) -> None:
     missed = range(1, RUN_IDS_PER_CALL + 31)
     watch.mark(*missed)
-    assert len(watch.look()) == len(missed)
-    assert watch.look() == []
+    assert len(watch.register()) == len(missed)
+    assert watch.register() == []
     watch.runs.clear()  # lost between registration and start
-    assert len(watch.look()) == len(missed)
+    assert len(watch.register()) == len(missed)
 
 
 @pytest.mark.exhaustive
@@ -120,35 +122,35 @@ def test_deliveries_that_are_long_accounted_for_get_no_new_run(watch: Watch) -> 
     watch.world.publish(watch.world.land(1, [row(1, 1)]))
     old = publish_run_id(watch.world.services.arrivals.deliveries()[0])
     watch.mark(*range(2, RUN_IDS_PER_CALL + 2))
-    assert old not in watch.look()
+    assert old not in watch.register()
 
 
 def test_a_new_environment_starts_no_run_for_what_is_published(watch: Watch) -> None:
     for snapshot in (1, 2):
         watch.world.publish(watch.world.land(snapshot, [row(snapshot, 1)]))
     watch.mark(4)
-    assert [run.split("__")[1] for run in watch.look()] == ["4"]
+    assert [run.split("__")[1] for run in watch.register()] == ["4"]
 
 
 def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -> None:
     watch.mark(7)
-    (first,) = watch.look()
+    (first,) = watch.register()
     started, last = [first], first
     for pause in (REPEAT_AFTER, 2 * REPEAT_AFTER, 4 * REPEAT_AFTER, LONGEST_PAUSE):
         watch.fail(last)
         watch.later += pause - timedelta(minutes=1)
-        assert watch.look() == []
+        assert watch.register() == []
         watch.later += timedelta(minutes=1)
-        (last,) = watch.look()
+        (last,) = watch.register()
         started.append(last)
         watch.later += timedelta(days=1)
-        assert watch.look() == []  # it is running
+        assert watch.register() == []  # it is running
     assert started == [first, *(f"{first}__{number}" for number in range(2, 6))]
     last = publish_run_id(watch.waiting[-1], MAX_RUNS)
     for number in range(5, MAX_RUNS + 1):
         watch.fail(publish_run_id(watch.waiting[-1], number))
     watch.later += timedelta(days=9)
-    assert watch.look() == []
+    assert watch.register() == []
     failed = watch.failed()
     assert (failed.run_id, failed.repeat_at) == (last, None)
     assert failed.reported_because == f"all of its {MAX_RUNS} automatic runs failed"
@@ -191,7 +193,7 @@ def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(
         for snapshot in (1, 2, 3):
             world.land(snapshot, [row(snapshot, snapshot)])
         while watch.later < timedelta(hours=6):
-            for run_id in watch.look():
+            for run_id in watch.register():
                 with pytest.raises(ServiceUnavailable):
                     world.resolve(watch.waiting[-1].name, run_id=run_id)
                 failed = find_failed_publish(world.services, "publish", watch.waiting)
@@ -201,7 +203,7 @@ def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(
     assert watch.failed().reported_because == "all of its 6 automatic runs failed"
     assert reported[-2:] == [True, True]
     watch.later += LONGEST_PAUSE
-    (run_id,) = watch.look()
+    (run_id,) = watch.register()
     world.publish(watch.waiting[-1].name, run_id=run_id)
     assert world.rows() == expected(*(row(n, n) for n in (1, 2, 3)))
 
@@ -228,10 +230,10 @@ def test_after_four_failed_runs_one_that_read_rows_is_not_repeated(watch: Watch,
 
 def test_of_several_waiting_deliveries_only_the_newest_is_run_again(watch: Watch) -> None:
     watch.mark(7, 8)
-    for run_id in watch.look():
+    for run_id in watch.register():
         watch.fail(run_id)
     watch.later = REPEAT_AFTER
-    assert [run.split("__")[1] for run in watch.look()] == ["8"]
+    assert [run.split("__")[1] for run in watch.register()] == ["8"]
 
 
 def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
@@ -239,7 +241,7 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     world.publish(world.land(7, [row(7, n) for n in range(10)]))
     world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=0.5)})
     name = world.land(8, [row(8, n, 99) for n in range(10)])
-    (run_id,) = watch.look()
+    (run_id,) = watch.register()
     spec = world.resolve(name, run_id=run_id)
     world.deduplicate(spec)
     world.load(spec)
@@ -249,7 +251,7 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     discard(world.services, intent)
     watch.fail(run_id)
     watch.later = timedelta(hours=1)
-    assert watch.look() == []
+    assert watch.register() == []
     failed = find_failed_publish(world.services, "publish", world.services.arrivals.deliveries()[-1:])
     assert failed is not None
     assert failed.reported_because == "a check before the swap failed"
@@ -260,7 +262,7 @@ def test_while_a_delivery_waits_the_sensor_looks_again_soon(
     watch: Watch, marked: tuple[int, ...], limit_s: int
 ) -> None:
     watch.mark(*marked)
-    watch.look()
+    watch.register()
     context: Any = {}
     with pytest.raises(TaskDeferred) as deferred:
         watch.sensor.execute(context)

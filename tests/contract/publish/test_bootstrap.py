@@ -81,7 +81,7 @@ def test_another_table_is_taken_over_and_stays_as_it_is(world: FeedOnStandIn) ->
 
 
 @pytest.mark.exhaustive
-def test_a_rollback_to_what_was_taken_over_that_died_is_told_in_the_ledger(maintained: FeedOnStandIn) -> None:
+def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(maintained: FeedOnStandIn) -> None:
     steps.bootstrap(maintained)
     maintained.publish(maintained.land(9, [row(9, 2, 30)]))
     resolve_rollback(maintained.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad"))

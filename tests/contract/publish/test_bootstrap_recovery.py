@@ -42,7 +42,7 @@ def test_a_table_that_is_changed_before_the_swap_is_not_replaced(maintained: Fee
     maintained.check(spec)
     change(maintained)
     existing = read_bootstrap_record(maintained.services, spec.attempt).existing
-    with pytest.raises(BootstrapRefused, match="was changed"):  # the swap task looks once more
+    with pytest.raises(BootstrapRefused, match="was changed"):  # the swap task checks once more
         require_unchanged(maintained.services, existing)
     with pytest.raises(CheckFailed, match="existing_unchanged"):
         maintained.check(spec)

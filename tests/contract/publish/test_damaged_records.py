@@ -129,7 +129,7 @@ def test_a_swap_is_committed_although_bigquery_does_not_tell_what_it_cost(
     published.swap(spec, swap)
 
     def fail(*_: object, **__: object) -> None:
-        raise ServiceUnavailable("no job is told")  # type: ignore[no-untyped-call]
+        raise ServiceUnavailable("no job is shown")  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(Warehouse, "wait_for_jobs", fail)
     record = published.commit(spec)

@@ -1,4 +1,4 @@
-"""A dry run tells what a publish would do, and leaves no trace."""
+"""A dry run shows what a publish would do, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_another_engine_says_what_it_would_scan(world: FeedOnStandIn) -> None:
     assert "| loaded into staging | by the engine's statement |" in dry_run_text(found)
 
 
-def test_landed_files_that_were_touched_and_a_run_at_work_are_told(world: FeedOnStandIn) -> None:
+def test_landed_files_that_were_touched_and_a_run_at_work_are_reported(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
     world.resolve(name, run_id="at-work")

@@ -75,8 +75,8 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     attempt = published.services.manifests.read(3).attempt
     assert folders == {f"{published.feed.feed}/{kind}/{attempt}" for kind in ("data", "attempts")}
     assert names(published, "to_erase/") == [other]
-    told = published.bigquery.query_and_wait(f"SELECT product_id FROM warehouse.{published.feed.feed}_changes")
-    assert [r["product_id"] for r in told] == [3]
+    changes = published.bigquery.query_and_wait(f"SELECT product_id FROM warehouse.{published.feed.feed}_changes")
+    assert [r["product_id"] for r in changes] == [3]
     name = published.land(9, FIRST)
     with pytest.raises(ConfigurationError, match="is not supported after an erasure"):
         published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")

@@ -51,7 +51,7 @@ def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: F
     assert index.time_travel.staging_created_at < generation.checked_at
 
 
-def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> None:
+def test_a_refused_delivery_is_reported_with_its_reason(world: FeedOnStandIn) -> None:
     world.dedup.refused_ids = {7}
     name = world.land(7, [row(7, 1)])
     with pytest.raises(DeliveryRefused):
@@ -115,7 +115,7 @@ def test_an_index_that_is_gone_or_unreadable_is_made_again_from_the_other_record
 
 
 def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An arrival is told while a commit writes the index: the later one derives it again."""
+    """An arrival is registered while a commit writes the index: the later one derives it again."""
     world.publish(world.land(7, [row(7, 1)]))
     slow, write = world.services, IndexFile.write
     late = world.land(9, [row(9, 1)])
@@ -132,7 +132,7 @@ def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatc
 
 
 @pytest.mark.exhaustive
-def test_an_attempt_whose_index_could_not_be_written_is_told_by_the_next_refresh(
+def test_an_attempt_whose_index_could_not_be_written_is_reported_by_the_next_refresh(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page is updated after the commit, so a failure of the page leaves a publish that succeeded."""

@@ -1,4 +1,4 @@
-"""The tasks of a publish that has run tell the receiver of OpenLineage events what they read and wrote."""
+"""The tasks of a publish that has run send the receiver of OpenLineage events what they read and wrote."""
 
 from __future__ import annotations
 

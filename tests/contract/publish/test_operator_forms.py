@@ -1,4 +1,4 @@
-"""The tasks of DAGs that a person starts, as Airflow runs them: forms, XComs, and errors that no retry can mend."""
+"""The tasks of DAGs that a person starts, as Airflow runs them: forms, XComs, and errors that no retry can fix."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_publish_is_a_labelled_clone_that_reads_no_table_data_and_keeps_what_t
     assert (record.rows, record.new_rows, record.changed_rows, record.kept_rows) == (4, 1, 1, 1)
     assert record.lag_s is not None
     assert record.lag_s > 0
-    again, results = commit_attempt(world.services, record.attempt)  # the task is tried again, and tells the same
+    again, results = commit_attempt(world.services, record.attempt)  # the task is tried again, and reports the same
     assert again == record
     assert results.phase == "after"
     assert [r.generation for r in world.services.ledger.read_last(9)] == [1, 2]
@@ -145,7 +145,7 @@ def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedOnSta
     assert "1 bad row" in records[2].reason
 
 
-def test_a_failed_run_settles_by_itself_what_it_left(world: FeedOnStandIn) -> None:
+def test_a_failed_run_cleans_up_by_itself_what_it_left(world: FeedOnStandIn) -> None:
     name = world.land(7, FIRST)
     spec = world.resolve(name)
     intent = world.services.current.read().intent

@@ -19,17 +19,17 @@ HAND = {"replay": True, "run_id": "by-hand", "reason": "yesterday was wrong"}
 
 
 def live_snapshot(world: FeedOnStandIn) -> tuple[str, int]:
-    """The snapshot that readers are told: by target's label, by the status table."""
+    """The snapshot that readers see: by target's label, by the status table."""
     facts = world.services.warehouse.table(world.feed.target)
     assert facts
     world.write_reporting_tables()
-    (told,) = world.bigquery.query_and_wait(
+    (status,) = world.bigquery.query_and_wait(
         "SELECT snapshot_id FROM warehouse.dedup_clone_status WHERE feed = @feed",
         job_config=bigquery.QueryJobConfig(
             query_parameters=[bigquery.ScalarQueryParameter("feed", "STRING", world.feed.feed)]
         ),
     )
-    return facts.labels["dedup_clone_snapshot"], told["snapshot_id"]
+    return facts.labels["dedup_clone_snapshot"], status["snapshot_id"]
 
 
 def test_an_older_snapshot_fills_gaps_of_those_dates_only_and_its_own_publish_is_still_right(

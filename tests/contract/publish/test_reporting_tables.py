@@ -127,7 +127,7 @@ def test_a_column_that_the_table_lacks_is_added(world: FeedOnStandIn) -> None:
 @pytest.mark.exhaustive
 def test_the_status_table_tells_a_replay_and_a_rollback(world: FeedOnStandIn) -> None:
     sql = f"SELECT snapshot_id, replay, restores FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
-    told = []
+    reported = []
     delivery = world.land(7, [row(7, 1)])
     for publish in (
         lambda: world.publish(delivery),
@@ -136,9 +136,9 @@ def test_the_status_table_tells_a_replay_and_a_rollback(world: FeedOnStandIn) ->
     ):
         publish()
         world.write_reporting_tables()
-        told += [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
+        reported += [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
         wait_for_turn(world)
-    assert told == [(7, False, None), (7, True, None), (7, False, 1)]
+    assert reported == [(7, False, None), (7, True, None), (7, False, 1)]
 
 
 @pytest.mark.parametrize("died", ["before its jobs", "after its jobs"])

@@ -1,4 +1,4 @@
-"""What a commit tells of target in Airflow: the asset, and its event."""
+"""What a commit reports of target in Airflow: the asset, and its event."""
 
 from __future__ import annotations
 

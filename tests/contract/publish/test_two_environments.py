@@ -45,7 +45,7 @@ def test_equal_run_ids_do_not_make_an_attempt_the_other_environments_own(
     assert world.rows() == expected(*FIRST)
 
 
-def test_a_failed_run_settles_nothing_of_the_other_environment(
+def test_a_failed_run_cleans_up_nothing_of_the_other_environment(
     world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = world.land(7, FIRST)
@@ -79,11 +79,11 @@ def test_the_watch_of_the_other_environment_registers_nothing(
     with pytest.raises(TaskDeferred) as deferred:
         watch.sensor.execute({})  # type: ignore[typeddict-item]
     assert deferred.value.method_name == "resume_after_interval"
-    assert watch.look() == []
+    assert watch.register() == []
     assert [d.snapshot_id for d in world.services.arrivals.deliveries()] == [7]
 
 
-def test_a_takeover_settles_what_the_first_environment_began_and_is_made_once(
+def test_a_takeover_recovers_what_the_first_environment_began_and_is_made_once(
     world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(world.land(7, FIRST))
@@ -102,7 +102,7 @@ def test_a_takeover_settles_what_the_first_environment_began_and_is_made_once(
     with pytest.raises(ConfigurationError, match="by this environment already"):
         take_over_feed(other.services, "to be sure")
     watch = Watch(other, monkeypatch)
-    assert [run.split("__")[1] for run in watch.look()] == ["8"]
+    assert [run.split("__")[1] for run in watch.register()] == ["8"]
     other.publish(name)
     assert world.rows() == expected(*SECOND)
 

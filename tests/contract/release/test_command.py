@@ -120,7 +120,7 @@ LOST = requests.exceptions.ConnectionError("host unreachable")
         (RetryError("timeout", LOST), LOST, "check the network"),
     ],
 )
-def test_an_error_is_told_without_a_traceback_and_with_its_next_step(
+def test_an_error_is_reported_without_a_traceback_and_with_its_next_step(
     error: Exception, cause: Exception | None, next_step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_failing(error, cause) == 1

@@ -53,6 +53,6 @@ def test_a_missing_tool_is_named_with_what_to_do() -> None:
         run_command(["no-such-tool", "storage"])
 
 
-def test_the_words_of_a_command_that_fails_are_told() -> None:
+def test_the_words_of_a_command_that_fails_are_reported() -> None:
     with pytest.raises(ReleaseFailed, match=r"(?s)bucket is gone.*deploy again"):
         run_command(["sh", "-c", "echo 'the bucket is gone' >&2; exit 3"])

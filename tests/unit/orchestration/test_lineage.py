@@ -1,4 +1,4 @@
-"""What a publish's tasks tell a receiver of OpenLineage events, by the listener of Airflow's own provider."""
+"""What a publish's tasks send to a receiver of OpenLineage events, by the listener of Airflow's own provider."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def listener() -> Iterator[Listener]:
 
 
 def dag_of(setup: FeedSetup) -> DAG:
-    """The tasks of a publish of which events tell anything."""
+    """The tasks of a publish that send events."""
     with DAG(setup.dag_id("publish"), schedule=None, **target_dag_arguments(setup)) as dag:
         EmptyOperator(task_id=RESOLVE_PUBLISH)
         dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")

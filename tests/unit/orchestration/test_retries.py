@@ -126,7 +126,7 @@ def test_a_permanent_error_fails_at_once(error: Exception) -> None:
         raise error
 
 
-@pytest.mark.parametrize("signal", [AirflowSkipException("nothing to do"), AirflowFailException("told already")])
+@pytest.mark.parametrize("signal", [AirflowSkipException("nothing to do"), AirflowFailException("failed already")])
 def test_airflows_own_signals_pass(signal: Exception) -> None:
     with pytest.raises(type(signal), match=str(signal)), fail_without_retry():
         raise signal

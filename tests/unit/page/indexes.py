@@ -224,7 +224,7 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
 
 
 def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
-    """Those of the feeds above, by hourly checks: they are not stale while a slow test looks at the page."""
+    """Those of the feeds above, by hourly checks: they are not stale while a slow test shows the page."""
     missed = Incident(
         IncidentKind.SLA_MISSED,
         Severity.ALERT,

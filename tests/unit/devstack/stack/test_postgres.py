@@ -101,7 +101,7 @@ def test_data_that_were_made_by_half_are_made_anew(tmp_path: Path, start: Start)
     assert ask(layout, "SELECT 1") == [(1,)]
 
 
-def test_data_that_cannot_be_made_are_told_with_the_reason_and_are_none(
+def test_data_that_cannot_be_made_are_reported_with_the_reason_and_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = layout_in(tmp_path / "local")
