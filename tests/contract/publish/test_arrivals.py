@@ -159,11 +159,11 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
 def test_a_delivery_that_waits_although_its_run_succeeded_gets_further_runs(watch: Watch) -> None:
     """As after a recovery without records: what was published is registered again, and waits."""
     watch.mark(7)
-    (first,) = watch.look()
+    (first,) = watch.register()
     watch.end(first, "success")
-    assert watch.look() == []  # its commit may have been a moment ago
+    assert watch.register() == []  # its commit may have been a moment ago
     watch.later = REPEAT_AFTER
-    assert watch.look() == [f"{first}__2"]
+    assert watch.register() == [f"{first}__2"]
     for number in range(2, REPORTED_RUNS + 1):
         watch.end(publish_run_id(watch.waiting[-1], number), "success")
     assert watch.failed().reported_because == "all of its 4 automatic runs ended, and it still waits"
@@ -176,9 +176,9 @@ def test_of_many_deliveries_only_the_newest_get_runs_of_their_own(
     monkeypatch.setattr(delivery_sensor, "MAX_STARTED", 3)
     for snapshot in range(1, 6):
         watch.world.land(snapshot, [row(snapshot, snapshot)])
-    runs = watch.look()
+    runs = watch.register()
     assert [run.split("__")[1] for run in runs] == ["3", "4", "5"]
-    assert watch.look() == []
+    assert watch.register() == []
     watch.world.publish(watch.waiting[-1].name, run_id=runs[-1])
     assert watch.world.rows() == expected(*(row(n, n) for n in range(1, 6)))
 

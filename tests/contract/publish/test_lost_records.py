@@ -178,9 +178,9 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
     record = steps.bootstrap(published, reason="records are lost")
     assert (record.generation > 2) == ("" not in lost)  # numbers that any record still names are not used again
     assert published.rows() == expected(*ROWS)
-    watch.look()
+    watch.register()
     watch.later = REPEAT_AFTER
-    (run_id,) = watch.look()
+    (run_id,) = watch.register()
     published.publish(published.services.arrivals.deliveries()[-1].name, run_id=run_id)
     assert [d.snapshot_id for d in live_deliveries(published)] == [7, 8]
     watch.runs.clear()
@@ -201,7 +201,7 @@ def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(
     watch = publish_by_watch(published, monkeypatch)
     lose(published, "arrivals/", "ledger/")
     watch.later = REPEAT_AFTER
-    assert watch.look() == []
+    assert watch.register() == []
     assert len(published.services.arrivals.deliveries()) == 2
     record = published.publish(published.land(9, [row(9, 2, 30)]))
     assert [delivery.snapshot_id for delivery in record.deliveries] == [9]
@@ -286,9 +286,9 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
         steps.insert(published, copy, ROWS)
         steps.bootstrap(published, source_table=copy)
         assert published.rows() == expected(*ROWS)
-    watch.look()
+    watch.register()
     watch.later = REPEAT_AFTER
-    (run_id,) = watch.look()
+    (run_id,) = watch.register()
     published.publish(published.services.arrivals.deliveries()[-1].name, run_id=run_id)
     assert published.rows() == expected(*ROWS)
     assert publish_one_more(published) == 4 + has_copy
