@@ -135,9 +135,9 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     excluded = sum(delivery.snapshot_id > live_snapshot for delivery in state.excluded)
     if excluded:
         yield f"{excluded} newer excluded by a rollback"
-    misnamed = len(state.invalid_markers)
-    if misnamed:
-        yield f"{misnamed} {'marker names' if misnamed == 1 else 'markers name'} no delivery"
+    invalid = len(state.invalid_markers)
+    if invalid:
+        yield f"{invalid} {'marker names' if invalid == 1 else 'markers name'} no delivery"
     if state.watch_dag is None:
         yield "Airflow does not know the watch DAG"
     for incident in incidents:
