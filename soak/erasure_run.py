@@ -1,7 +1,7 @@
-"""Erases a key on the real stack. Afterwards nothing that the stack has written may contain the key.
+"""Erases a customer on the real stack. Afterwards nothing that the stack has written may contain the customer.
 
-Before the erasure, data files, tables and the examples of a failed check contain the key. After the erasure, snapshots
-with the key are published and replayed.
+Before the erasure, data files, tables (also the one of changes), changes that wait to be loaded, and the examples of a
+failed check contain the customer's name and number. After the erasure, snapshots with them are published and replayed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,25 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+
 from dedup_clone.state.layout import FeedLayout
 from devstack.http_calls import call
 from soak.example_feeds import write_example_feed
 from soak.small_snapshots import today
 from soak.value_search import find_places
 from testkit.proxied_stack import ProxiedStack
-from testkit.stack_client import Row, StackClient, row
+from testkit.stack_client import COLUMNS, SCHEMA, Row, StackClient, row
+from testkit.value_search import Value
 
 FEED = "erased"
-ERASED_PRODUCT = 1_234_567_890_123_456_789  # whose digits no other number has
+NAME_COLUMN = "customer"  # a key of type STRING, which Parquet encodes otherwise than numbers
+ERASED_NAME = "customer-8d1f6a07"
+ERASED_PRODUCT = 1_234_567_890_123_456_789  # whose digits no other number has; only the erased customer has it
+FAILED_LOAD = {"match": {"job_id": f"{FEED}-.*-changes-"}, "effect": "error", "reason": "backendError", "times": 1000}
 KEYS_FILE = "request-17.csv"
 REASON = "request 17"
+ERASED_VALUES: tuple[Value, ...] = (ERASED_NAME, ERASED_PRODUCT)
 TIMEOUT_S = 900.0
 # After this time nothing deleted can be restored: time travel and fail-safe of BigQuery are over, and Cloud Storage
 # keeps no noncurrent version of a record.
@@ -31,12 +38,17 @@ OTHER_PRODUCTS = (1, 2, 3)
 
 
 def write_feed(dags: Path) -> None:
-    """Write a copy of the worked example whose check fails if most rows change."""
-    write_example_feed(dags, FEED, checks={"max_changed_share": 0.5})
+    """Write a copy of the worked example with a column more, whose check fails if most rows change."""
+    columns = [{"name": name, "type": "DATE" if name == "date" else "INT64"} for name in COLUMNS]
+    table = {
+        "columns": [*columns, {"name": NAME_COLUMN, "type": "STRING"}],
+        "keys": ["date", "product_id", "store_id", "attribute_id", NAME_COLUMN],
+    }
+    write_example_feed(dags, FEED, table=table, checks={"max_changed_share": 0.5}, changes=True)
 
 
 class ErasureRun:
-    """Erases a key, and then searches for it. `facts`, `problems`: sentences for the report.
+    """Erases a customer, and then searches for its name and number. `facts`, `problems`: sentences for the report.
 
     `folder`: where the landed snapshots are written; its content is deleted.
     """
@@ -53,52 +65,69 @@ class ErasureRun:
         if not condition:
             self.problems.append(problem)
 
-    def _publish(self, snapshot_id: int, value: int, expected: str = "success") -> None:
-        """Land a snapshot that has the key on two dates, and wait until its run has ended as `expected`."""
+    def _publish(self, snapshot_id: int, value: int, of_erased: int | None = None, expected: str = "success") -> None:
+        """Land a snapshot that has the customer on two dates, and wait until its run has ended as `expected`.
+
+        All rows have the value; those of the customer have `of_erased`, if it is given.
+        """
+        names = {product: f"customer-{product:08}" for product in OTHER_PRODUCTS} | {ERASED_PRODUCT: ERASED_NAME}
+        values = dict.fromkeys(names, value) | {ERASED_PRODUCT: value if of_erased is None else of_erased}
         rows: list[Row] = [
-            row(day, product, value, snapshot_id)
+            {**row(day, product, values[product], snapshot_id), NAME_COLUMN: name}
             for day in (today() - timedelta(days=1), today())
-            for product in (*OTHER_PRODUCTS, ERASED_PRODUCT)
+            for product, name in names.items()
         ]
-        run_id = self._client.land(FEED, snapshot_id, rows, self._folder / str(snapshot_id))
+        schema = SCHEMA.append(pa.field(NAME_COLUMN, pa.string()))
+        run_id = self._client.land(FEED, snapshot_id, rows, self._folder / str(snapshot_id), schema=schema)
         state = self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S)
         self._expect(state == expected, f"run [{run_id}] of [{FEED}] ended as [{state}], expected [{expected}]")
 
-    def _find_key(self) -> list[str]:
-        """Where the stack has written the key. Landing is left out, because the producer writes it."""
+    def _find(self, value: Value) -> list[str]:
+        """Where the stack has written the value. Landing is left out, because the producer writes it."""
         layout = self._stack.layout
         landing = layout.gcs_data / self._stack.connection.landing_bucket
-        return find_places(ERASED_PRODUCT, layout, excluded_folder=landing)
+        return find_places(value, layout, excluded_folder=landing)
+
+    def _products_of_changes(self) -> set[int]:
+        sql = f"SELECT DISTINCT product_id FROM {self._stack.connection.dataset}.{FEED}_changes"
+        return {found["product_id"] for found in self._client.bigquery.query_and_wait(sql)}
 
     def erase(self, run_approved: Callable[..., str]) -> None:
-        """Publish the key, erase it, and publish and replay snapshots that contain it.
+        """Publish the customer, erase it, and publish and replay snapshots that contain it.
 
         `run_approved`: soak.lifecycle.run_approved without its first argument.
         """
         self._publish(1, 10)
         # The check of the changed share fails, and its evidence has keys as examples.
         self._publish(2, 20, expected="failed")
-        self._publish(3, 10)
-        places = self._find_key()
-        for kind in ("/data/", "checks_before.json", "bigquery/"):
-            self._expect(any(kind in place for place in places), f"before the erasure the key is not in [{kind}]")
-        self._stack.store.put(FeedLayout(FEED).keys_to_erase(KEYS_FILE), f"product_id\n{ERASED_PRODUCT}\n")
+        self._publish(3, 10, of_erased=11)
+        self._stack.add_fault(FAILED_LOAD)
+        self._publish(4, 10, of_erased=12)
+        self._expect(ERASED_PRODUCT in self._products_of_changes(), "before the erasure no change names the customer")
+        for value in ERASED_VALUES:
+            places = self._find(value)
+            for kind in ("/data/", "/changes/", "checks_before.json", "bigquery/"):
+                self._expect(any(kind in p for p in places), f"before the erasure [{value}] is not in [{kind}]")
+            self.facts.append(f"[{value}] was in {len(places)} files and tables before the erasure")
+        self._stack.store.put(FeedLayout(FEED).keys_to_erase(KEYS_FILE), f"{NAME_COLUMN}\n{ERASED_NAME}\n")
         approval_text = run_approved(feed=FEED, dag="erase", keys_file=KEYS_FILE, reason=REASON)
-        shows_rows_only = "2 rows" in approval_text and str(ERASED_PRODUCT) not in approval_text
+        shows_rows_only = "2 rows" in approval_text and not any(str(v) in approval_text for v in ERASED_VALUES)
         self._expect(shows_rows_only, f"the erasure showed [{approval_text}]")
-        self._publish(4, 10)
+        self._stack.clear_faults()
+        self._publish(5, 10)
         run_id = self._client.replay(FEED, snapshot_id="1", reason="an old snapshot with the key", plan="rewrite")
         self._expect(
             self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S) == "success", f"replay [{run_id}] failed"
         )
         products = {found[1] for found in self._client.rows(FEED)}
         self._expect(products == set(OTHER_PRODUCTS), f"after the erasure target has products {products}")
-        self.facts.append(f"the erased key was in {len(places)} files and tables before")
+        self._expect(ERASED_PRODUCT not in self._products_of_changes(), "after the erasure a change names the customer")
 
     def search(self) -> None:
-        """Advance the stand-in's clock until nothing deleted can be restored, and search for the key."""
+        """Advance the stand-in's clock until nothing deleted can be restored, and search for the customer."""
         clock = f"{self._stack.connection.bigquery_url}/_standin/clock"
         call("POST", clock, body={"advance_seconds": RESTORE_PERIOD.total_seconds()}, timeout_s=60)
-        places = self._find_key()
-        self._expect(not places, f"the erased key is in {places}")
+        for value in ERASED_VALUES:
+            places = self._find(value)
+            self._expect(not places, f"the erased value [{value}] is in {places}")
         self.facts.append("searched: state, tables, Airflow's database, all logs, Spark's event logs")

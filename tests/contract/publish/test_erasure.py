@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
@@ -22,11 +20,16 @@ from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.rollback.resolve_rollback import restorable_generations
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import ColumnSettings
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.warehouse.row_text_sql import row_text
+from devstack.producer.declared_snapshots import schema
+from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.value_search import Value, contains
 from tests.contract.publish.conftest import new_feed
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
@@ -87,8 +90,7 @@ def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(pub
     name = f"{published.feed.feed}_changes"
     published.feed = published.feed.model_copy(update={"changes": True})
     published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
-    fault = {"match": {"job_id": f"{published.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
-    published.add_fault({**fault, "times": 2})
+    fail_loads_of_changes(published, times=2)
     published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
     found = published.bigquery.query_and_wait(f"SELECT product_id, change_type FROM warehouse.{name} ORDER BY 1, 2")
     assert [tuple(r.values()) for r in found] == [(3, "changed"), (PERSON, "changed"), (PERSON, "missing")]
@@ -257,48 +259,87 @@ def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None
         assert key_text(keys, keys.rows[0]) == found["text"]
 
 
-def _contains(content: bytes, marker: int) -> bool:
-    """Whether the content has the number: as text, as eight bytes, or in a compressed column."""
-    if str(marker).encode() in content or marker.to_bytes(8, "little") in content:
-        return True
-    columns = pq.read_table(io.BytesIO(content)).columns if content.startswith(b"PAR1") else []
-    return any(pa.types.is_integer(c.type) and marker in c.to_pylist() for c in columns)
+CUSTOMER = "customer-8d1f6a07"  # as a value of a STRING column, which Parquet encodes and compresses
+CUSTOMER_COLUMN = ColumnSettings(name="customer", type="STRING")
 
 
-def _places_of(marker: int, storage: Storage, tables: Path) -> set[str]:
-    """The objects of the state bucket, and the files of the stand-in, that contain the number."""
-    objects = {blob.name: blob.download_as_bytes() for blob in storage.list_blobs("state")}
-    files = {path.relative_to(tables).as_posix(): path.read_bytes() for path in tables.rglob("*") if path.is_file()}
-    return {name for name, content in {**objects, **files}.items() if _contains(content, marker)}
+def with_customers(feed: Feed) -> Feed:
+    """The feed with a STRING column as one more key, and a table of changes."""
+    table = feed.table
+    columns = {"columns": (*table.columns, CUSTOMER_COLUMN), "keys": (*table.keys, CUSTOMER_COLUMN.name)}
+    return feed.model_copy(update={"table": table.model_copy(update=columns), "changes": True})
+
+
+def publish_customers(world: FeedOnStandIn, snapshot_id: int, value: int) -> None:
+    """Publish a snapshot with two customers, of whom CUSTOMER has product PERSON; all rows have the value."""
+    customers = {PERSON: CUSTOMER, 1: "customer-8d1f6a08"}
+    rows: list[Row] = [{**row(snapshot_id, number, value), "customer": name} for number, name in customers.items()]
+    content = parquet_bytes(rows, schema(world.feed.table.to_contract()))
+    world.publish(world.land_files(snapshot_id, {f"date={rows[0]['date']}/part-0.parquet": content}))
+
+
+def fail_loads_of_changes(world: FeedOnStandIn, times: int) -> None:
+    fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
+    world.add_fault({**fault, "times": times})
+
+
+def objects_with(value: Value, storage: Storage, folder: str = "") -> set[str]:
+    """The objects of the state bucket that contain the value."""
+    blobs = storage.list_blobs("state", prefix=folder)
+    return {blob.name for blob in blobs if contains(blob.download_as_bytes(), value)}
+
+
+def test_no_object_of_state_has_an_erased_text(
+    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
+) -> None:
+    world = FeedOnStandIn(with_customers(new_feed()), *clients)
+    world.dedup = real_dedup
+    publish_customers(world, 7, 20)
+    publish_customers(world, 8, 30)
+    fail_loads_of_changes(world, times=1)
+    publish_customers(world, 9, 40)
+    before = objects_with(CUSTOMER, clients[0], f"{world.feed.feed}/")
+    assert {name.split("/")[1] for name in before} == {"attempts", "changes", "data"}
+    world.erase(f"customer\n{CUSTOMER}\n")
+    assert objects_with(CUSTOMER, clients[0], f"{world.feed.feed}/") == set()
+    for table in (world.feed.target, world.feed.staging, f"{world.feed.target}_changes"):
+        (count,) = world.bigquery.query_and_wait(
+            f"SELECT COUNTIF(customer = '{CUSTOMER}'), COUNT(*) FROM warehouse.{table}"
+        )
+        assert (count[0], count[1] > 0) == (0, True), table
 
 
 @pytest.mark.exhaustive
-def test_the_value_is_in_no_byte_of_state_and_tables_once_time_travel_has_passed(tmp_path: Path) -> None:
+def test_the_values_are_in_no_byte_of_state_and_tables_once_time_travel_has_passed(tmp_path: Path) -> None:
     with open_clients(tmp_path) as clients, SparkDedupProcess(clients[0]) as dedup:
-        world = FeedOnStandIn(new_feed("erased_"), *clients)
+        world = FeedOnStandIn(with_customers(new_feed("erased_")), *clients)
         world.dedup = dedup
-        world.publish(world.land(7, FIRST))
-        world.publish(world.land(8, [row(8, PERSON, 30), row(8, 1)]))
+        publish_customers(world, 7, 20)
+        publish_customers(world, 8, 30)
         strict = CheckSettings(max_changed_share=0.1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
         world.feed = world.feed.model_copy(update={"checks": strict})
         with pytest.raises(CheckFailed) as failed:  # its evidence has the key as an example
-            world.publish(world.land(9, [row(9, PERSON, 40), row(9, 1, 40)]))
+            publish_customers(world, 9, 40)
         assert str(PERSON) not in str(failed.value)
+        assert CUSTOMER not in str(failed.value)
         recover(world.services, dag_id="other", run_id="other")
-        world.write_reporting_tables()
-
-        def places() -> set[str]:
-            return _places_of(PERSON, clients[0], tmp_path / "bigquery")
-
-        before = places()
-        assert any("checks_before.json" in place for place in before), before
-        assert any(place.endswith("index.json") for place in before), before
-        assert any("/data/" in place for place in before), before
-        assert any(place.startswith("segments/") for place in before), before
-        world.erase(KEYS)
         loose = CheckSettings(max_changed_share=1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
         world.feed = world.feed.model_copy(update={"checks": loose})
-        world.publish(world.land(10, [row(10, PERSON, 50), row(10, 1)]))
+        fail_loads_of_changes(world, times=1)
+        publish_customers(world, 10, 50)
+        world.write_reporting_tables()
+        tables = tmp_path / "bigquery"
+
+        def places(value: Value) -> set[str]:
+            files = {path.relative_to(tables).as_posix(): path for path in tables.rglob("*") if path.is_file()}
+            return objects_with(value, clients[0]) | {n for n, p in files.items() if contains(p.read_bytes(), value)}
+
+        for value in (PERSON, CUSTOMER):
+            before = places(value)
+            for part in ("checks_before.json", "index.json", "/data/", "/changes/", "segments/"):
+                assert any(part in place for place in before), (value, part, before)
+        world.erase(f"customer\n{CUSTOMER}\n")
+        publish_customers(world, 11, 60)
         world.write_reporting_tables()
         world.pass_time(timedelta(days=15))
-        assert places() == set()
+        assert places(PERSON) | places(CUSTOMER) == set()
