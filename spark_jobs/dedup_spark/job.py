@@ -17,7 +17,7 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics
 from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
-from dedup_spark.candidate.table_takeover import TableTakeover
+from dedup_spark.candidate.table_takeover import refuse_duplicates, without_mixed_fingerprints
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
@@ -159,12 +159,11 @@ class DedupJob:
         self, validated: ValidatedDeliveries, generation: NewGeneration, results: Results, parent: Parent
     ) -> Candidate:
         """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table."""
-        take_over = TableTakeover(self.request, self.session)
-        refusal = take_over.refusal(validated.applied, generation)
+        refusal = refuse_duplicates(self.request, validated.applied[0].delivery, generation)
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")
             return self._refused((refusal,))
-        generation = take_over.without_mixed_fingerprints(generation)
+        generation = without_mixed_fingerprints(self.request, generation)
         return replace(self._write_lists(validated, (), generation, results, parent), deliveries=())
 
     def _refused(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:

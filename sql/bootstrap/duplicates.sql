@@ -1,12 +1,11 @@
--- Purpose: by date, count the surplus rows of keys that an existing table contains more than once, with example keys.
+-- Purpose: by date, count the surplus rows of keys that an existing table contains more than once.
 --   The existing table is the feed's target.
 -- Params: @retention_day DATE (earlier dates are ignored).
 -- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
 {%- set day_key = "key_" ~ (table.keys.index(table.partition_column) + 1) %}
 SELECT
   {{ day_key }} AS found_day,
-  SUM(copies - 1) AS surplus_rows,
-  ARRAY_AGG(IFNULL({{ key_text(table) }}, 'a key with a NULL') LIMIT 3) AS examples
+  SUM(copies - 1) AS surplus_rows
 FROM (
   SELECT
 {%- for key in table.keys %}

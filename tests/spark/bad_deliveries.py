@@ -391,7 +391,7 @@ VALUES = [
         "enum_of_another_encoding",
         _enum("note", _no_text()),
         FILE,
-        "column [note]: 1 values cannot be cast to [STRING], such as [b'\\xe9']",
+        "column [note]: 1 values cannot be cast to [STRING], the first in row [3]",
     ),
     _bad(
         "key_as_enum_of_another_encoding",

@@ -14,28 +14,30 @@ from dedup_clone.contract.table import Column
 from dedup_spark.arrow_cast import cast_array
 from dedup_spark.column_types import arrow_type
 
-_MAX_CHARACTERS = 60
-
 
 @dataclass
 class CastChecks:
-    """Collects the values that cannot be cast. `failed`: by column name, their number and the first as text."""
+    """Collects the values that cannot be cast. `failed`: by column name, their number and the first one's row.
 
-    failed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    No value is named, because refusals and logs keep the reason when the row has to be erased.
+    """
 
-    def add(self, column: Column, values: pa.Array) -> None:
+    failed: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, column: Column, values: pa.Array, rows_before: int) -> None:
+        """Add a batch of the column. `rows_before`: the rows of the file before this batch."""
         if _is_castable(column, values):
             return
         wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
         if wrong:  # without a wrong value only the batch is too large for one array; smaller batches are cast later
-            count, example = self.failed.get(column.name, (0, repr(values[wrong[0]].as_py())[:_MAX_CHARACTERS]))
-            self.failed[column.name] = count + len(wrong), example
+            count, row = self.failed.get(column.name, (0, rows_before + wrong[0] + 1))
+            self.failed[column.name] = count + len(wrong), row
 
     def problems(self, columns: tuple[Column, ...]) -> list[str]:
         types = {column.name: column.type for column in columns}
         return [
-            f"column [{name}]: {count} values cannot be cast to [{types[name]}], such as [{example}]"
-            for name, (count, example) in sorted(self.failed.items())
+            f"column [{name}]: {count} values cannot be cast to [{types[name]}], the first in row [{row}]"
+            for name, (count, row) in sorted(self.failed.items())
         ]
 
 

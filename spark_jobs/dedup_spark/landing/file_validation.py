@@ -154,7 +154,7 @@ class RunningValidation:
                 count_invalid_values(column, batch.column(column.name), self.invalid_values)
             # Only casts by pyarrow are checked here: files of the written schema need none, others are cast by Spark.
             if self.footer.is_castable and not self.footer.has_written_schema:
-                self.casts.add(column, batch.column(column.name))
+                self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
         if not self.has_own_ids:
             self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
 

@@ -20,6 +20,7 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.landing.cast_checks import CastChecks
 from testkit.spark_job_feed import LATEST_DAY, SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 
@@ -229,3 +230,10 @@ def test_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:
     first = area.run(request)
     storage.write_text(request.deliveries[0].arrival_uri, "not read again")
     assert area.run(request) == first
+
+
+def test_the_row_of_a_value_that_cannot_be_cast_counts_from_the_start_of_the_file() -> None:
+    checks, column = CastChecks(), Column("name", "STRING")
+    for rows_before, values in ((0, [b"a", b"b"]), (2, [b"c", b"\xe9", b"\xe9"])):
+        checks.add(column, pa.array(values, pa.binary()), rows_before)
+    assert checks.problems((column,)) == ["column [name]: 2 values cannot be cast to [STRING], the first in row [4]"]

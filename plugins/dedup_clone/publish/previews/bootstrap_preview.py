@@ -62,8 +62,8 @@ def preview_bootstrap(
     refused = form_problems(existing, bootstrap_request)
     if duplicates.rows and bootstrap_request.duplicates is Duplicates.REFUSE:
         refused.append(
-            f"Table [{existing.name}] has {duplicates}. Remove them from the table, or say with [duplicates] how they "
-            f"are resolved."
+            f"Table [{existing.name}] has {duplicates}. List them with the query in docs/bootstrap.md and remove them, "
+            f"or say with [duplicates] how they are resolved."
         )
     return BootstrapPreview(
         feed=services.feed.feed,
@@ -106,10 +106,9 @@ class _Duplicates:
             services.warehouse.jobs.start(job.job_id, configuration)
         services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
         found = list(services.warehouse.jobs.rows(job.job_id))
-        named = [
-            f"{r['found_day']}: {r['surplus_rows']}, such as {'; '.join(r['examples'])}" for r in found[:DATES_NAMED]
-        ]
-        return cls(size, sum(int(row["surplus_rows"]) for row in found), ". ".join(named))
+        named = [f"{r['found_day']}: {r['surplus_rows']}" for r in found[:DATES_NAMED]]
+        more = [f"and {len(found) - DATES_NAMED} more dates"] if len(found) > DATES_NAMED else []
+        return cls(size, sum(int(row["surplus_rows"]) for row in found), ", ".join([*named, *more]))
 
     def __str__(self) -> str:
         if self.rows is None:
@@ -135,7 +134,7 @@ def _text(
         else "none"
     )
     resolution = {
-        Duplicates.REFUSE: "a duplicate key ends the run, and the error names the key",
+        Duplicates.REFUSE: "duplicate keys end the run",
         Duplicates.KEEP_LATEST: f"of each key the row of the highest {feed.table.snapshot_id_column} stays",
     }[bootstrap_request.duplicates]
     lines = [

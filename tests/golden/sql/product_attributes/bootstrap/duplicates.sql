@@ -1,11 +1,10 @@
--- Purpose: by date, count the surplus rows of keys that an existing table contains more than once, with example keys.
+-- Purpose: by date, count the surplus rows of keys that an existing table contains more than once.
 --   The existing table is the feed's target.
 -- Params: @retention_day DATE (earlier dates are ignored).
 -- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
 SELECT
   key_1 AS found_day,
-  SUM(copies - 1) AS surplus_rows,
-  ARRAY_AGG(IFNULL(CONCAT('product_id=', CAST(key_2 AS STRING), ', store_id=', CAST(key_3 AS STRING), ', attribute_id=', CAST(key_4 AS STRING)), 'a key with a NULL') LIMIT 3) AS examples
+  SUM(copies - 1) AS surplus_rows
 FROM (
   SELECT
     key_1,
