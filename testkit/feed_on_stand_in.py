@@ -245,8 +245,12 @@ class FeedOnStandIn(ControlledStandIn):
         self.load(spec)
         self.swap(spec, self.check(spec))
         record = self.commit(spec)
-        delete_leftovers(self.services, KEYS_FILE)
+        self.delete_leftovers(run_id=run_id)
         return record
+
+    def delete_leftovers(self, *, run_id: str = "erase") -> None:
+        """Run the last task of the erase DAG."""
+        delete_leftovers(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, ""))
 
     def resolve_erasure(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> PublishSpec:
         """Upload a CSV text as the file of keys, and run the first task that acquires the lease."""

@@ -67,11 +67,16 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class Erasure:
-    """The record of one erasure (its certificate), written when it is committed.
+    """The record of one erasure (its certificate), written when it is committed, and completed by its last task.
 
     - rows: how many rows of the live generation were erased, by date.
-    - deleted_folders: the deleted folders of the state bucket whose files had, or may have had, the rows.
-    - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows.
+    - tables: the full names of the tables from which the rows were removed.
+    - change_rows: how many rows of the keys were deleted from `FEED_changes`; None if there is no such table.
+    - folders_to_delete: the folders of the state bucket whose files have, or may have, the rows.
+    - deleted_folders: those that are deleted.
+    - deleted_at: when nothing was left to delete; None until then, and in records of releases without this field.
+    - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows. This and the following are
+      counted from `deleted_at`.
     - fail_safe_ends: when BigQuery's fail-safe storage no longer contains the rows.
     - versions_end: when Cloud Storage deletes its last version of the deleted objects; None if it retains versions
       forever.
@@ -86,6 +91,10 @@ class Erasure:
     erased_at: datetime
     rows: dict[date, int]
     tombstones: Tombstones
+    tables: tuple[str, ...] = ()
+    change_rows: int | None = None
+    folders_to_delete: tuple[str, ...] = ()
+    deleted_at: datetime | None = None
     deleted_folders: tuple[str, ...] = ()
     time_travel_ends: datetime | None = None
     fail_safe_ends: datetime | None = None

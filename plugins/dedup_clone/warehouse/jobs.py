@@ -29,11 +29,15 @@ def poll_intervals(poll_s: float) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job that succeeded. `bytes_processed`: what a query read; 0 for loads and extracts. `seconds`: run time."""
+    """A job that succeeded. `bytes_processed`: what a query read; 0 for loads and extracts. `seconds`: run time.
+
+    `changed_rows`: rows that a DML statement inserted, changed and deleted; 0 for other jobs.
+    """
 
     job_id: str
     bytes_processed: int
     seconds: float
+    changed_rows: int
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class Jobs:
             job_id=job_id,
             bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
             seconds=(job.ended - job.started).total_seconds() if job.started and job.ended else 0.0,
+            changed_rows=getattr(job, "num_dml_affected_rows", None) or 0,
         )
 
     def rows(self, job_id: str) -> Iterator[Mapping[str, Any]]:

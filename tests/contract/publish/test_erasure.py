@@ -12,7 +12,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, parse_keys
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
@@ -70,10 +70,15 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     assert (record.deliveries, record.shares["new_share"]) == ((), 0.0)
     found = certificate(published, 3)
     assert found.rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
-    assert found.time_travel_ends
+    tables = (published.feed.target, published.feed.staging, f"{published.feed.feed}_changes")
+    assert found.tables == tuple(f"local-dev.warehouse.{table}" for table in tables)
+    assert found.change_rows == 2
+    assert found.deleted_at
+    assert found.time_travel_ends == found.deleted_at + timedelta(days=7)
     assert found.fail_safe_ends == found.time_travel_ends + timedelta(days=7)
     assert found.versions_end
     assert {uri.split("/")[4] for uri in found.deleted_folders} == {"data", "attempts"}
+    assert found.folders_to_delete == ()
     folders = {"/".join(name.split("/")[:3]) for name in (*names(published, "data/"), *names(published, "attempts/"))}
     attempt = published.services.manifests.read(3).attempt
     assert folders == {f"{published.feed.feed}/{kind}/{attempt}" for kind in ("data", "attempts")}
@@ -85,12 +90,41 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
         published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
 
 
+def test_a_certificate_claims_no_deletion_before_it_is_done_and_belongs_to_its_run(published: FeedOnStandIn) -> None:
+    published.feed = published.feed.model_copy(update={"changes": True})
+    published.publish(published.land(8, [row(8, 1, 30), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
+    fail_jobs(published, "erase_changes")
+    with pytest.raises(JobFailed):
+        published.erase(KEYS)
+    claimed = certificate(published, 3)
+    assert (claimed.deleted_at, claimed.deleted_folders, claimed.change_rows) == (None, (), None)
+    assert (claimed.time_travel_ends, claimed.fail_safe_ends, claimed.versions_end) == (None, None, None)
+    assert {uri.split("/")[4] for uri in claimed.folders_to_delete} == {"data", "attempts"}
+
+    published.erase("product_id\n3\n", run_id="second")
+    assert certificate(published, 4).change_rows == 1
+    assert certificate(published, 3) == claimed
+    with pytest.raises(ConfigurationError, match="There is no file of keys"):
+        published.delete_leftovers()
+    published.services.store.put(published.services.layout.keys_to_erase(KEYS_FILE), KEYS)
+    published.now = lambda: claimed.erased_at + timedelta(days=2)
+    published.delete_leftovers()
+    found = certificate(published, 3)
+    assert (found.deleted_at, found.change_rows) == (claimed.erased_at + timedelta(days=2), 2)
+    assert set(found.deleted_folders) >= set(claimed.folders_to_delete)
+    assert names(published, "to_erase/") == []
+    published.delete_leftovers()
+    assert certificate(published, 3) == found
+    with pytest.raises(ContractViolation, match="has erased nothing"):
+        published.delete_leftovers(run_id="another")
+
+
 @pytest.mark.exhaustive
 def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(published: FeedOnStandIn) -> None:
     name = f"{published.feed.feed}_changes"
     published.feed = published.feed.model_copy(update={"changes": True})
     published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
-    fail_loads_of_changes(published, times=2)
+    fail_jobs(published, "changes", times=2)
     published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
     found = published.bigquery.query_and_wait(f"SELECT product_id, change_type FROM warehouse.{name} ORDER BY 1, 2")
     assert [tuple(r.values()) for r in found] == [(3, "changed"), (PERSON, "changed"), (PERSON, "missing")]
@@ -278,8 +312,9 @@ def publish_customers(world: FeedOnStandIn, snapshot_id: int, value: int) -> Non
     world.publish(world.land_files(snapshot_id, {f"date={rows[0]['date']}/part-0.parquet": content}))
 
 
-def fail_loads_of_changes(world: FeedOnStandIn, times: int) -> None:
-    fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
+def fail_jobs(world: FeedOnStandIn, step: str, times: int = 1) -> None:
+    """Let the next jobs of a step fail."""
+    fault = {"match": {"job_id": f"{world.feed.feed}-.*-{step}-"}, "effect": "error", "reason": "backendError"}
     world.add_fault({**fault, "times": times})
 
 
@@ -296,7 +331,7 @@ def test_no_object_of_state_has_an_erased_text(
     world.dedup = real_dedup
     publish_customers(world, 7, 20)
     publish_customers(world, 8, 30)
-    fail_loads_of_changes(world, times=1)
+    fail_jobs(world, "changes")
     publish_customers(world, 9, 40)
     before = objects_with(CUSTOMER, clients[0], f"{world.feed.feed}/")
     assert {name.split("/")[1] for name in before} == {"attempts", "changes", "data"}
@@ -325,7 +360,7 @@ def test_the_values_are_in_no_byte_of_state_and_tables_once_time_travel_has_pass
         recover(world.services, dag_id="other", run_id="other")
         loose = CheckSettings(max_changed_share=1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
         world.feed = world.feed.model_copy(update={"checks": loose})
-        fail_loads_of_changes(world, times=1)
+        fail_jobs(world, "changes")
         publish_customers(world, 10, 50)
         world.write_reporting_tables()
         tables = tmp_path / "bigquery"

@@ -84,6 +84,8 @@ def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
         preview_retirement(published.services, request(TargetAction.KEEP))
     with pytest.raises(ConfigurationError, match="was retired at"):
         describe(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
+    with pytest.raises(ConfigurationError, match="was retired at"):
+        published.resolve_erasure("product_id\n1\n")
     with pytest.raises(AirflowFailException, match="was retired at"):  # not: snapshot 9 is not registered
         Run(published, monkeypatch, "by-hand").resolve(snapshot_id="9", reason="once more")
 
@@ -133,4 +135,7 @@ def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) ->
     assert "generation 1, snapshot 7, 3 rows" in text
     assert f"will not be published: {waiting}" in text
     assert "is **dropped**" in text
-    assert "go on expiring after 730 days" in preview_retirement(published.services, request(TargetAction.KEEP)).text
+    assert "no longer be erased" not in text
+    kept_text = preview_retirement(published.services, request(TargetAction.KEEP)).text
+    assert "go on expiring after 730 days" in kept_text
+    assert "Keys of a person can **no longer be erased**" in kept_text

@@ -34,4 +34,4 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 @fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> list[str]:
     """Deletes what may still contain the keys. Returns the deleted folders."""
-    return delete_leftovers(open_feed_services(setup), read_erasure_request(context).keys_file)
+    return delete_leftovers(open_feed_services(setup), read_erasure_request(context))

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.erasure import Erasure
+from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.publish.erasure.erase_changes import erase_changes
-from dedup_clone.publish.erasure.erasure_records import last_erasure
-from dedup_clone.publish.erasure.resolve_erasure import read_keys
+from dedup_clone.publish.erasure.erasure_records import complete_certificate, erasure_of_run
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.services import Services
 
 
-def delete_leftovers(services: Services, keys_file: str) -> list[str]:
+def delete_leftovers(services: Services, erasure_request: ErasureRequest) -> list[str]:
     """Delete the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
-    incoming table of an SQL engine, and the file of keys.
+    incoming table of an SQL engine, and the file of keys. The record of the erasure then says that this was done.
 
-    Returns the deleted folders. Safe to repeat.
+    Returns the deleted folders. Safe to repeat. Raises JobFailed; ContractViolation if the run has committed no
+    erasure; what `read_keys` raises.
     """
-    keys_name = services.layout.keys_to_erase(keys_file)
-    current = services.current.read().generation
-    if services.store.read(keys_name) is not None:  # else an earlier try has deleted everything
-        erase_changes(services, last_erasure(services, current), read_keys(services, keys_file))
-    folders = prune(services)
-    refresh_index(services)  # it has check results of earlier attempts, with examples of keys
-    services.warehouse.changes.drop(services.names.incoming_table)
-    for info in services.store.stat([keys_name]):
+    erasure = erasure_of_run(services, erasure_request.run_id)
+    if erasure is None:
+        raise ContractViolation(
+            f"Run [{erasure_request.run_id}] has no record in [{services.store.uri(services.layout.erasures)}], so it "
+            f"has erased nothing: clear the run from its first task."
+        )
+    folders = [] if erasure.deleted_at else _delete(services, erasure, erasure_request.keys_file)
+    for info in services.store.stat([services.layout.keys_to_erase(erasure_request.keys_file)]):
         services.store.delete(info.name, expected_object_generation=info.object_generation)
     services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
+    return folders
+
+
+def _delete(services: Services, erasure: Erasure, keys_file: str) -> list[str]:
+    incoming = services.names.incoming_table
+    change_rows = erase_changes(services, erasure, read_keys(services, keys_file))
+    folders = prune(services)
+    refresh_index(services)  # it has check results of earlier attempts, with examples of keys
+    dropped = [] if services.warehouse.table(incoming) is None else [incoming]
+    services.warehouse.changes.drop(incoming)
+    complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
     return folders

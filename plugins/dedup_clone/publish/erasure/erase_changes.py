@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dedup_clone.contract.erasure import KeysToErase
+from dedup_clone.contract.erasure import Erasure, KeysToErase
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
 from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.records.changes_table import changes_job_id
@@ -16,17 +16,19 @@ STEP = "erase_changes"
 _SQL_FILE = "erasure/delete_changes.sql"
 
 
-def erase_changes(services: Services, generation: int, keys: KeysToErase) -> None:
-    """Delete what the committed erasure left in or for `FEED_changes`. Safe to repeat. Raises JobFailed."""
-    drop_pending_changes(services, before=generation)
+def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
+    """Delete what the committed erasure left in or for `FEED_changes`. Safe to repeat. Raises JobFailed.
+
+    Returns how many rows were deleted; None if there is no such table.
+    """
+    drop_pending_changes(services, before=erasure.generation)
     if services.warehouse.table(services.names.changes_table) is None:
-        return
-    attempt = services.manifests.read(generation).attempt
+        return None
     table = replace(services.feed.table.to_contract(), columns=keys.columns)
     sql = services.warehouse.render(_SQL_FILE, names=services.names, table=table)
-    job = find_step_job(services, attempt, STEP)
+    job = find_step_job(services, erasure.attempt, STEP)
     services.warehouse.jobs.start(job.job_id, query_configuration(services, STEP, sql, key_parameters(keys)))
-    services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+    return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s).changed_rows
 
 
 def drop_pending_changes(services: Services, *, before: int | None) -> None:

@@ -5,6 +5,7 @@ A publish adds to a record which of the record's keys the producer's newest snap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -16,6 +17,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.layout import generation_of
+from dedup_clone.state.store import retry_lost_race
 
 FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's page "Time travel and fail-safe"
 
@@ -57,8 +59,7 @@ def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifes
         raise ContractViolation(
             f"The candidate of erasure [{manifest.attempt}] has no tombstones: report it, and mark the run as failed."
         )
-    now = services.now()
-    time_travel_ends = now + services.warehouse.time_travel_window()
+    names = services.names
     certificate = Erasure(
         format_version=FORMAT_VERSION,
         feed=services.feed.feed,
@@ -66,21 +67,62 @@ def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifes
         attempt=manifest.attempt,
         run_id=manifest.run_id,
         reason=reason,
-        erased_at=now,
+        erased_at=services.now(),
         rows=erased.rows,
         tombstones=erased.tombstones,
-        deleted_folders=tuple(_older_folders(services, manifest.generation)),
-        time_travel_ends=time_travel_ends,
-        fail_safe_ends=time_travel_ends + FAIL_SAFE,
-        versions_end=services.store.versions_end(deleted_at=now),
+        tables=tuple(_full_name(services, name) for name in (names.target_table, names.staging_table)),
+        folders_to_delete=tuple(_older_folders(services, manifest.generation)),
     )
     services.store.create(services.layout.erasure(manifest.generation), to_json(certificate))
 
 
 def _older_folders(services: Services, generation: int) -> list[str]:
     layout, folders = services.layout, services.store.folders
-    found = [*folders(layout.data), *folders(layout.attempts)]
+    found = [*folders(layout.data), *folders(layout.attempts), *folders(layout.changes)]
     return [services.store.uri(folder) for folder in found if generation_of(folder) < generation]
+
+
+def _full_name(services: Services, table: str) -> str:
+    return f"{services.names.project}.{services.names.dataset}.{table}"
+
+
+def erasure_of_run(services: Services, run_id: str) -> Erasure | None:
+    """The record of the erasure that the DAG run has committed; None if it has committed none."""
+    names = [info.name for info in services.store.objects(services.layout.erasures)]
+    records = [r for r in services.store.read_records(Erasure, names) if r.run_id == run_id]
+    return max(records, key=lambda record: record.generation, default=None)
+
+
+def complete_certificate(
+    services: Services, generation: int, *, deleted: Sequence[str], dropped: Sequence[str], change_rows: int | None
+) -> None:
+    """Add to an erasure's record that everything is deleted now, and when nothing of it can be restored.
+
+    `deleted`: folders of the state bucket. `dropped`: tables. `change_rows`: deleted from `FEED_changes`; None without
+    that table.
+    """
+    now, name = services.now(), services.layout.erasure(generation)
+    time_travel_ends = now + services.warehouse.time_travel_window()
+    tables = [*dropped, *([] if change_rows is None else [services.names.changes_table])]
+
+    def write() -> None:
+        stored = services.store.read(name)
+        assert stored is not None  # nobody deletes the record
+        record = from_json(Erasure, stored.text, where=services.store.uri(name))
+        completed = replace(
+            record,
+            tables=(*record.tables, *(_full_name(services, table) for table in tables)),
+            change_rows=change_rows,
+            folders_to_delete=(),
+            deleted_folders=tuple(sorted({*record.folders_to_delete, *map(services.store.uri, deleted)})),
+            deleted_at=now,
+            time_travel_ends=time_travel_ends,
+            fail_safe_ends=time_travel_ends + FAIL_SAFE,
+            versions_end=services.store.versions_end(deleted_at=now),
+        )
+        services.store.replace(name, to_json(completed), expected_object_generation=stored.object_generation)
+
+    retry_lost_race(write)
 
 
 def _examined_newest_snapshot(services: Services, manifest: Manifest) -> bool:

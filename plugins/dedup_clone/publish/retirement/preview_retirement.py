@@ -40,9 +40,19 @@ def preview_retirement(services: Services, request: RetirementRequest) -> Retire
         "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",
         f"- Deliveries that wait and will not be published: {waiting}. Landing stays as it is.",
         f"- Materialized views over target: {', '.join(views) or 'none'}.",
+        *_erasure_line(request.target),
         "- Afterwards delete the feed's file and release that (`make deploy`): until then its DAGs do nothing.",
     ]
     return RetirementPreview(services.feed.feed, current.generation, rows, "\n".join(lines))
+
+
+def _erasure_line(action: TargetAction) -> list[str]:
+    if action is TargetAction.DROP:
+        return []
+    return [
+        "- Keys of a person can **no longer be erased** from what stays: do that before, or choose [drop] "
+        "(docs/retire-a-feed.md)."
+    ]
 
 
 def _target(services: Services, action: TargetAction) -> str:
