@@ -49,6 +49,9 @@ before readers see it. With `checks: {sql: [{name: no_negative_amounts}]}`, `dag
 ```sql
 SELECT order_id, amount FROM {{ staging }} AS orders WHERE orders.amount < 0
 ```
+
+With `min` or `max` the query returns one number instead, which must lie in that range, for example the average amount
+with `{name: usual_amounts, min: 20, max: 80}`. NULL, such as the average of no rows, does not.
 """
 
 

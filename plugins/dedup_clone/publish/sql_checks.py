@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, Level, check_result
@@ -12,6 +13,7 @@ from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SqlCheck
+from dedup_clone.warehouse.jobs import Selected
 from dedup_clone.warehouse.sql_files import render_query
 
 ROWS_SHOWN = 3
@@ -57,15 +59,54 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
         if not error.is_invalid_input:
             raise
         return _invalid(services, check, error), 0
-    result = check_result(
+    result = _in_range(services, check, found_rows) if check.has_range else _few_rows(check, found_rows)
+    return result, found_rows.bytes_billed
+
+
+def _few_rows(check: SqlCheck, found_rows: Selected) -> CheckResult:
+    return check_result(
         check.check,
         found_rows.row_count <= check.max_rows,
         found=f"{found_rows.row_count} rows",
         expected=f"at most {check.max_rows} rows",
-        next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.check}].",
+        next_step=_look_at_snapshot(check),
         examples=[_row_text(row) for row in found_rows.first_rows],
     )
-    return result, found_rows.bytes_billed
+
+
+def _in_range(services: Services, check: SqlCheck, found_rows: Selected) -> CheckResult:
+    """Whether the query's one value lies in the check's range. NULL does not, such as an average of no rows."""
+    values = [value for row in found_rows.first_rows for value in row.values()]
+    if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
+        return check_result(
+            check.check,
+            False,
+            found=_shape(found_rows),
+            expected="one row with one number, because the check has min or max",
+            next_step=f"correct [{_file(services, check)}], release it, and clear the run from the task that failed.",
+        )
+    (value,) = values
+    bounds = (("at least", check.min), ("at most", check.max))
+    return check_result(
+        check.check,
+        value is not None and (check.min is None or value >= check.min) and (check.max is None or value <= check.max),
+        found="NULL" if value is None else f"{value}",
+        expected=" and ".join(f"{word} {bound:.15g}" for word, bound in bounds if bound is not None),
+        next_step=_look_at_snapshot(check),
+    )
+
+
+def _shape(found_rows: Selected) -> str:
+    types = [type(value).__name__ for row in found_rows.first_rows[:1] for value in row.values()]
+    return f"{found_rows.row_count} rows" + (f", the first of types {', '.join(types)}" if types else "")
+
+
+def _is_number_or_null(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
+
+
+def _look_at_snapshot(check: SqlCheck) -> str:
+    return f"look at the snapshot with its producer; if it is right, rerun and accept [{check.check}]."
 
 
 def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, Any]) -> CheckResult:

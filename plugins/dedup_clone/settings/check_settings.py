@@ -24,7 +24,7 @@ class DuplicateKeys(StrEnum):
 
 
 class SqlCheck(StrictModel):
-    """A query over the rows that would be published. It returns the rows that are wrong.
+    """A query over the rows that would be published. It returns the rows that are wrong, or one number.
 
     The query is the file `dags/feeds/<feed>/<name>.sql`, one SELECT. In it, `{{ staging }}` stands for those rows.
     """
@@ -33,12 +33,33 @@ class SqlCheck(StrictModel):
     """The check appears as `sql_<name>` in results, on the page and among the checks that an operator may accept."""
     max_rows: Annotated[int, Field(ge=0)] = 0
     """The check fails when the query returns more rows than this."""
+    min: float | None = None
+    """The check fails when the number that the query returns is smaller (null: no limit).
+
+    With `min` or `max` the query returns one row with one column, and `max_rows` is left out."""
+    max: float | None = None
+    """The check fails when the number that the query returns is greater (null: no limit)."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
     """Most bytes that BigQuery may bill for one run of the query. A dry run, which is free, estimates them first."""
+
+    @model_validator(mode="after")
+    def has_one_kind_of_bound(self) -> Self:
+        if self.has_range and "max_rows" in self.model_fields_set:
+            raise ValueError(f"check [{self.name}] has max_rows, which counts wrong rows, and min or max: keep one")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(
+                f"check [{self.name}] accepts no number: min [{self.min}] is greater than max [{self.max}]"
+            )
+        return self
 
     @property
     def check(self) -> str:
         return f"{SQL_CHECK_PREFIX}{self.name}"
+
+    @property
+    def has_range(self) -> bool:
+        """Whether the query returns one number, which must lie in a range. Otherwise it returns wrong rows."""
+        return self.min is not None or self.max is not None
 
 
 class CheckSettings(StrictModel):

@@ -70,6 +70,48 @@ def test_as_many_rows_as_allowed_pass(world: FeedOnStandIn, tmp_path: Path) -> N
     world.check(loaded(world, 5, -3))
 
 
+AVERAGE = "SELECT AVG(s.attr_value) AS average FROM {{ staging }} AS s"
+
+
+@pytest.mark.parametrize(
+    ("query", "bounds", "found", "expects"),
+    [
+        (AVERAGE, {"min": 4, "max": 4}, "4.0", None),
+        (AVERAGE, {"min": 4.5}, "4.0", "at least 4.5"),
+        (AVERAGE, {"min": 1, "max": 3.5}, "4.0", "at least 1 and at most 3.5"),
+        (f"{AVERAGE} WHERE s.attr_value < 0", {"max": 1_000_000}, "NULL", "at most 1000000"),
+        ("SELECT NUMERIC '0.3' AS n FROM {{ staging }} LIMIT 1", {"max": 0.25}, "0.3", "at most 0.25"),
+        (
+            "SELECT s.attr_value, 'x' FROM {{ staging }} AS s",
+            {"max": 9},
+            "2 rows, the first of types int, str",
+            "one row",
+        ),
+        (f"{AVERAGE} HAVING FALSE", {"max": 9}, "0 rows", "one row with one number"),
+    ],
+)
+def test_the_number_that_a_query_returns_must_lie_in_its_range(
+    world: FeedOnStandIn, tmp_path: Path, query: str, bounds: dict[str, float], found: str, expects: str | None
+) -> None:
+    world.feed = with_query(world.feed, tmp_path, query, **bounds)
+    spec = loaded(world, 3, 5)
+    if expects:
+        with pytest.raises(CheckFailed, match=rf"sql_positive_values.*expected \[{expects}"):
+            world.check(spec)
+    else:
+        world.check(spec)
+    assert result(world, spec).found == found
+
+
+@pytest.mark.parametrize(
+    ("bounds", "problem"),
+    [({"min": 2, "max": 1}, "accepts no number"), ({"min": 1, "max_rows": 0}, "keep one")],
+)
+def test_bounds_that_contradict_each_other_are_refused(bounds: dict[str, float], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        SqlCheck.model_validate({"name": "positive_values", **bounds})
+
+
 @pytest.mark.exhaustive
 def test_a_person_may_accept_the_failure_with_a_reason(world: FeedOnStandIn, tmp_path: Path) -> None:
     world.feed = with_query(world.feed, tmp_path, POSITIVE)
