@@ -76,9 +76,11 @@ def _deletes(pattern: str) -> RequestMatcher:
     return matches
 
 
-def _reads_landing(feed: str, request: ProxiedRequest) -> bool:
-    name = request.object_name
-    return request.method == "GET" and name.startswith(f"{feed}/snapshot_id=") and name.endswith(".parquet")
+def _spark_reads_landing(feed: str, request: ProxiedRequest) -> bool:
+    """Requests of the Spark job. Those of the task `resolve_publish` have the form of Google's client for Python."""
+    name, is_of_task = request.object_name, "projection" in request.query or request.path.startswith("/download/")
+    is_landed = name.startswith(f"{feed}/snapshot_id=") and name.endswith(".parquet")
+    return request.method == "GET" and is_landed and not is_of_task
 
 
 def _lists_landing(feed: str, request: ProxiedRequest) -> bool:
@@ -140,7 +142,9 @@ ALL = (
     KillMoment("resolve.leasing", "the write of the lease into CURRENT is held", _STORAGE, _BEFORE, _LEASE),
     KillMoment("resolve.leased", "the answer to the lease is held", _STORAGE, _AFTER, _LEASE),
     KillMoment("resolve.requesting", "the upload of request.json is held", _STORAGE, _BEFORE, _REQUEST),
-    KillMoment("dedup.examining", "the first read of a landed file is held", _STORAGE, _BEFORE, _reads_landing),
+    KillMoment(
+        "dedup.examining", "Spark's first read of a landed file is held", _STORAGE, _BEFORE, _spark_reads_landing
+    ),
     KillMoment(
         "dedup.writing", "the first upload of a data file is held", _STORAGE, _BEFORE, _writes(r"data/.*\.parquet")
     ),

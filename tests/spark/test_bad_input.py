@@ -104,7 +104,7 @@ def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
     spark: SparkSession, area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if validation did not know of a compression that Spark lacks."""
-    monkeypatch.setattr(file_format, "_COMPRESSIONS", {*file_format._COMPRESSIONS, "BROTLI"})
+    monkeypatch.setattr(file_format, "COMPRESSIONS", {*file_format.COMPRESSIONS, "BROTLI"})
     area.session, area.plan = spark, Plan.WINDOW
     area.run_tasks_in_this_process()
     fine = deliver(area, 1, good(1))

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from dedup_clone.contract.delivery import Arrival, LandedObject
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
+_PROBLEMS_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,25 @@ def data_objects(
             f"[{request.engine}]: write fewer, larger files"
         )
     return files, problems
+
+
+def empty_files(objects: list[DataObject], uri: Callable[[str], str]) -> list[str]:
+    """One text for each data file of 0 bytes. `uri` returns the URI of an object name, for the texts."""
+    return [f"file [{uri(o.name)}] is empty (0 bytes), expected a Parquet file" for o in objects if not o.landed.size]
+
+
+def refusal_reason(feed: str, delivery: Delivery, problems: list[str]) -> str:
+    """The text that is recorded with a refusal: the first problems, and what the producer should do."""
+    return (
+        f"Delivery [{delivery.name}] of feed [{feed}] is refused, nothing of it was used: {first_problems(problems)}. "
+        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
+    )
+
+
+def first_problems(problems: list[str]) -> str:
+    """The first five problems as one text, and how many more there are."""
+    named = "; ".join(problems[:_PROBLEMS_NAMED])
+    return named + (f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else "")
 
 
 def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
-from dedup_clone.contract.landed_objects import data_objects
+from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.file_problems import column_problems, row_problems, with_datetime
@@ -22,7 +22,6 @@ from dedup_clone.publish.planning.landing_changes import changes_since_arrival, 
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 
-_PROBLEMS_NAMED = 5
 _DELIVERY = "delivery"  # the external table's name in sql/engines
 
 
@@ -62,7 +61,7 @@ def examine(services: Services, request: DedupRequest) -> Examination:
         examined, problems = examiner.examine()
         processed += examiner.bytes_processed
         if examined is None:
-            refused.append(RefusedDelivery(item.delivery, refusal_reason(request, item.delivery, problems)))
+            refused.append(RefusedDelivery(item.delivery, refusal_reason(request.feed, item.delivery, problems)))
         else:
             applied.append(examined)
     return Examination(tuple(applied), tuple(refused), processed)
@@ -73,17 +72,7 @@ def require_unchanged(services: Services, request: DedupRequest, applied: tuple[
     for examined in applied:
         changes = changes_since_arrival(services, examined.arrival)
         if changes:
-            raise DeliveryRefused(refusal_reason(request, examined.delivery, changes))
-
-
-def refusal_reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
-    """The text that is recorded with a refusal: the first problems, and what the producer should do."""
-    named = "; ".join(problems[:_PROBLEMS_NAMED])
-    more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
-    return (
-        f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
-        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
-    )
+            raise DeliveryRefused(refusal_reason(request.feed, examined.delivery, changes))
 
 
 class _Examiner:
@@ -97,13 +86,10 @@ class _Examiner:
         self.bytes_processed = 0
 
     def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
-        objects, problems = data_objects(self._request, self._arrival, object_uri(self._arrival))
+        uri = object_uri(self._arrival)
+        objects, problems = data_objects(self._request, self._arrival, uri)
         files = [item.landed for item in objects]
-        problems += [
-            f"file [{object_uri(self._arrival)(item.name)}] is empty (0 bytes), expected a Parquet file"
-            for item in objects
-            if not item.landed.size
-        ]
+        problems += empty_files(objects, uri)
         problems += changes_since_arrival(self._services, self._arrival)
         problems = problems or self._schema_problems(files)
         if problems:
@@ -132,8 +118,8 @@ class _Examiner:
             uri = f"gs://{self._arrival.bucket}/{footer.name}"
             if footer.problem:
                 problems.append(f"file [{uri}] cannot be read as Parquet: {footer.problem}")
-            elif footer.schema not in examined_schemas:
-                examined_schemas.add(footer.schema)
+            elif footer.leaves not in examined_schemas:
+                examined_schemas.add(footer.leaves)
                 problems += [f"file [{uri}] {problem}" for problem in self._column_problems(uri, footer)]
         return problems
 
@@ -143,7 +129,7 @@ class _Examiner:
             found = jobs.dry_run_schema(f"SELECT * FROM {_DELIVERY}", _external_table(uri))
         except JobFailed as error:
             return [f"cannot be read by BigQuery: {error.message}"]
-        return column_problems(self._request.table.columns, with_datetime(found, iter(footer.schema)))
+        return column_problems(self._request.table.columns, with_datetime(found, iter(footer.leaves)))
 
     def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
         services, request = self._services, self._request

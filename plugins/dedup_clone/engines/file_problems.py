@@ -9,6 +9,7 @@ from typing import Any
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.state.parquet_footers import ParquetLeaf
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
@@ -27,18 +28,19 @@ def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix:
     return problems + [f"column [{prefix}{c.name}] is missing, expected [{_kind(c)}]" for c in missing.values()]
 
 
-def with_datetime(found: Iterable[Column], leaves: Iterator[str]) -> tuple[Column, ...]:
+def with_datetime(found: Iterable[Column], leaves: Iterator[ParquetLeaf]) -> tuple[Column, ...]:
     """The columns of a file as BigQuery shows them, but with type DATETIME for local times.
 
-    BigQuery shows a local time (a Parquet timestamp that is not adjusted to UTC) as TIMESTAMP. `leaves`: the texts of
-    the file's footer, one for each column that is no STRUCT.
+    BigQuery shows a local time (a Parquet timestamp that is not adjusted to UTC) as TIMESTAMP. `leaves`: those of the
+    file's footer.
     """
     columns = []
     for column in found:
         if column.fields:
             columns.append(replace(column, fields=with_datetime(column.fields, leaves)))
         else:
-            is_local = "isAdjustedToUTC=false" in next(leaves, "") and column.type == "TIMESTAMP"
+            leaf = next(leaves, None)
+            is_local = leaf is not None and "isAdjustedToUTC=false" in leaf.logical_type and column.type == "TIMESTAMP"
             columns.append(replace(column, type="DATETIME") if is_local else column)
     return tuple(columns)
 

@@ -7,10 +7,11 @@ a row identifies the row's delivery.
 from __future__ import annotations
 
 from dedup_clone.contract.errors import JobFailed
+from dedup_clone.contract.landed_objects import refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import nullable
-from dedup_clone.engines.delivery_examination import ExaminedDelivery, refusal_reason
+from dedup_clone.engines.delivery_examination import ExaminedDelivery
 from dedup_clone.publish.attempt_jobs import load_configuration, query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
@@ -46,6 +47,6 @@ def load_incoming(
         except JobFailed as error:
             if not error.is_invalid_input:
                 raise
-            reason = refusal_reason(request, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
+            reason = refusal_reason(request.feed, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
             refused.append(RefusedDelivery(item.delivery, reason))
     return tuple(loaded), tuple(refused)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
@@ -11,6 +14,7 @@ from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
+from dedup_clone.publish.planning.early_refusals import without_refused
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.recovery import recover
@@ -22,7 +26,8 @@ from dedup_clone.state.current import Intent, IntentKind
 def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, and what `decide` and `check_before_dedup` raise.
+    Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if the files of every delivery show
+    without being read that it is refused, and what `decide` and `check_before_dedup` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
@@ -37,15 +42,19 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     intent = acquire_lease(
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )
+    request, parent = _dedup_request(services, publish_request, intent, decision), decision.parent
+    if request.engine.runs_spark:
+        request = without_refused(services, request)
     prepare_staging(services)
-    if not engine_of(services, publish_request).runs_spark:
+    if not request.engine.runs_spark:
         add_columns_for_queries(services)
-    request_uri = services.manifests.write_request(_dedup_request(services, publish_request, intent, decision))
-    backlog, snapshot_id = decision.backlog, _snapshot_shown(publish_request, decision)
+    reference = parent_reference(services, intent.attempt, parent, request.engine, oldest=request.retention_day)
+    request_uri = services.manifests.write_request(replace(request, parent=reference))
+    snapshot_id = _snapshot_shown(request, parent)
     services.log(
         f"acquired the lease for attempt [{intent.attempt}] on parent [{intent.parent}], includes "
-        f"{[d.name for d in backlog.apply]}{_only_dates(publish_request)}, superseded "
-        f"{[d.name for d in backlog.superseded]}",
+        f"{[item.delivery.name for item in request.deliveries]}{_only_dates(publish_request)}, superseded "
+        f"{[d.name for d in decision.backlog.superseded]}",
         snapshot_id=snapshot_id,
         generation=intent.generation,
     )
@@ -54,7 +63,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
         generation=intent.generation,
         attempt=intent.attempt,
         parent=intent.parent,
-        engine=engine_of(services, publish_request),
+        engine=request.engine,
         snapshot_id=snapshot_id,
         request_uri=request_uri,
         accepted_checks=publish_request.accepted_checks,
@@ -63,11 +72,11 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     )
 
 
-def _snapshot_shown(publish_request: PublishRequest, decision: Decision) -> int:
+def _snapshot_shown(request: DedupRequest, parent: Manifest | None) -> int:
     """Return the snapshot that status table and page will name; a replay of some dates does not change it."""
-    if publish_request.dates is not None and decision.parent is not None:
-        return decision.parent.snapshot_id
-    return decision.backlog.apply[-1].snapshot_id
+    if request.dates is not None and parent is not None:
+        return parent.snapshot_id
+    return request.deliveries[-1].delivery.snapshot_id
 
 
 def _ledger_reason(publish_request: PublishRequest) -> str:
@@ -83,13 +92,13 @@ def _only_dates(publish_request: PublishRequest) -> str:
 def _dedup_request(
     services: Services, publish_request: PublishRequest, intent: Intent, decision: Decision
 ) -> DedupRequest:
+    """The request without its parent, whose reference may cost an export."""
     parent, applied = decision.parent, decision.backlog.apply
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
-    engine = engine_of(services, publish_request)
     return build_dedup_request(
         services,
         intent,
-        engine=engine,
+        engine=engine_of(services, publish_request),
         plan=Plan(publish_request.plan) if publish_request.plan else services.feed.dedup.plan,
         date_folders=services.feed.landing.date_folders,
         oldest=oldest,
@@ -98,7 +107,6 @@ def _dedup_request(
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
         # A replay of a whole delivery ends its exclusion by a rollback.
         excluded=tuple(d for d in (parent.excluded if parent else ()) if publish_request.dates or d not in applied),
-        parent=parent_reference(services, intent.attempt, parent, engine, oldest=oldest),
         dates=publish_request.dates,
         erasures=erasure_uris(services, decision.parent_generation),
     )

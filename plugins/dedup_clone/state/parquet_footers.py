@@ -3,52 +3,88 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
-from typing import IO
+from typing import Any
 
+from dedup_clone.contract.parquet_columns import TEXT_PREFIX_BYTES, describe_unreadable
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 
 @dataclass(frozen=True)
-class ParquetFooter:
-    """The footer of one object. `schema` has one text per column: path, physical type and logical type.
+class ParquetLeaf:
+    """A column without columns inside. `logical_type` is a text, `annotation` the same as JSON.
 
-    `problem`: why the footer could not be read; `rows` is then 0, and `schema` is empty.
+    `column`: the name of the column of the file's schema that is the leaf, or contains it.
+    """
+
+    path: str
+    column: str
+    physical_type: str
+    logical_type: str
+    annotation: str
+
+    @property
+    def is_nested(self) -> bool:
+        return self.path != self.column
+
+
+@dataclass(frozen=True)
+class ParquetFooter:
+    """The footer of one object. `leaves`: in the file's order.
+
+    `problem`: why the footer could not be read; `rows` is then 0, and `leaves` is empty.
     """
 
     name: str
     rows: int
-    schema: tuple[str, ...]
+    leaves: tuple[ParquetLeaf, ...]
     problem: str | None = None
 
 
 def read_footers(store: ObjectStore, names: list[str]) -> list[ParquetFooter]:
-    """The footers of the named objects, in order, read in parallel."""
+    """The footers of the named objects, in order, read in parallel by small requests.
+
+    Raises the errors of Cloud Storage, and NotFound for an object that is gone.
+    """
 
     def read(name: str) -> ParquetFooter:
         try:
-            with store.open(name) as stream:
-                return _footer(name, stream)
-        except _PARSE_ERRORS:
-            # The error may be one of Cloud Storage. The file is broken only if parsing its downloaded bytes fails too.
-            with store.open(name) as stream:
-                content = stream.read()
-        try:
-            return _footer(name, BytesIO(content))
-        except _PARSE_ERRORS as error:
-            return ParquetFooter(name, 0, (), " ".join(str(error).split())[:300])
+            return _footer(store, name)
+        except (OSError, ValueError) as error:
+            if not _is_of_parser(error):
+                raise
+        try:  # once more: the first answer of Cloud Storage may have been cut off
+            return _footer(store, name)
+        except (OSError, ValueError) as error:
+            if not _is_of_parser(error):
+                raise
+            return ParquetFooter(name, 0, (), _problem(store, name, error))
 
     return in_parallel(read, names)
 
 
-# pyarrow's own errors are subclasses of these two.
-_PARSE_ERRORS = (OSError, ValueError)
+def _is_of_parser(error: Exception) -> bool:
+    """Whether pyarrow could not parse what it read. Errors of connections have classes of their own."""
+    from pyarrow import ArrowInvalid
+
+    return type(error) is OSError or isinstance(error, ArrowInvalid)
 
 
-def _footer(name: str, stream: IO[bytes]) -> ParquetFooter:
+def _problem(store: ObjectStore, name: str, error: Exception) -> str:
+    with store.open(name) as stream:
+        first = stream.read(TEXT_PREFIX_BYTES)
+        stream.seek(max(0, stream.seek(0, 2) - TEXT_PREFIX_BYTES))
+        return describe_unreadable(first, stream.read(), error)
+
+
+def _footer(store: ObjectStore, name: str) -> ParquetFooter:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(stream) as file:
-        leaves = [file.schema.column(number) for number in range(len(file.schema))]
-        schema = tuple(f"{leaf.path} {leaf.physical_type} {leaf.logical_type}" for leaf in leaves)
-        return ParquetFooter(name, file.metadata.num_rows, schema)
+    with store.open(name) as stream, pq.ParquetFile(stream) as file:
+        leaves = tuple(_leaf(file.schema.column(number)) for number in range(len(file.schema)))
+        return ParquetFooter(name, file.metadata.num_rows, leaves)
+
+
+def _leaf(leaf: Any) -> ParquetLeaf:
+    # The name is the last part of the path. If both are equal, the leaf is no part of another column.
+    column = leaf.path if leaf.name == leaf.path else leaf.path.split(".", 1)[0]
+    return ParquetLeaf(leaf.path, column, leaf.physical_type, str(leaf.logical_type), leaf.logical_type.to_json())

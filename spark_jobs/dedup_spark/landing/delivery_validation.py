@@ -10,6 +10,7 @@ from functools import cached_property
 
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.landed_objects import first_problems, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
@@ -21,8 +22,6 @@ from dedup_spark.landing.spark_probe import unreadable_by_spark
 
 # Returns the validation of each file, in any order.
 ValidateFiles = Callable[[Sequence[LandedFile]], list[FileValidation]]
-
-_MAX_NAMED_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
@@ -149,14 +148,9 @@ def _order_problems(request: DedupRequest, delivery: Delivery, newest_parent_id:
 
 
 def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
-    named = "; ".join(problems[:_MAX_NAMED_PROBLEMS])
-    more = f"; and {len(problems) - _MAX_NAMED_PROBLEMS} more" if len(problems) > _MAX_NAMED_PROBLEMS else ""
-    if request.takes_over is not None:
-        return (
-            f"The existing table cannot become feed [{request.feed}]: {named}{more}. Nothing was changed. "
-            f"Next: correct these rows in the table, then trigger the DAG again."
-        )
+    if request.takes_over is None:
+        return refusal_reason(request.feed, delivery, problems)
     return (
-        f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
-        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
+        f"The existing table cannot become feed [{request.feed}]: {first_problems(problems)}. Nothing was changed. "
+        f"Next: correct these rows in the table, then trigger the DAG again."
     )

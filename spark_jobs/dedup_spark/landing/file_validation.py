@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.parquet_columns import describe_unreadable
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.landing.cast_checks import CastChecks
-from dedup_spark.landing.file_format import describe_unreadable, unsupported_formats
+from dedup_spark.landing.file_format import unsupported_formats
 from dedup_spark.landing.footer_schema import Footer, read_footer
 from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values, to_plain_array
 
@@ -91,7 +92,8 @@ class FileValidator:
         try:
             return self._validate(landed, pa.BufferReader(content))
         except Exception as error:  # damaged files raise many kinds of errors, which must not fail the other files
-            return self._invalid(landed, describe_unreadable(content, error))
+            reason = describe_unreadable(content, content, error)
+            return self._invalid(landed, f"cannot be read as Parquet: {reason}")
 
     def _validate(self, landed: LandedFile, source: pa.NativeFile) -> FileValidation:
         with open_landed(source) as file:

@@ -11,15 +11,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as spark
 
+from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, spark_type_name, undeclared_column
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT, spark_type
-from dedup_spark.landing.parquet_types import describe_expected, describe_leaf, spark_type_of
 from dedup_spark.landing.written_schema import has_written_schema, is_castable
 
 
@@ -64,7 +65,7 @@ def read_footer(
         own_leaves = iter([next(leaves) for _ in range(_leaf_count(field.type))])
         column = declared.get(field.name)
         if column is None:
-            problems.append(_undeclared(field.name, declared))
+            problems.append(undeclared_column(field.name, declared))
             continue
         try:
             found[field.name] = _spark_type(column, column.name, field.type, own_leaves, rules)
@@ -84,12 +85,6 @@ def read_footer(
     return Footer(schema, (), is_written, is_written or is_castable(table.columns, file))
 
 
-def _undeclared(name: str, declared: dict[str, Column]) -> str:
-    similar = next((other for other in declared if other.lower() == name.lower()), None)
-    hint = f": only its case differs from [{similar}], write it as declared" if similar else ""
-    return f"column [{name}] is not declared in the feed file{hint}"
-
-
 def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], rules: _Rules) -> spark.DataType:
     """The type with which Spark reads a column. `leaves`: its leaf columns in Parquet's schema. Raises _Mismatch."""
     if column.mode is ColumnMode.REPEATED:
@@ -102,12 +97,18 @@ def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[
     if pa.types.is_nested(arrow):
         raise _Mismatch(f"column [{path}] is [{arrow}], expected {describe_expected(column.type)}")
     leaf = next(leaves)
-    kind = spark_type_of(
-        column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()), exported=rules.exported
-    )
-    if kind is None:
-        raise _Mismatch(f"column [{path}] is [{describe_leaf(leaf)}], expected {describe_expected(column.type)}")
-    return kind
+    logical = json.loads(leaf.logical_type.to_json())
+    name = spark_type_name(column.type, leaf.physical_type, logical, exported=rules.exported)
+    if name is None:
+        found = describe_leaf(leaf.physical_type, leaf.logical_type)
+        raise _Mismatch(f"column [{path}] is [{found}], expected {describe_expected(column.type)}")
+    return _named_type(name)
+
+
+@lru_cache
+def _named_type(name: str) -> spark.DataType:
+    field = {"name": "leaf", "type": name, "nullable": True, "metadata": {}}
+    return spark.StructType.fromJson({"type": "struct", "fields": [field]})["leaf"].dataType
 
 
 def _spark_struct(
@@ -143,4 +144,7 @@ def _is_list(arrow: pa.DataType) -> bool:
 
 
 def _describe(arrow: pa.DataType, leaves: Iterator[Any]) -> str:
-    return str(arrow) if pa.types.is_nested(arrow) else describe_leaf(next(leaves))
+    if pa.types.is_nested(arrow):
+        return str(arrow)
+    leaf = next(leaves)
+    return describe_leaf(leaf.physical_type, leaf.logical_type)

@@ -1,4 +1,7 @@
-"""How many requests a publish makes outside the dedup job does not depend on the number of dates."""
+"""How many requests a publish makes outside the dedup job does not depend on the number of dates.
+
+Of a few dates, each file's footer is read.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.publish import commit
+from dedup_clone.publish.planning.early_refusals import FOOTERS_READ
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.publish.conftest import new_feed
 from tests.thoroughness import times
@@ -56,6 +60,8 @@ def counting() -> Iterator[list[str]]:
 
 
 def test_requests_do_not_grow_with_the_dates(clients: tuple[Storage, BigQuery]) -> None:
-    few, many = (requests_of_publish(FeedOnStandIn(new_feed(), *clients), dates) for dates in (2, times(30, 80)))
+    few, many = (
+        requests_of_publish(FeedOnStandIn(new_feed(), *clients), dates) for dates in (FOOTERS_READ, times(60, 110))
+    )
     assert few > 50
     assert many <= few + _TOLERANCE

@@ -117,6 +117,12 @@ def test_a_replay_of_some_dates_reaches_the_spec(by_hand: Run) -> None:
     assert by_hand.spec.dates == (TODAY,)
 
 
+def test_a_delivery_whose_files_show_that_it_is_refused_ends_the_first_task_without_retry(by_hand: Run) -> None:
+    name = by_hand.world.land_files(7, {f"date={TODAY}/part-0.parquet": b""})
+    with pytest.raises(AirflowFailException, match=rf"Every delivery was refused(?s:.*)\[{name}\].*is empty"):
+        by_hand.resolve(snapshot_id="7", reason="once more")
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -31,6 +31,11 @@ def insertion(step: str) -> ProxiedRequest:
     return ProxiedRequest(Service.BIGQUERY, "POST", "/bigquery/v2/projects/local-dev/jobs", json.dumps(job).encode())
 
 
+def read_of_landed_file(api: str, query: str) -> ProxiedRequest:
+    name = f"{FEED}%2Fsnapshot_id%3D7%2Fdate%3D2026-01-01%2Fp.parquet"
+    return ProxiedRequest(Service.STORAGE, "GET", f"{api}/b/landing/o/{name}{query}", b"")
+
+
 def matching_moments(request: ProxiedRequest) -> list[str]:
     return [m.name for m in kill_moments.ALL if m.service is request.service and m.matches(FEED, request)]
 
@@ -59,6 +64,9 @@ def matching_moments(request: ProxiedRequest) -> list[str]:
             ProxiedRequest(Service.STORAGE, "GET", f"/storage/v1/b/landing/o?prefix={FEED}%2F&delimiter=%2F", b""),
             ["notice.waiting"],
         ),
+        (read_of_landed_file("/storage/v1", ""), ["dedup.examining"]),
+        (read_of_landed_file("/storage/v1", "?projection=noAcl&prettyPrint=false"), []),
+        (read_of_landed_file("/download/storage/v1", "?alt=media"), []),
         (
             ProxiedRequest(
                 Service.STORAGE,

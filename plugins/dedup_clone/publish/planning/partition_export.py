@@ -90,7 +90,7 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
 
 def _narrowed_columns(footer: ParquetFooter) -> list[str]:
     """The columns that the file stores with 32 bits (FLOAT). BigQuery's type of such a column is FLOAT64."""
-    return [path for path, physical, *_ in map(str.split, footer.schema) if physical == "FLOAT"]
+    return [leaf.path for leaf in footer.leaves if leaf.physical_type == "FLOAT"]
 
 
 def _folder_date(path: str) -> date:

@@ -1,0 +1,125 @@
+"""Says which Parquet types may hold the values of a BigQuery type, and describes columns and files that do not fit.
+
+The Spark job and `resolve_publish` share these rules. Only leaf columns, which have no columns inside, have such a
+type: a physical type, such as INT64, and perhaps an annotation with a logical type, such as Timestamp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+# BigQuery's NUMERIC is DECIMAL(38, 9): 29 digits before the point, 9 after it.
+_NUMERIC_INTEGER_DIGITS = 29
+_NUMERIC_SCALE = 9
+
+_SIGNED = {8: "byte", 16: "short", 32: "integer", 64: "long"}
+# Each unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
+_UNSIGNED = {8: "short", 16: "integer", 32: "long"}
+# Spark types by declared type and physical type, for leaves that are not annotated.
+_NOT_ANNOTATED = {
+    ("BOOL", "BOOLEAN"): "boolean",
+    ("BYTES", "BYTE_ARRAY"): "binary",
+    ("BYTES", "FIXED_LEN_BYTE_ARRAY"): "binary",
+    ("FLOAT64", "DOUBLE"): "double",
+    ("FLOAT64", "FLOAT"): "float",
+    ("INT64", "INT32"): "integer",
+    ("INT64", "INT64"): "long",
+    ("NUMERIC", "INT32"): "integer",
+    ("NUMERIC", "INT64"): "long",
+}
+_PARQUET_TYPES = {
+    "BOOL": "BOOLEAN",
+    "BYTES": "BYTE_ARRAY without annotation",
+    "DATE": "INT32 annotated DATE",
+    "DATETIME": "INT64 annotated TIMESTAMP, not adjusted to UTC, milliseconds or microseconds",
+    "FLOAT64": "DOUBLE or FLOAT",
+    "INT64": "INT64 or INT32, unsigned up to 32 bits",
+    "NUMERIC": "DECIMAL of at most 29 digits before and 9 after the point, or what INT64 accepts",
+    "STRING": "BYTE_ARRAY annotated STRING",
+    "TIMESTAMP": "INT64 annotated TIMESTAMP, adjusted to UTC, milliseconds or microseconds",
+}
+
+# BigQuery also supports LZO and raw LZ4, but Spark has no LZO, and pyarrow cannot tell raw LZ4 from LZ4 in frames.
+COMPRESSIONS = ("GZIP", "SNAPPY", "UNCOMPRESSED", "ZSTD")
+COMPRESSIONS_TEXT = f"one of [{', '.join(COMPRESSIONS)}]"
+_ENCRYPTED = "an encrypted Parquet file: write it without Parquet's own encryption"
+_FIRST_BYTES = {
+    b"\x1f\x8b": "a gzip file: compress pages inside Parquet, not the file",
+    b"(\xb5/\xfd": "a zstd file: compress pages inside Parquet, not the file",
+    b"PK": "a zip file",
+    b"ORC": "an ORC file",
+    b"Obj\x01": "an Avro file",
+    b"PARE": _ENCRYPTED,
+}
+_MAGIC = b"PAR1"
+_MAX_CHARACTERS = 300
+# A file whose first bytes, this many, are all ASCII is taken for a text file.
+TEXT_PREFIX_BYTES = 64
+
+
+def spark_type_name(declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False) -> str | None:
+    """The name of the Spark type with which a leaf is read; None if the leaf does not contain the declared type.
+
+    The names are those of Spark's JSON schemas. `logical` is the JSON form of the logical type. `exported`: BigQuery
+    wrote the file. BigQuery annotates a TIMESTAMP as not adjusted to UTC, although its values are.
+    """
+    match declared, logical["Type"]:
+        case _, "None":
+            return _NOT_ANNOTATED.get((declared, physical))
+        case "DATE", "Date":
+            return "date"
+        case (("INT64" | "NUMERIC"), "Int"):
+            return (_SIGNED if logical["isSigned"] else _UNSIGNED).get(logical["bitWidth"])
+        case "NUMERIC", "Decimal":
+            return _decimal(logical["precision"], logical["scale"])
+        case "STRING", "String" | "Enum":
+            return "string"
+        case (("TIMESTAMP" | "DATETIME"), "Timestamp"):
+            # Nanoseconds are refused: Spark does not read them, and BigQuery would truncate them.
+            has_known_unit = logical["timeUnit"] in ("milliseconds", "microseconds")
+            is_adjusted = declared == "TIMESTAMP"
+            if has_known_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted)):
+                return "timestamp" if declared == "TIMESTAMP" else "timestamp_ntz"
+    return None
+
+
+def _decimal(precision: int, scale: int) -> str | None:
+    fits = scale <= _NUMERIC_SCALE and precision - scale <= _NUMERIC_INTEGER_DIGITS
+    return f"decimal({precision},{scale})" if fits else None
+
+
+def describe_expected(declared: str) -> str:
+    """A declared type with the Parquet types that hold it, for messages."""
+    parquet_types = _PARQUET_TYPES.get(declared)
+    return f"[{declared}] ({parquet_types})" if parquet_types else f"[{declared}]"
+
+
+def describe_leaf(physical: str, logical: object) -> str:
+    """A leaf's type, for messages: `INT64 Timestamp(isAdjustedToUTC=False, …)`."""
+    return f"{physical} {logical}".removesuffix(" None")
+
+
+def undeclared_column(name: str, declared: Iterable[str]) -> str:
+    """The problem of a file's column that is not one of those `declared`."""
+    similar = next((other for other in declared if other.lower() == name.lower()), None)
+    hint = f": only its case differs from [{similar}], write it as declared" if similar else ""
+    return f"column [{name}] is not declared in the feed file{hint}"
+
+
+def describe_unreadable(first: bytes, last: bytes, error: Exception) -> str:
+    """Why a file is not read as Parquet. `first`, `last`: its first and last bytes. `error`: what the reader raised."""
+    text = " ".join(str(error).split())[:_MAX_CHARACTERS].rstrip(".") or type(error).__name__
+    kind = next((kind for start, kind in _FIRST_BYTES.items() if first.startswith(start)), None)
+    if kind is None and "crypt" in text.lower():
+        kind = _ENCRYPTED
+    if kind is None and re.search(r"(codec|compression).*support", text, re.IGNORECASE):
+        kind = f"a Parquet file in another compression: use {COMPRESSIONS_TEXT}"
+    if kind is None and "child array invalid" in text:
+        kind = "a Parquet file with data pages without values, where pyarrow ends the column: write larger data pages"
+    if kind is None and first.startswith(_MAGIC) and not last.endswith(_MAGIC):
+        kind = "a Parquet file without its end: upload it whole"
+    if kind is None and not first.startswith(_MAGIC) and first[:TEXT_PREFIX_BYTES].isascii():
+        kind = "a text file"
+    return text + (f"; it looks like {kind}" if kind else "")

@@ -1,0 +1,94 @@
+"""Refuses deliveries before Spark starts, where names, sizes and some footers of their files show enough.
+
+The Spark job validates every file of the other deliveries. An engine in SQL examines the footers at once by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
+from dedup_clone.contract.manifest import Candidate, DedupMetrics, RefusedDelivery
+from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, spark_type_name, undeclared_column
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.publish.dedup_result import require_accepted
+from dedup_clone.publish.planning.landing_changes import object_uri
+from dedup_clone.publish.records.attempt_records import record_refusals
+from dedup_clone.publish.services import Services
+from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
+
+FOOTERS_READ = 32  # of a delivery, which may have many thousands of files; it takes about a second
+
+
+def without_refused(services: Services, request: DedupRequest) -> DedupRequest:
+    """The request without deliveries that are refused already; their refusals are recorded.
+
+    If none is left, the attempt is ended, and DeliveryRefused is raised.
+    """
+    refused = _find_refused(services, request)
+    names = {item.delivery for item in refused}
+    left = tuple(item for item in request.deliveries if item.delivery not in names)
+    if not left:
+        services.manifests.write_request(request)
+        candidate = Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {}))
+        services.manifests.write_candidate(request.attempt, candidate)
+        require_accepted(services, request.attempt)
+    record_refusals(services, refused, run_id=request.run_id)
+    return replace(request, deliveries=left)
+
+
+def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDelivery, ...]:
+    """The newest deliveries, down to the first without a problem: with that one Spark has to start anyway.
+
+    A delivery that the parent includes is not examined, because the job may not read it.
+    """
+    refused: list[RefusedDelivery] = []
+    for item in reversed(request.deliveries):
+        problems = []
+        if item.delivery not in request.folded:
+            problems = _problems(services, request, services.arrivals.read(item.delivery))
+        if not problems:
+            break
+        refused.append(RefusedDelivery(item.delivery, refusal_reason(request.feed, item.delivery, problems)))
+    return tuple(reversed(refused))
+
+
+def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> list[str]:
+    uri = object_uri(arrival)
+    objects, problems = data_objects(request, arrival, uri)
+    problems += empty_files(objects, uri)
+    if problems:
+        return problems
+    count = min(len(objects), FOOTERS_READ)
+    evenly_spaced = [objects[number * len(objects) // count].landed for number in range(count)]
+    sample = {landed.name: landed.generation for landed in evenly_spaced}
+    # A file that is gone or was replaced is left to the job, which compares all of them with the inventory.
+    stored = services.landing.store.stat(list(sample))
+    names = [info.name for info in stored if info.object_generation == sample[info.name]]
+    optional = {path for path, first_id in request.since.items() if arrival.delivery.snapshot_id < first_id}
+    return [
+        f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
+        for footer in read_footers(services.landing.store, names)
+        for problem in _footer_problems(footer, request.table.columns, optional)
+    ]
+
+
+def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
+    """Problems of the columns of a file. What is inside of nested columns is left to the job."""
+    if footer.problem:
+        return [f"cannot be read as Parquet: {footer.problem}"]
+    declared = {column.name: column for column in columns}
+    found = dict.fromkeys(leaf.column for leaf in footer.leaves)
+    problems = [undeclared_column(name, declared) for name in found if name not in declared]
+    for leaf in footer.leaves:
+        column = declared.get(leaf.column)
+        if column is None or leaf.is_nested or column.mode is ColumnMode.REPEATED or column.fields:
+            continue
+        if spark_type_name(column.type, leaf.physical_type, json.loads(leaf.annotation)) is None:
+            type_text = describe_leaf(leaf.physical_type, leaf.logical_type)
+            problems.append(f"column [{leaf.column}] is [{type_text}], expected {describe_expected(column.type)}")
+    missing = [column for column in columns if column.name not in found and column.name not in optional]
+    return problems + [f"column [{column.name}] is missing, expected [{column.type}]" for column in missing]
