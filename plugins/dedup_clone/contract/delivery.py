@@ -32,10 +32,16 @@ class Delivery:
     @classmethod
     def parse(cls, name: str) -> Delivery:
         """The delivery with this `name`. Raises ContractViolation if the text is no delivery name."""
-        match = _NAME.fullmatch(name)
-        if not match:
+        delivery = cls.find(name)
+        if delivery is None:
             raise ContractViolation(f"[{name}] is no delivery name, expected [<snapshot id>-<marker generation>].")
-        return cls(int(match[1]), int(match[2]))
+        return delivery
+
+    @classmethod
+    def find(cls, name: str) -> Delivery | None:
+        """The delivery with this `name`; None if the text is no delivery name."""
+        match = _NAME.fullmatch(name)
+        return cls(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits, AuditsFile
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import ended_attempts
+from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
 
@@ -247,12 +248,8 @@ def _registration_times(services: Services) -> dict[Delivery, datetime]:
     The times come from the listing of the arrival records, which can be large and are not read.
     """
     prefix = services.layout.arrivals
-    return {_delivery_in(info.name, prefix): info.created_at for info in services.store.objects(prefix)}
-
-
-def _delivery_in(name: str, prefix: str) -> Delivery:
-    """The delivery that names the object `name` in folder `prefix`."""
-    return Delivery.parse(name.removeprefix(prefix).removesuffix(".json"))
+    found = {delivery_of(info.name, prefix): info.created_at for info in services.store.objects(prefix)}
+    return {delivery: created_at for delivery, created_at in found.items() if delivery is not None}
 
 
 def _waiting(
@@ -279,13 +276,15 @@ def _refused(
     """
     latest = {delivery.snapshot_id: delivery for delivery in sorted(registered)}
 
-    def is_open(delivery: Delivery, recorded_at: datetime) -> bool:
+    def is_open(delivery: Delivery | None, recorded_at: datetime) -> bool:
+        if delivery is None:
+            return False
         if live is None or live.swapped_at is None or recorded_at >= live.swapped_at:
             return True
         return delivery.snapshot_id > live.snapshot_id and latest.get(delivery.snapshot_id, delivery) <= delivery
 
     prefix = services.layout.refused
-    infos = [i for i in services.store.objects(prefix) if is_open(_delivery_in(i.name, prefix), i.created_at)]
+    infos = [i for i in services.store.objects(prefix) if is_open(delivery_of(i.name, prefix), i.created_at)]
     newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
     for refusal in services.store.read_records(Refusal, newest):
         yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,12 +11,14 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.staging_table import restore_tables
+from dedup_clone.publish.prune import data_of_ended_attempts
 from dedup_clone.publish.records.attempt_records import (
     failed_checks,
     find_arrival_time,
     find_check_results,
     record_refusals,
 )
+from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
@@ -51,17 +52,20 @@ def discard(services: Services, intent: Intent) -> None:
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
-    """Delete the attempt's files, exported ones too, and the incoming table. The next publish prunes what is left."""
-    from google.api_core.exceptions import GoogleAPICallError
+    """Delete the attempt's files, exported ones too, the incoming table, and what earlier attempts failed to delete.
 
-    try:
-        count = services.store.delete_folder(services.layout.data_folder(intent.attempt))
-        count += services.store.delete_folder(export_folder(services, intent.attempt))
-        count += services.store.delete_folder(services.layout.changes_folder(intent.attempt))
+    What cannot be deleted is deleted after the next attempt.
+    """
+    layout, store = services.layout, services.store
+    with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
+        own = [
+            layout.data_folder(intent.attempt),
+            export_folder(services, intent.attempt),
+            layout.changes_folder(intent.attempt),
+        ]
+        earlier = data_of_ended_attempts(services, services.current.read())
+        count = sum(store.delete_folder(folder) for folder in [*own, *(f for f in earlier if f not in own)])
         services.warehouse.changes.drop(services.names.incoming_table)
-    except GoogleAPICallError as error:
-        services.log(f"data of attempt [{intent.attempt}] is left: {error}", level=logging.WARNING)
-    else:
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.services import Services
-from dedup_clone.state.layout import generation_of
+from dedup_clone.state.current import Current
+from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
 
 # The committed generation and its parent. BigQuery's time travel restores older generations without files, for the
@@ -17,24 +18,19 @@ ATTEMPT_FOLDERS_RETAINED = 100
 def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
-    Folders of later generations belong to a running attempt and stay. Attempt folders (request, check results) stay
-    for a hundred generations. Nothing stays of generations before an erasure.
+    Folders of a running attempt stay. Attempt folders (request, check results) stay for a hundred generations. Nothing
+    stays of generations before an erasure.
     """
     current = services.current.read()
     if current.generation is None:
         return []
     erasure = last_erasure(services, current.generation)
     needed = _needed_folders(services, current.generation, erasure)
-    obsolete = [
-        folder
-        for folder in services.store.folders(services.layout.data)
-        if not any(name.startswith(folder) for name in needed) and generation_of(folder) <= current.generation
-    ]
-    obsolete += [
-        folder
-        for folder in services.store.folders(services.layout.attempts)
-        if generation_of(folder) < max(current.generation - ATTEMPT_FOLDERS_RETAINED + 1, erasure)
-    ]
+    folders = names_up_to(services.store.folders(services.layout.data), current.generation)
+    obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
+    last_obsolete = max(current.generation - ATTEMPT_FOLDERS_RETAINED, erasure - 1)
+    obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
+    obsolete += data_of_ended_attempts(services, current)
     obsolete += _obsolete_changes(services, current.generation, erasure)
     for folder in obsolete:
         count = services.store.delete_folder(folder)
@@ -42,21 +38,35 @@ def prune(services: Services) -> list[str]:
     return obsolete
 
 
+def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
+    """The data folders of attempts that ended after the live generation's, if no run holds the lease.
+
+    Exports stay until the next commit: that of a retirement may be all that is left of target. So does everything while
+    no generation is live, as after a recovery without records.
+    """
+    if current.intent is not None or current.generation is None:
+        return []
+    folders = services.store.folders(services.layout.data)
+    live = names_up_to(folders, current.generation)
+    ended = names_up_to(folders, current.last_generation)
+    return [folder for folder in ended if folder not in live and not folder.endswith("-export/")]
+
+
 def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:
     """Return the data folders that the next publish prunes. `live` will be the parent, so its own folder stays."""
     if live is None:
         return []
     live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
-    folders = services.store.folders(services.layout.data)
-    return [f for f in folders if not live_folder.startswith(f) and generation_of(f) <= live.generation]
+    folders = names_up_to(services.store.folders(services.layout.data), live.generation)
+    return [folder for folder in folders if not live_folder.startswith(folder)]
 
 
 def _obsolete_changes(services: Services, generation: int, erasure: int) -> list[str]:
     """Return the folders of changes that `FEED_changes` has, or is not to get. `erasure`: the last one's generation."""
     pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
-    folders = services.store.folders(services.layout.changes)
-    needed = {services.layout.changes_folder(a) for a in pending if generation_of(a) >= erasure}
-    return [folder for folder in folders if folder not in needed and generation_of(folder) <= generation]
+    needed = {services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure - 1)}
+    folders = names_up_to(services.store.folders(services.layout.changes), generation)
+    return [folder for folder in folders if folder not in needed]
 
 
 def _needed_folders(services: Services, generation: int | None, erasure: int) -> set[str]:

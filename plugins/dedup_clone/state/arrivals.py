@@ -11,7 +11,7 @@ from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import to_json
 from dedup_clone.state.landing import InvalidMarker, Landing, Marker
-from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.layout import FeedLayout, delivery_of
 from dedup_clone.state.store import ObjectStore
 
 NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many of the newest snapshots
@@ -77,8 +77,8 @@ class Arrivals:
         self._store.create(self._layout.refusal(refusal.delivery), to_json(refusal))
 
     def _deliveries_below(self, prefix: str) -> list[Delivery]:
-        names = [info.name.removeprefix(prefix).removesuffix(".json") for info in self._store.objects(prefix)]
-        return sorted(Delivery.parse(name) for name in names)
+        found = [delivery_of(info.name, prefix) for info in self._store.objects(prefix)]
+        return sorted(delivery for delivery in found if delivery is not None)
 
 
 class InvalidMarkers:

@@ -160,7 +160,7 @@ class CurrentFile:
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):
             names += [info.name for info in self._store.objects(prefix)]
-        return max(map(generation_of, names), default=0)
+        return max((number for number in map(generation_of, names) if number is not None), default=0)
 
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -10,11 +12,27 @@ from dedup_clone.contract.delivery import Delivery
 _MARKER_NAME_CHARACTERS = 400
 VERDICTS = "_freshness/"  # of all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
+_NAME_OF_GENERATION = re.compile(rf"(\d{{{GENERATION_DIGITS}}})(-[\w-]+)?(\.files)?(\.json)?")
 
 
-def generation_of(name: str) -> int:
-    """The generation in the name of an object or folder, such as 12 for data/00000012-abc/."""
-    return int(name.rstrip("/").rsplit("/", 1)[-1][:GENERATION_DIGITS])
+def generation_of(name: str) -> int | None:
+    """The generation in the name of an object or folder, such as 12 for data/00000012-abc/.
+
+    None for a name that this project does not give, such as that of a placeholder or of a copy: it is left alone.
+    """
+    match = _NAME_OF_GENERATION.fullmatch(name.rstrip("/").rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
+
+
+def names_up_to(names: Iterable[str], generation: int) -> list[str]:
+    """Those of the names of objects or folders whose generation is at most `generation`."""
+    return [name for name in names if (number := generation_of(name)) is not None and number <= generation]
+
+
+def delivery_of(name: str, folder: str) -> Delivery | None:
+    """The delivery that the record `name` in `folder` is of; None if this project does not give such names."""
+    is_record = name.startswith(folder) and name.endswith(".json")
+    return Delivery.find(name.removeprefix(folder).removesuffix(".json")) if is_record else None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_json
-from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
 # Reasons of failed attempts that loaded nothing.
@@ -172,10 +172,13 @@ class Ledger:
         start = sorted(known)[-RECENT_ATTEMPTS:][:1]
         first = self._layout.ledger_record(start[0]) if start else ""
         known_names = {self._layout.ledger_record(attempt) for attempt in known}
-        names = [info.name for info in self._store.objects(self._layout.ledger, first=first)]
-        return self._store.read_records(LedgerRecord, [name for name in names if name not in known_names])
+        return self._store.read_records(LedgerRecord, [name for name in self._names(first) if name not in known_names])
 
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""
-        names = sorted(info.name for info in self._store.objects(self._layout.ledger))[-count:]
-        return self._store.read_records(LedgerRecord, names)
+        return self._store.read_records(LedgerRecord, self._names()[-count:])
+
+    def _names(self, first: str = "") -> list[str]:
+        """The names of the records, in the order of their generations, beginning with the name `first`."""
+        names = [info.name for info in self._store.objects(self._layout.ledger, first=first)]
+        return [name for name in names if name.endswith(".json") and generation_of(name) is not None]

@@ -9,11 +9,15 @@ from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.errors import LaterRelease
 from dedup_clone.orchestration.publish import publish_steps
+from dedup_clone.publish.lost_records.recovery_plan import plan_recovery
+from dedup_clone.publish.prune import prune
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.feed_on_stand_in import ROLLBACK_DAG, FeedOnStandIn, expected, row
+from tests.contract.feed_states import read_state
 from tests.contract.freshness.setups import setup_of
 
 FIRST = [row(7, 1), row(7, 2)]
@@ -162,6 +166,57 @@ def test_what_follows_a_commit_does_not_make_its_run_a_failed_one(
     assert "nothing is pruned until the next publish" in caplog.text
     goes_on(published, *SECOND, FIRST[1])
     assert publish_steps.delete_unneeded_data(setup)
+
+
+FOREIGN = [
+    *(f"arrivals/{name}" for name in ("", "placeholder", "7-1.json.bak", "7-1", "later/7-1.json")),
+    *(f"refused/{name}" for name in ("", "7-1.json.bak")),
+    *(f"erasures/{name}" for name in ("", ".keep", "00000001.json.bak", "copy/00000001.json")),
+    *(f"data/{name}" for name in ("", ".keep", "old/part-0.parquet")),
+    *(f"attempts/{name}" for name in ("", ".keep", "old/request.json")),
+    *(f"manifests/{name}" for name in ("", "00000001.json.bak")),
+    *(f"ledger/{name}" for name in ("", "00000001-abc123.json.bak")),
+    *(f"changes/{name}" for name in ("", "old/part-0.parquet")),
+]
+
+
+def test_objects_with_foreign_names_are_left_alone(published: FeedOnStandIn) -> None:
+    def foreign() -> set[str]:
+        found = {info.name.removeprefix(f"{published.feed.feed}/") for info in published.services.store.objects("")}
+        return found & set(FOREIGN)
+
+    for name in FOREIGN:
+        published.services.store.put(f"{published.feed.feed}/{name}", "not one of ours")
+    assert not plan_recovery(published.services).changes_anything
+    published.publish_to_check(published.land(8, SECOND), run_id="dies")
+    recover(published.services, dag_id="other", run_id="other")
+    published.publish(published.land(8, SECOND), run_id="again")
+    assert [w.delivery.snapshot_id for w in read_state(published.services).waiting] == []
+    assert prune(published.services) == []
+    published.roll_back(1)
+    assert published.rows() == expected(*FIRST)
+    assert foreign() == set(FOREIGN)
+
+
+def test_data_that_could_not_be_deleted_is_deleted_after_the_next_attempt(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_and_discard() -> str:
+        spec, _ = published.publish_to_check(published.land(8, SECOND), run_id="dies")
+        recover(published.services, dag_id="other", run_id="other")
+        assert published.services.current.read().intent is None
+        return spec.attempt
+
+    def folders() -> list[str]:
+        return [folder.split("/")[-2] for folder in published.services.store.folders(published.services.layout.data)]
+
+    live = folders()
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStore, "delete_folder", Mock(side_effect=TypeError("whatever it is")))
+        left = fail_and_discard()
+    assert folders() == [*live, left]
+    fail_and_discard()
+    assert folders() == live
 
 
 def test_bytes_that_are_no_text_are_a_damaged_record(published: FeedOnStandIn) -> None:

@@ -9,7 +9,7 @@ from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
 from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.records.changes_table import changes_job_id
 from dedup_clone.publish.services import Services
-from dedup_clone.state.layout import generation_of
+from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
 
 STEP = "erase_changes"
@@ -38,9 +38,9 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]
-    for name in services.store.folders(services.layout.changes):
-        if before is None or generation_of(name) < before:
-            services.store.delete_folder(name)
+    folders = services.store.folders(services.layout.changes)
+    for name in folders if before is None else names_up_to(folders, before - 1):
+        services.store.delete_folder(name)
     for changes in pending:
         next_try = replace(changes, job_number=changes.job_number + 1)
         jobs = [changes_job_id(services, tried) for tried in (changes, next_try)]

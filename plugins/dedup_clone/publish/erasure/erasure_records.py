@@ -16,7 +16,7 @@ from dedup_clone.contract.records import FORMAT_VERSION, from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.layout import generation_of
+from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.store import retry_lost_race
 
 FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's page "Time travel and fail-safe"
@@ -24,8 +24,8 @@ FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's pag
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
     """The generations of all erasures up to `generation`, ascending."""
-    names = [info.name for info in services.store.objects(services.layout.erasures)]
-    return [number for number in map(generation_of, names) if generation is not None and number <= generation]
+    found = {generation_of(info.name) for info in services.store.objects(services.layout.erasures)}
+    return sorted(n for n in found if n is not None and generation is not None and n <= generation)
 
 
 def last_erasure(services: Services, generation: int | None) -> int:
@@ -79,7 +79,7 @@ def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifes
 def _older_folders(services: Services, generation: int) -> list[str]:
     layout, folders = services.layout, services.store.folders
     found = [*folders(layout.data), *folders(layout.attempts), *folders(layout.changes)]
-    return [services.store.uri(folder) for folder in found if generation_of(folder) < generation]
+    return [services.store.uri(folder) for folder in names_up_to(found, generation - 1)]
 
 
 def _full_name(services: Services, table: str) -> str:
@@ -88,7 +88,8 @@ def _full_name(services: Services, table: str) -> str:
 
 def erasure_of_run(services: Services, run_id: str) -> Erasure | None:
     """The record of the erasure that the DAG run has committed; None if it has committed none."""
-    names = [info.name for info in services.store.objects(services.layout.erasures)]
+    infos = services.store.objects(services.layout.erasures)
+    names = [info.name for info in infos if generation_of(info.name) is not None]
     records = [r for r in services.store.read_records(Erasure, names) if r.run_id == run_id]
     return max(records, key=lambda record: record.generation, default=None)
 

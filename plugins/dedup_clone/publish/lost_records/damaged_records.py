@@ -6,6 +6,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.publish.lost_records.record_change import RecordChange
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.layout import delivery_of, generation_of
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.staging import Staging
 from dedup_clone.state.store import in_parallel
@@ -16,18 +17,23 @@ def deletions_of_damaged_records(services: Services) -> list[RecordChange]:
     layout = services.layout
     records: list[tuple[type, str, str]] = [
         (Staging, layout.staging, "the next publish loads the whole table"),
-        *_records_below(
+        *_of_deliveries(
             services, Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"
         ),
-        *_records_below(services, Refusal, layout.refused, "the delivery is validated again"),
-        *_records_below(services, LedgerRecord, layout.ledger, "the table dedup_clone_ledger has a copy"),
+        *_of_deliveries(services, Refusal, layout.refused, "the delivery is validated again"),
+        *(
+            (LedgerRecord, info.name, "the table dedup_clone_ledger has a copy")
+            for info in services.store.objects(layout.ledger)
+            if generation_of(info.name) is not None
+        ),
     ]
     found = in_parallel(lambda record: _deletion(services, *record), records)
     return [change for change in found if change is not None]
 
 
-def _records_below(services: Services, kind: type, prefix: str, consequence: str) -> list[tuple[type, str, str]]:
-    return [(kind, info.name, consequence) for info in services.store.objects(prefix)]
+def _of_deliveries(services: Services, kind: type, folder: str, consequence: str) -> list[tuple[type, str, str]]:
+    names = [info.name for info in services.store.objects(folder)]
+    return [(kind, name, consequence) for name in names if delivery_of(name, folder) is not None]
 
 
 def _deletion(services: Services, kind: type, name: str, consequence: str) -> RecordChange | None:
