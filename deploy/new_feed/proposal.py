@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import MAX_RETENTION_DAYS, Column, ColumnMode, TableContract
 from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
 MAX_ROWS = 2_000_000  # of the measurement of keys
-MAX_RETENTION_DAYS = 3650  # of a feed file
 _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
 # All choices of so many columns are tried on so many rows; those that tell these apart, then on all.
 _COLUMNS_TRIED, _ROWS_TRIED = 3, 100_000

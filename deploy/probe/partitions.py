@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.probe_dataset import EXPIRATION_DAYS, ProbeDataset
+from deploy.probe.probe_dataset import EXPIRATION_DAYS, MILLISECONDS_PER_DAY, ProbeDataset
 
 assumption = Register()
 
@@ -87,5 +87,5 @@ def expiration_in_metadata(probe: ProbeDataset) -> str:
     )
     expect("days in TABLE_OPTIONS", options, [(EXPIRATION_DAYS,)])
     partitioning = probe.client.get_table(table).time_partitioning
-    expect("days in tables.get", partitioning.expiration_ms // 86_400_000, EXPIRATION_DAYS)
+    expect("days in tables.get", partitioning.expiration_ms // MILLISECONDS_PER_DAY, EXPIRATION_DAYS)
     return f"{EXPIRATION_DAYS} days in both."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from dedup_clone.contract.billing import MIB, TIB, USD_PER_TIB
 from dedup_clone.contract.errors import DedupCloneError
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 EXPIRATION_DAYS = 730
 MILLISECONDS_PER_DAY = 86_400_000
-MAX_BYTES_PER_STATEMENT = 200 * 1024**2  # BigQuery refuses a statement that would bill more
-USD_PER_TIB = 6.25
+MAX_BYTES_PER_STATEMENT = 200 * MIB  # BigQuery refuses a statement that would bill more
 BUDGET_USD = 0.5
 LABELS = {"dedup_clone_probe": "throwaway"}
 JOB_TIMEOUT_S = 600
@@ -73,7 +73,7 @@ class ProbeDataset:
 
     @property
     def usd(self) -> float:
-        return self.billed_bytes / 1024**4 * USD_PER_TIB
+        return self.billed_bytes / TIB * USD_PER_TIB
 
     @property
     def clean_up_command(self) -> str:

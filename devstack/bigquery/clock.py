@@ -15,6 +15,8 @@ from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.storage.durable_files import write_durably
 
 MICROSECONDS = 1_000_000
+DAY_US = 86_400 * MICROSECONDS
+DAY_MS = DAY_US // 1000
 
 
 def to_datetime(microseconds: int) -> datetime:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import NUMERIC_PRECISION, NUMERIC_SCALE, Column, ColumnMode, TableContract
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ SCALARS = {
     "DATETIME": ScalarType(spark.TimestampNTZType(), pa.timestamp("us"), False),
     "FLOAT64": ScalarType(spark.DoubleType(), pa.float64(), False),
     "INT64": ScalarType(spark.LongType(), pa.int64(), True),
-    "NUMERIC": ScalarType(spark.DecimalType(38, 9), pa.decimal128(38, 9), True),
+    "NUMERIC": ScalarType(
+        spark.DecimalType(NUMERIC_PRECISION, NUMERIC_SCALE), pa.decimal128(NUMERIC_PRECISION, NUMERIC_SCALE), True
+    ),
     "STRING": ScalarType(spark.StringType(), pa.string(), True),
     "TIMESTAMP": ScalarType(spark.TimestampType(), pa.timestamp("us", tz="UTC"), True),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from devstack.bigquery.clock import DAY_US
 from devstack.bigquery.jobs.dml_commit import PartitionWrites, affected_segments, dml_change, write_partitions
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_changes import RowChanges
@@ -26,7 +27,7 @@ from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
 
 # A change that is older than an applied DELETE is recognised for two days. Source: deleted data considerations.
-DELETE_RETENTION_US = 2 * 86_400_000_000
+DELETE_RETENTION_US = 2 * DAY_US
 _ACKNOWLEDGED, _POSITION = "_acknowledged_us", "_position"
 _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
+from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.jobs.table_alterations import DAY_MS, alter_table, declared_name, declared_names, with_options
+from devstack.bigquery.jobs.table_alterations import alter_table, declared_name, declared_names, with_options
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import NotFound
-from devstack.bigquery.clock import floor_to_millisecond, to_datetime
+from devstack.bigquery.clock import DAY_MS, floor_to_millisecond, to_datetime
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
@@ -22,7 +22,6 @@ from devstack.bigquery.storage.model import (
 )
 
 Row = dict[str, Any]
-DAY_MS = 86_400_000
 _TABLE_COLUMNS = "table_catalog STRING, table_schema STRING, table_name STRING"
 
 _COLUMNS = {

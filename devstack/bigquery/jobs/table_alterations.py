@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
-from devstack.bigquery.clock import from_datetime
+from devstack.bigquery.clock import DAY_MS, from_datetime
 from devstack.bigquery.jobs.script_state import StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
@@ -18,8 +18,6 @@ from devstack.bigquery.sql.type_parser import field_of_column
 from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
-
-DAY_MS = 86_400_000
 
 
 def alter_table(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
 
+from devstack.bigquery.clock import DAY_US
 from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, Dataset, TableSettings, TableVersion
 
 
@@ -27,7 +28,7 @@ def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
     if day is None:
         return None
     days = (day - date(1970, 1, 1)).days
-    return days * 86_400_000_000 + expiration_ms * 1000
+    return days * DAY_US + expiration_ms * 1000
 
 
 def with_dataset_defaults(settings: TableSettings, dataset: Dataset, created_us: int) -> TableSettings:

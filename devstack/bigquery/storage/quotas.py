@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from devstack.bigquery.bigquery_errors import QuotaExceeded, RateLimitExceeded
+from devstack.bigquery.clock import DAY_US
 from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.storage.table_history import TableHistory
 
-DAY_US = 86_400_000_000
 RATE_WINDOW_US = 10_000_000
 # Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from devstack.bigquery.clock import DAY_US
 from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.model import BufferedRows, Segment, TableId
 
 COMMITTED, PENDING, BUFFERED = "COMMITTED", "PENDING", "BUFFERED"
-LIFETIME_US = 7 * 86_400_000_000  # a choice: no page says how long a stream is kept
+LIFETIME_US = 7 * DAY_US  # a choice: no page says how long a stream is kept
 
 
 @dataclass(frozen=True)

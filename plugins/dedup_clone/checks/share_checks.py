@@ -15,7 +15,7 @@ from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, M
 from dedup_clone.settings.check_settings import CheckSettings
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
-DATES_NAMED = EXAMPLES_SHOWN = 3
+DATES_SHOWN = EXAMPLES_SHOWN = 3
 _NOT_COMPARED = (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED, DateOutcome.ERASED)
 
 
@@ -163,7 +163,7 @@ def _most_affected(counts: dict[date, int], rows: dict[date, int]) -> str:
 
 
 def _most_affected_dates(counts: dict[date, int]) -> list[date]:
-    return sorted(counts, key=lambda day: (-counts[day], day))[:DATES_NAMED]
+    return sorted(counts, key=lambda day: (-counts[day], day))[:DATES_SHOWN]
 
 
 def _examples(check: ShareCheck, counts: dict[date, int], examples: tuple[KeyExample, ...]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.contract.table import MAX_PRIMARY_KEY_COLUMNS, Column, ColumnMode, TableContract, UpdateIdMode
 
 
 class Engine(StrEnum):
@@ -26,7 +26,6 @@ class Engine(StrEnum):
 
 
 # BigQuery's limits for tables with change data capture.
-MAX_PRIMARY_KEY_COLUMNS = 16
 MAX_CDC_COLUMNS = 2000
 # BigQuery takes streamed rows only for partitions of the last ten years.
 MAX_CDC_RETENTION_DAYS = 3652

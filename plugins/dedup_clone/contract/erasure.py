@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE, Column, TableContract
 
 MAX_KEYS = 10_000  # of one erasure: the query that counts the keys' rows has all keys as a parameter
 _BOOLEANS = {"true": True, "false": False}
@@ -158,7 +158,8 @@ def _value(column: Column, number: int, text: str) -> Any:
 
 def _numeric(text: str) -> Decimal | None:
     value = Decimal(text)
-    return value if value == round(value, 9) and abs(value) < Decimal(10) ** 29 else None
+    fits = value == round(value, NUMERIC_SCALE) and abs(value) < Decimal(10) ** NUMERIC_INTEGER_DIGITS
+    return value if fits else None
 
 
 def _timestamp(text: str) -> datetime | None:
@@ -185,7 +186,7 @@ _FORMS = {
     "BYTES": "hexadecimal digits",
     "DATE": "YYYY-MM-DD",
     "INT64": "an integer",
-    "NUMERIC": "a number with at most 29 digits before and 9 after the point",
+    "NUMERIC": f"a number with {NUMERIC_DIGITS}",
     "STRING": "a text",
     "TIMESTAMP": "a time with its zone, such as 2026-01-31T12:00:00Z",
 }

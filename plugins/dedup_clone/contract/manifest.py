@@ -15,18 +15,19 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.records import FORMAT_VERSION as FORMAT_VERSION
 from dedup_clone.contract.records import record_digest
+from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class DateOutcome(StrEnum):
     """How a date of a generation came about: the plan or engine that wrote it, or why it was not written."""
 
-    ADOPT = "adopt"
-    REWRITE = "rewrite"
-    WINDOW = "window"
-    ANTIJOIN = "antijoin"
-    BIGQUERY = "bigquery"
-    MERGE = "merge"
+    ADOPT = Plan.ADOPT.value
+    REWRITE = Plan.REWRITE.value
+    WINDOW = Plan.WINDOW.value
+    ANTIJOIN = Plan.ANTIJOIN.value
+    BIGQUERY = Engine.BIGQUERY.value
+    MERGE = Engine.MERGE.value
     # No applied delivery has the date: its rows are the parent's.
     COPIED_FORWARD = "carried"
     # A rollback made the date's rows live again.
@@ -188,6 +189,11 @@ class Difference(StrEnum):
     NEW = "new"  # the parent has no row of the key
     CHANGED = "changed"  # the parent's row has other values
     SURVIVOR = "survivor"  # the newest snapshot has no row of the key
+
+
+# A candidate has so many examples of keys for each kind of difference: of the dates with the most rows of it.
+EXAMPLES_PER_DATE = 3
+DATES_WITH_EXAMPLES = 20
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-# BigQuery's NUMERIC is DECIMAL(38, 9): 29 digits before the point, 9 after it.
-_NUMERIC_INTEGER_DIGITS = 29
-_NUMERIC_SCALE = 9
+from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE
 
 _SIGNED = {8: "byte", 16: "short", 32: "integer", 64: "long"}
 # Each unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
@@ -36,7 +34,7 @@ _PARQUET_TYPES = {
     "DATETIME": "INT64 annotated TIMESTAMP, not adjusted to UTC, milliseconds or microseconds",
     "FLOAT64": "DOUBLE or FLOAT",
     "INT64": "INT64 or INT32, unsigned up to 32 bits",
-    "NUMERIC": "DECIMAL of at most 29 digits before and 9 after the point, or what INT64 accepts",
+    "NUMERIC": f"DECIMAL of {NUMERIC_DIGITS}, or what INT64 accepts",
     "STRING": "BYTE_ARRAY annotated STRING",
     "TIMESTAMP": "INT64 annotated TIMESTAMP, adjusted to UTC, milliseconds or microseconds",
 }
@@ -86,7 +84,7 @@ def spark_type_name(declared: str, physical: str, logical: dict[str, Any], *, ex
 
 
 def _decimal(precision: int, scale: int) -> str | None:
-    fits = scale <= _NUMERIC_SCALE and precision - scale <= _NUMERIC_INTEGER_DIGITS
+    fits = scale <= NUMERIC_SCALE and precision - scale <= NUMERIC_INTEGER_DIGITS
     return f"decimal({precision},{scale})" if fits else None
 
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
+MAX_RETENTION_DAYS = 3650  # that a feed file may name
+# BigQuery's NUMERIC is DECIMAL(38, 9).
+NUMERIC_SCALE = 9
+NUMERIC_INTEGER_DIGITS = 29
+NUMERIC_PRECISION = NUMERIC_INTEGER_DIGITS + NUMERIC_SCALE
+NUMERIC_DIGITS = f"at most {NUMERIC_INTEGER_DIGITS} digits before and {NUMERIC_SCALE} after the point"
+
 
 class ColumnMode(StrEnum):
     NULLABLE = "NULLABLE"

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.manifest import DATES_WITH_EXAMPLES, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.attempt_jobs import capped_query, run_step_job
 from dedup_clone.publish.services import Services
 
-_DATES_WITH_EXAMPLES = 20
 _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Difference.SURVIVOR: "survivors"}
 
 
@@ -91,6 +90,6 @@ def _examples(rows: list[Mapping[str, Any]]) -> tuple[KeyExample, ...]:
     """Up to three keys per date for each kind of difference, from the dates with the most rows of that kind."""
     examples = []
     for difference, column in _COUNT_COLUMNS.items():
-        for row in sorted(rows, key=lambda r: (-r[column], r["found_day"]))[:_DATES_WITH_EXAMPLES]:
+        for row in sorted(rows, key=lambda r: (-r[column], r["found_day"]))[:DATES_WITH_EXAMPLES]:
             examples += [KeyExample(row["found_day"], difference, key) for key in row[f"{difference}_examples"]]
     return tuple(examples)

@@ -6,14 +6,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import (
+    MAX_PRIMARY_KEY_COLUMNS,
+    MAX_RETENTION_DAYS,
+    Column,
+    ColumnMode,
+    TableContract,
+)
 from dedup_clone.settings.identifiers import ColumnName, DeclaredColumnName
 from dedup_clone.settings.option_settings import OptionSettings
 from dedup_clone.settings.strict_yaml import StrictModel
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
-MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 
@@ -89,7 +94,7 @@ class TableSettings(StrictModel):
     """The columns that identify a row. The table has at most one row for each combination of their values."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
     """Clustering columns, in order."""
-    retention_days: Annotated[int, Field(ge=1, le=3650)]
+    retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
     """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
     """Policies that every published table must have."""

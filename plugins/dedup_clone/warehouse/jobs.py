@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FIRST_POLL_S = 0.05
 BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once a second
+BRIEF_TIMEOUT_S = 60.0  # for the loads of small tables, which no publish may wait for
 
 
 def poll_intervals(poll_s: float) -> Iterator[float]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE, Column, ColumnMode, TableContract
 
-_GREATEST_NUMERIC = "NUMERIC '99999999999999999999999999999.999999999'"
-_NUMERIC_INTEGER_DIGITS = 29
-_NUMERIC_SCALE = 9
+_GREATEST_NUMERIC = f"NUMERIC '{'9' * NUMERIC_INTEGER_DIGITS}.{'9' * NUMERIC_SCALE}'"
 # Terminates texts of varying length. It sorts before all hexadecimal digits, so a prefix sorts before longer texts.
 _TERMINATOR = "' '"
 
@@ -113,6 +111,6 @@ def _numeric_text(path: str) -> str:
     """A digit for the sign, then the digits before and after the point; negative numbers as in `_integer_text`."""
     digits = f"SPLIT(CAST(IF({path} < 0, {_GREATEST_NUMERIC} + {path}, {path}) AS STRING), '.')"
     return (
-        f"IF({path} < 0, '0', '1'), LPAD({digits}[OFFSET(0)], {_NUMERIC_INTEGER_DIGITS}, '0'), "
-        f"RPAD(IFNULL({digits}[SAFE_OFFSET(1)], ''), {_NUMERIC_SCALE}, '0')"
+        f"IF({path} < 0, '0', '1'), LPAD({digits}[OFFSET(0)], {NUMERIC_INTEGER_DIGITS}, '0'), "
+        f"RPAD(IFNULL({digits}[SAFE_OFFSET(1)], ''), {NUMERIC_SCALE}, '0')"
     )

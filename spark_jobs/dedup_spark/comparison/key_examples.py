@@ -8,12 +8,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from dedup_clone.contract.manifest import DateEntry, Difference, KeyExample
+from dedup_clone.contract.manifest import DATES_WITH_EXAMPLES, EXAMPLES_PER_DATE, DateEntry, Difference, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark.fingerprints.key_columns import key_columns
-
-EXAMPLES_PER_DATE = 3
-_DATES_WITH_EXAMPLES = 20
 
 
 def key_texts(table: TableContract, columns: Sequence[Sequence[Any]]) -> list[str]:
@@ -56,7 +53,7 @@ def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) 
 
 def _largest(examples: list[KeyExample], entries: Mapping[date, DateEntry], difference: Difference) -> set[date]:
     days = {example.date for example in examples if example.date in entries}
-    return set(sorted(days, key=lambda day: (-_count(entries[day], difference), day))[:_DATES_WITH_EXAMPLES])
+    return set(sorted(days, key=lambda day: (-_count(entries[day], difference), day))[:DATES_WITH_EXAMPLES])
 
 
 def _count(entry: DateEntry, difference: Difference) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Protocol, TypeVar
 
-from dedup_spark.execution.fan_out import assign_round_robin, run_tasks, thread_counts
+from dedup_spark.execution.fan_out import TASKS_PER_CORE, assign_round_robin, run_tasks, thread_counts
 from dedup_spark.execution.session import SessionSource
 
 
@@ -25,8 +25,7 @@ Result = TypeVar("Result")
 
 # A Spark task may hold so many bytes of decoded keys in memory between two passes over a date's files.
 HELD_BYTES = 128 << 20
-# Starting a Spark task takes a twentieth of a second, so there are only so many for each core, or for these bytes.
-_TASKS_PER_CORE = 4
+# Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE, or one for these bytes.
 _BYTES_PER_TASK = 1 << 30
 
 
@@ -60,4 +59,4 @@ def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
 
 def task_count(core_count: int, date_count: int, total_bytes: int) -> int:
     """Return the number of Spark tasks for so many dates, whose files have `total_bytes` together."""
-    return min(date_count, max(core_count * _TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))
+    return min(date_count, max(core_count * TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))

@@ -22,9 +22,12 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Enough tasks that the cores end at about the same time, and few enough that starting them takes little.
+TASKS_PER_CORE = 4
+
 # Starting a task takes some hundredths of a second, so there are few tasks. With small objects a task mostly waits for
 # the storage, so it has several threads. Large objects are handled one at a time, because each is held in memory.
-_TASKS_PER_CORE = 2
+_OBJECT_TASKS_PER_CORE = 2
 _BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20
 _THREADS_FOR_SMALL_OBJECTS = 8
@@ -50,7 +53,7 @@ class FanOut:
         if not items:
             return []
         core_count = self.session().sparkContext.defaultParallelism
-        task_count = min(len(items), max(core_count * _TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))
+        task_count = min(len(items), max(core_count * _OBJECT_TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))
         thread_count = _THREADS_FOR_SMALL_OBJECTS if total_bytes <= len(items) * _SMALL_OBJECT_BYTES else 1
         return run_tasks(self.session, function, items, task_count, description, thread_count)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dedup_spark.execution.fan_out import run_tasks
+from dedup_spark.execution.fan_out import TASKS_PER_CORE, run_tasks
 from dedup_spark.execution.session import SessionSource
 
 Item = TypeVar("Item")
@@ -14,7 +14,6 @@ Result = TypeVar("Result")
 
 # `SplitKeySource.fingerprints` writes sums of up to 117 MB for each part (2^22 buckets), which the driver adds up.
 _MAX_PARTS = 64
-_TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
@@ -48,5 +47,5 @@ class PartTasks:
         """
         if not items:
             return []
-        task_count = min(len(items), self.core_count * _TASKS_PER_CORE)
+        task_count = min(len(items), self.core_count * TASKS_PER_CORE)
         return run_tasks(self.session, function, items, task_count, f"{self.description}: {step}", threads)

@@ -9,6 +9,7 @@ from dedup_clone.contract.errors import ConfigurationError
 
 MAX_RANGE_DAYS = 10_000  # a BigQuery table has no more partitions
 RANGES_NAMED = 10
+DATES_NAMED = 5  # in a text for people; it says how many more there are
 
 
 def parse_dates(texts: Iterable[str]) -> tuple[date, ...]:

@@ -17,11 +17,11 @@ from dedup_clone.publish.bootstrap.existing_table import (
     read_existing_table,
 )
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
+from dedup_clone.publish.planning.date_ranges import DATES_NAMED
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.services import Services
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
-DATES_NAMED = 5
 
 
 @dataclass(frozen=True)

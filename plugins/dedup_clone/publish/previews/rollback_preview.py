@@ -12,7 +12,7 @@ from dedup_clone.publish.planning.waiting_deliveries import excluded_after, find
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
 
-DATES_NAMED = 10
+DATES_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def _text(
     ]
     if dates:
         lines += ["", "| date | rows now | rows then |", "| --- | --- | --- |"]
-        lines += [_row(a, b) for a, b in dates[:DATES_NAMED]]
-        lines += [f"| and {len(dates) - DATES_NAMED} more | | |"] if len(dates) > DATES_NAMED else []
+        lines += [_row(a, b) for a, b in dates[:DATES_LISTED]]
+        lines += [f"| and {len(dates) - DATES_LISTED} more | | |"] if len(dates) > DATES_LISTED else []
     return "\n".join(lines)
 
 

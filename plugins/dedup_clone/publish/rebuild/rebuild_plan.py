@@ -28,6 +28,7 @@ from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, eve
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import erasures_up_to
+from dedup_clone.publish.planning.date_ranges import DATES_NAMED
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
@@ -38,7 +39,6 @@ from dedup_clone.warehouse.table_options import without_removed_columns
 
 COPY_SQL_FILE = "rebuild/copy_rows.sql"
 COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
-DATES_NAMED = 5
 
 
 @dataclass(frozen=True)

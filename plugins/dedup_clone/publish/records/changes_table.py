@@ -30,11 +30,10 @@ from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.pending_changes import PendingChanges, PendingChangesFolder, StoredPendingChanges
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
-LOAD_TIMEOUT_S = 60.0
 _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
     GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
@@ -118,7 +117,7 @@ def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendin
         table = services.manifests.read(stored.changes.generation).table
         prepare_changes_table(services, table)
         services.warehouse.jobs.start(job_id, _configuration(services, stored.changes, table))
-    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=LOAD_TIMEOUT_S)
+    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
     if job.error:
         services.log(
             f"BigQuery job [{job_id}] did not load the changes: {job.error}",

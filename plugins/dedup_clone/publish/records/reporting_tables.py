@@ -34,13 +34,12 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad, StoredWriter
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 
 # BigQuery allows five changes of an unpartitioned table in ten seconds.
 SECONDS_BETWEEN_LOADS = 3.0
 # If a load is unfinished after this time, its writer is considered dead, and the load's jobs are fenced.
 WRITER_TIMEOUT_S = 30.0
-LOAD_TIMEOUT_S = 60.0
 ROWS_PER_LOAD = 1000
 MAX_LOADS = 20
 WATCHDOG = "watchdog"
@@ -173,7 +172,7 @@ def _succeeded(services: Services, job_id: str) -> bool:
     A job that does not exist is fenced, because a writer that only seems dead could still start it.
     """
     services.warehouse.fence_job_id(job_id)
-    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=LOAD_TIMEOUT_S)
+    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
     if job.error is not None:
         services.log(f"BigQuery job [{job_id}] failed: {job.error}", level=logging.WARNING)
     return job.error is None

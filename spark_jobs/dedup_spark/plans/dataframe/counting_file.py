@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
-from dedup_spark.comparison.key_examples import EXAMPLES_PER_DATE, key_texts
+from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.dataframe.helper_columns import CHANGED, IN_PARENT, NEWEST, SOURCE, SURPLUS
 

@@ -11,10 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract
+from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.plans.dataframe.helper_columns import DESTINATION_FILE
-
-# A small generation is written by so many tasks: enough to keep the cores busy, and few enough to start quickly.
-_TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, core_cou
     """Return the partitions. `bytes_by_date`: about how large each date will be. `file_bytes`: the target file size."""
     file_counts = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
     full_file_count = sum(bytes_by_date.values()) // file_bytes
-    task_count = min(sum(file_counts.values()), max(full_file_count, core_count * _TASKS_PER_CORE))
+    task_count = min(sum(file_counts.values()), max(full_file_count, core_count * TASKS_PER_CORE))
     return OutputPartitions(file_counts, max(1, task_count))
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.arrays import BoolArray, I64Array, Indices
 from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
 from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, resolve_duplicates
 from dedup_spark.comparison.key_comparison import repeated_in
-from dedup_spark.comparison.key_examples import EXAMPLES_PER_DATE, key_texts
+from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
