@@ -1,4 +1,4 @@
-"""Renders every file in sql/ for every shipped feed, as the library and Airflow do."""
+"""Renders each file in sql/ as the library and Airflow do, for each feed whose statements differ by more than names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column
-from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
 REPOSITORY = Path(__file__).parents[2]
@@ -17,14 +17,23 @@ FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while th
 OTHER_FORMS = [form for form in SqlForm if form is not SqlForm.QUALIFY]
 
 
+def differing_feeds() -> list[Feed]:
+    """The feeds in dags/feeds, of those with the same table and SQL checks only the first."""
+    feeds: list[Feed] = []
+    for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
+        feed = read_feed(path)
+        if not any((feed.table, feed.checks.sql) == (other.table, other.checks.sql) for other in feeds):
+            feeds.append(feed)
+    return feeds
+
+
 def rendered_statements() -> dict[str, str]:
     """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent.
 
     `<feed>/<form>/…` where it differs by the form of engine `bigquery`.
     """
     statements = {}
-    for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
-        feed = read_feed(path)
+    for feed in differing_feeds():
         names = TableNames("local-dev", "warehouse", feed.staging, feed.target)
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()

@@ -23,7 +23,7 @@ def test_rendered(name: str) -> None:
     assert_golden(f"sql/{name}", STATEMENTS[name])
 
 
-def test_every_sql_file_is_rendered_for_every_feed() -> None:
+def test_every_sql_file_is_rendered() -> None:
     files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
     variants = {FIRST_PUBLISH, *OTHER_FORMS}
     parts = [name.split("/")[1:] for name in STATEMENTS]
