@@ -113,7 +113,9 @@ def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     merged.bigquery.query_and_wait(f"INSERT INTO warehouse.{source} SELECT * FROM warehouse.{source}")
     spec = steps.begin(ours, source_table=source)
     export_existing(ours.services, spec.attempt)
-    with pytest.raises(BootstrapRefused, match=rf"\[{len(unique)}\] rows whose key .* another row has.*such as name="):
+    with pytest.raises(
+        BootstrapRefused, match=rf"\[{len(unique)}\] rows whose key \(name, day, code\) another row has"
+    ):
         ours.deduplicate(spec)
     steps.bootstrap(ours, source_table=source, duplicates=Duplicates.KEEP_LATEST)
     assert ours.table_rows() == unique
