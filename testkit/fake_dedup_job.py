@@ -68,7 +68,7 @@ class FakeDedupJob:
             for file in files:
                 for row in self._rows(f"{request.parent.data_uri}{file.path}"):
                     parent_rows[_key(request, row)] = row
-        expired_keys = [key for key, row in parent_rows.items() if row["date"] < request.retention_day]
+        expired_keys = [key for key, row in parent_rows.items() if _day(request, row) < request.retention_day]
         parent_rows = {key: row for key, row in parent_rows.items() if key not in expired_keys}
         rows.update(parent_rows)
         applied, refused, newest_keys, surplus = [], [], set(), Counter[date]()
@@ -109,8 +109,8 @@ class FakeDedupJob:
             self._candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
             return
         files, entries = [], []
-        for day in sorted({r["date"] for r in rows.values()}):
-            rows_of_day = {k: r for k, r in rows.items() if r["date"] == day}
+        for day in sorted({_day(request, r) for r in rows.values()}):
+            rows_of_day = {k: r for k, r in rows.items() if _day(request, r) == day}
             files.append(self._write(request, day, list(rows_of_day.values())))
             entry = replace(_entry(request, files[-1], rows_of_day, parent_rows, newest_keys), ties=surplus[day])
             is_requested = request.dates is None or day in request.dates
@@ -180,7 +180,7 @@ class FakeDedupJob:
     def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
         content = parquet_bytes(rows, schema(request.table))
-        path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
+        path = f"{request.table.partition_column}={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
         ids = [r[request.table.snapshot_id_column] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
@@ -232,6 +232,11 @@ def _key(request: DedupRequest, row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in request.table.keys)
 
 
+def _day(request: DedupRequest, row: Row) -> date:
+    day: date = row[request.table.partition_column]
+    return day
+
+
 def _is_changed(request: DedupRequest, row: Row, before: Row | None) -> bool:
     return before is not None and any(before.get(c.name) != row.get(c.name) for c in request.table.value_columns)
 
@@ -248,8 +253,8 @@ def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
     """The number of rows of each date whose key another row has. It is counted only in a takeover of a table."""
     if request.takes_over is None:
         return Counter()
-    unique = {_key(request, r): r["date"] for r in rows}
-    return Counter(r["date"] for r in rows) - Counter(unique.values())
+    unique = {_key(request, r): _day(request, r) for r in rows}
+    return Counter(_day(request, r) for r in rows) - Counter(unique.values())
 
 
 def _entry(
@@ -276,4 +281,5 @@ def _entry(
 
 def _examples(request: DedupRequest, rows: dict[Any, Row], parent_rows: dict[Any, Row]) -> tuple[KeyExample, ...]:
     changed = [r for key, r in rows.items() if _is_changed(request, r, parent_rows.get(key))]
-    return tuple(KeyExample(r["date"], Difference.CHANGED, f"product_id={r['product_id']}") for r in changed[:3])
+    name = next(name for name in request.table.keys if name != request.table.partition_column)
+    return tuple(KeyExample(_day(request, r), Difference.CHANGED, f"{name}={r[name]}") for r in changed[:3])

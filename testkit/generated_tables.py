@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 DAY, VERSION = "day", "version"
 _MOMENTS = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31)]  # noqa: DTZ001
-_VALUES: dict[str, list[Any]] = {
+VALUES: dict[str, list[Any]] = {
     "BOOL": [False, True],
     "BYTES": [b"", b"\x00", b"\x00\x00", b"\x7f", b"\x80", b"\xff"],
     "DATE": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)],
@@ -68,7 +68,7 @@ class _ColumnMaker:
             count = random.choice([1, 2, 3])
             fields = tuple(self.column(f"field_{n}", depth + 1, inside) for n in range(count))
             return Column(name, "STRUCT", mode, fields)
-        kinds = [kind for kind in _VALUES if kind != "FLOAT64" or self.floats_in_arrays or not inside]
+        kinds = [kind for kind in VALUES if kind != "FLOAT64" or self.floats_in_arrays or not inside]
         return Column(name, random.choice(kinds), mode)
 
 
@@ -113,7 +113,7 @@ class GeneratedHistory:
         return rows
 
     def _put(self, current: dict[tuple[Any, ...], Row]) -> None:
-        current[tuple(self.random.choice(_VALUES[column.type]) for column in self._keys)] = self._values()
+        current[tuple(self.random.choice(VALUES[column.type]) for column in self._keys)] = self._values()
 
     def _values(self) -> Row:
         usual_share = 0.7
@@ -137,4 +137,4 @@ class GeneratedHistory:
             return None
         if column.fields:
             return {inner.name: self._value(inner) for inner in column.fields}
-        return random.choice(_VALUES[column.type])
+        return random.choice(VALUES[column.type])

@@ -14,7 +14,18 @@ from google.api_core.exceptions import (
     PreconditionFailed,
 )
 
-from deploy.probe import billing, changing_tables, clones, loads, objects, partitions, policies, publishes, swaps
+from deploy.probe import (
+    billing,
+    changing_tables,
+    clones,
+    loads,
+    objects,
+    partitions,
+    policies,
+    publishes,
+    repeated_jobs,
+    swaps,
+)
 from deploy.probe.assumption import Assumption, CannotTry, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
@@ -25,7 +36,18 @@ REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 def all_assumptions() -> tuple[Assumption, ...]:
     """All assumptions, in the order of the report."""
-    modules = (publishes, clones, swaps, loads, policies, partitions, billing, objects, changing_tables)
+    modules = (
+        publishes,
+        clones,
+        swaps,
+        loads,
+        policies,
+        partitions,
+        billing,
+        objects,
+        changing_tables,
+        repeated_jobs,
+    )
     return tuple(assumption for module in modules for assumption in module.assumption.all)
 
 
@@ -58,3 +80,5 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
     except (BudgetSpent, CannotTry, GoogleAPIError, OSError) as error:
         # A missing right or an unavailable service says nothing about the assumption.
         return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")
+    except Exception as error:  # a fault of the test, which must not take the report of all others with it
+        return result(ProbeVerdict.NOT_TRIED, f"The test itself failed: {type(error).__name__}: {error}")

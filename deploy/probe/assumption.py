@@ -33,13 +33,15 @@ AssumptionTest = Callable[[ProbeDataset], str]
 class Assumption:
     """Something that this project relies on, and its test.
 
-    `statement`: what is assumed. `rule`: the rule of this project that depends on it. `test`: tests it and returns the
-    evidence; raises DoesNotHold.
+    `statement`: what is assumed. `rule`: what this project does because of it. `code`: the files that rely on it.
+    `instead`: what to set or do if it does not hold. `test`: tests it and returns the evidence; raises DoesNotHold.
     """
 
     name: str
     statement: str
     rule: str
+    code: tuple[str, ...]
+    instead: str
     test: AssumptionTest
 
     @property
@@ -64,9 +66,11 @@ class Register:
     def __init__(self) -> None:
         self.all: list[Assumption] = []
 
-    def __call__(self, name: str, *, statement: str, rule: str) -> Callable[[AssumptionTest], AssumptionTest]:
+    def __call__(
+        self, name: str, *, statement: str, rule: str, code: tuple[str, ...], instead: str
+    ) -> Callable[[AssumptionTest], AssumptionTest]:
         def register(test: AssumptionTest) -> AssumptionTest:
-            self.all.append(Assumption(name, statement, rule, test))
+            self.all.append(Assumption(name, statement, rule, code, instead, test))
             return test
 
         return register

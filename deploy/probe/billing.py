@@ -20,6 +20,8 @@ def table_of(probe: ProbeDataset, name: str) -> str:
     "metadata-query-bills-its-minimum",
     statement="A query of one INFORMATION_SCHEMA view bills at most 10 MB",
     rule="The queries of a publish cost less than 0.001 USD.",
+    code=("sql/checks/partitions.sql", "docs/costs.md"),
+    instead="Nothing: publishes cost more, by what was found for each metadata query.",
 )
 def metadata_query(probe: ProbeDataset) -> str:
     """Reads the partitions of one table."""
@@ -35,6 +37,8 @@ def metadata_query(probe: ProbeDataset) -> str:
     "count-reads-nothing",
     statement="COUNT(*) of a table processes no bytes",
     rule="Row counts may be queried at any time.",
+    code=("sql/erasure/count_rows.sql",),
+    instead="Read row counts from `bq show`, which is free.",
 )
 def count_reads_nothing(probe: ProbeDataset) -> str:
     """Runs COUNT(*) and reads how many bytes its job processed."""
@@ -48,6 +52,8 @@ def count_reads_nothing(probe: ProbeDataset) -> str:
     "dry-run-returns-bytes",
     statement="A dry run returns the logical bytes of the referenced columns and bills nothing",
     rule="Previews show costs before anything is spent.",
+    code=("plugins/dedup_clone/warehouse/jobs.py", "plugins/dedup_clone/publish/attempt_jobs.py"),
+    instead="Set `max_bytes_billed` of each feed, at which BigQuery stops a query by itself.",
 )
 def dry_run(probe: ProbeDataset) -> str:
     """Asks by a dry run how many bytes a query of two columns would process. Each value has eight bytes."""
@@ -64,6 +70,8 @@ def dry_run(probe: ProbeDataset) -> str:
     "merge-counts-updated-partitions",
     statement="MERGE with an UPDATE processes the bytes that it scans and all bytes of each updated partition",
     rule="docs/costs.md and the ledger compute by this rule what MERGE would cost.",
+    code=("plugins/dedup_clone/contract/billing.py", "docs/costs.md"),
+    instead="Nothing: take costs of engine merge from the bill, not from the ledger's projection.",
 )
 def merge_counts(probe: ProbeDataset) -> str:
     """Updates one row of one partition by MERGE, and compares the processed bytes with the partition's size."""
@@ -82,6 +90,8 @@ def merge_counts(probe: ProbeDataset) -> str:
     "storage-billed-by-logical-bytes",
     statement="A dataset is billed by logical bytes unless somebody chose otherwise",
     rule="Only then is time travel free of charge, at six full loads a day. `make doctor` checks the billing model.",
+    code=("deploy/doctor/dataset.py", "deploy/terraform/dataset.tf"),
+    instead="`bq update --storage_billing_model=LOGICAL DATASET`",
 )
 def billing_model(probe: ProbeDataset) -> str:
     """Reads storageBillingModel of a new dataset."""
@@ -95,6 +105,8 @@ def billing_model(probe: ProbeDataset) -> str:
     "time-travel-window",
     statement="A dataset's time travel is seven days unless somebody chose otherwise",
     rule="A rollback clones a generation from within these seven days; it loads an older one from its files.",
+    code=("plugins/dedup_clone/warehouse/bigquery.py", "plugins/dedup_clone/publish/rollback/resolve_rollback.py"),
+    instead="`bq update --max_time_travel_hours=168 DATASET`",
 )
 def time_travel_window(probe: ProbeDataset) -> str:
     """Reads maxTimeTravelHours of a new dataset."""

@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import LoadJobConfig, ParquetOptions, SourceFormat, TableReference
 
 from dedup_clone.contract.engine import Engine
@@ -18,9 +19,10 @@ from dedup_clone.warehouse.policies import READ_PAST
 from dedup_clone.warehouse.row_messages import sequence_number
 from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.clones import swap
-from deploy.probe.policies import add_policy
+from deploy.probe.every_type import EVERY_VALUE, TABLE, row_without_floats, without_floats
+from deploy.probe.policies import add_policy, add_policy_tag, column_tags, may_read, named_policy_tag
 from deploy.probe.probe_dataset import ProbeDataset
-from deploy.probe.publishes import TABLE, PublishedFeed, expect_rows, publishing, rows
+from deploy.probe.publishes import PublishedFeed, expect_rows, publishing, rows
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
@@ -28,14 +30,7 @@ assumption = Register()
 # In place of Spark, these publishes run the tests' own dedup job, which knows this table only.
 by_files = partial(publishing, table=PRODUCTS, engine=Engine.SPARK)
 # Exports shorten FLOAT64, which is why this project refuses to continue from such files.
-EXACT = replace(
-    TABLE,
-    columns=tuple(
-        replace(column, fields=tuple(field for field in column.fields if field.type != "FLOAT64"))
-        for column in TABLE.columns
-        if column.type != "FLOAT64"
-    ),
-)
+EXACT = replace(TABLE, columns=without_floats(TABLE.columns))
 WIDE = replace(
     PRODUCTS, columns=tuple(replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns)
 )
@@ -50,18 +45,12 @@ def products(probe: ProbeDataset, snapshot_id: int, *, keys: int = 3) -> list[di
     return [row(snapshot_id, key, 20 + snapshot_id * (key == 1), day=day) for day in days for key in range(1, keys + 1)]
 
 
-def exact(landed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without FLOAT64."""
-    return [
-        {k: v for k, v in row.items() if k != "amount"} | {"info": row["info"] and {"label": row["info"]["label"]}}
-        for row in landed
-    ]
-
-
 @assumption(
     "publish-adds-a-column",
     statement="A column that tables.patch adds to staging is filled by the next publish, and its clone has it",
-    rule="publish/planning/declared_changes.py. If it does not hold: add the column to staging by hand.",
+    rule="A new column in the feed file needs nothing but the next publish.",
+    code=("plugins/dedup_clone/publish/planning/declared_changes.py",),
+    instead="Add the column to staging by `ALTER TABLE … ADD COLUMN` before the first delivery that has it.",
 )
 @publishing
 def adds_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -77,7 +66,9 @@ def adds_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-widens-a-column",
     statement="ALTER COLUMN … SET DATA TYPE widens a column of staging, which is then loaded and cloned as ever",
-    rule="publish/planning/declared_changes.py. If it does not hold: make staging anew.",
+    rule="A wider type in the feed file needs nothing but the next publish.",
+    code=("plugins/dedup_clone/publish/planning/declared_changes.py", "sql/ddl/widen_column.sql"),
+    instead="Change the type by FEED_rebuild.",
 )
 @by_files
 def widens_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -95,7 +86,12 @@ def widens_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-changes-its-engine",
     statement="Files that extract jobs exported from staging are read as those of a generation, and publishes go on",
-    rule="publish/planning/partition_export.py. If it does not hold: stay with one engine.",
+    rule="A feed may change from an engine in SQL to engine spark and back.",
+    code=(
+        "plugins/dedup_clone/publish/planning/partition_export.py",
+        "plugins/dedup_clone/publish/planning/parent_generation.py",
+    ),
+    instead="Keep the engine of the first publish in `engine` of the feed file.",
 )
 @by_files
 def changes_its_engine(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -110,12 +106,17 @@ def changes_its_engine(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "export-of-every-type",
     statement="An extract job changes no value of any type but FLOAT64, no NULL, no array and no microsecond",
-    rule="publish/planning/partition_export.py: Spark continues from exported files after an engine in SQL.",
+    rule="Spark continues from exported files after an engine in SQL.",
+    code=(
+        "plugins/dedup_clone/publish/planning/partition_export.py",
+        "plugins/dedup_clone/publish/bootstrap/existing_export.py",
+    ),
+    instead="Do not change a feed with columns of the type that differs from an engine in SQL to `engine: spark`.",
 )
 @partial(publishing, table=EXACT)
 def export_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Exports the partitions of a published table as a publish does, and loads the files into another table."""
-    landed = exact(rows(probe, 1))
+    landed = [row_without_floats(row) for row in rows(probe, 1, keys=EVERY_VALUE)]
     record = feed.publish(feed.land(1, landed))
     project, dataset = probe.dataset.split(".")
     source = {"projectId": project, "datasetId": dataset, "tableId": feed.feed.target}
@@ -136,7 +137,13 @@ def export_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-with-row-policies",
     statement="A table with a restrictive policy and one with the filter TRUE is published by who may read its past",
-    rule="The check staging_access refuses the publish of every other account before the swap (docs/security.md).",
+    rule="The check staging_access refuses the publish of every other account before the swap.",
+    code=(
+        "plugins/dedup_clone/publish/check.py",
+        "plugins/dedup_clone/publish/policy_checks.py",
+        "plugins/dedup_clone/warehouse/policies.py",
+    ),
+    instead="Declare no row access policies: let readers use an authorized view of target.",
 )
 @by_files
 def with_row_policies(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -163,9 +170,44 @@ def with_row_policies(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 
 @assumption(
+    "publish-with-a-policy-tag",
+    statement="A table with a policy tag is published by who may read the column, and its target has the tag",
+    rule="BigQuery refuses the swap of every other account, before target changes.",
+    code=("plugins/dedup_clone/publish/policy_checks.py", "sql/publish/swap_target.sql", "docs/security.md"),
+    instead="Declare no `column_tags`: let readers use an authorized view without the column.",
+)
+@by_files
+def with_a_policy_tag(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes a snapshot, puts a tag on a column of staging, declares it, and publishes a second snapshot."""
+    tag, target = named_policy_tag(probe), probe.table(feed.feed.target)
+    feed.publish(feed.land(1, products(probe, 1)))
+    add_policy_tag(probe, feed.feed.staging, "attr_value", tag)
+    declared = feed.feed.table.model_copy(update={"policies": PolicySettings(column_tags={"attr_value": tag})})
+    feed.feed = feed.feed.model_copy(update={"table": declared})
+    permitted = may_read(probe, probe.table(feed.feed.staging), "attr_value")
+    name = feed.land(2, products(probe, 2))
+    try:
+        feed.publish(name)
+    except Forbidden:
+        expect("published by an account that may read the column", permitted, False)
+        expect("generation of target", feed.live(), "1")
+        return "This account may not read the column, and BigQuery refused the swap: target has the first snapshot."
+    expect("published by an account that may not read the column", permitted, True)
+    expect_rows(feed, products(probe, 2))
+    expect("tags of target", column_tags(probe, target), {"attr_value": [tag]})
+    return "This account may read the column: target has all rows and the tag."
+
+
+@assumption(
     "streamed-changes-are-cloned",
     statement="Streamed UPSERTs are in a clone once upsert_stream_apply_watermark has passed their acknowledgement",
-    rule="engines/stream_changes.py. If it does not hold: use engine spark instead of cdc.",
+    rule="Engine cdc swaps when BigQuery has applied what it streamed.",
+    code=(
+        "plugins/dedup_clone/engines/stream_changes.py",
+        "plugins/dedup_clone/warehouse/change_data_capture.py",
+        "sql/engines/cdc/apply_watermark.sql",
+    ),
+    instead="Set `engine: spark` instead of `cdc`.",
 )
 @publishing
 def streamed_changes_are_cloned(probe: ProbeDataset, feed: PublishedFeed) -> str:

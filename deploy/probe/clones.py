@@ -37,6 +37,8 @@ def swap(probe: ProbeDataset, target: str, staging: str, at: datetime | None = N
     "clone-replaces",
     statement="CREATE OR REPLACE TABLE … CLONE replaces an existing clone",
     rule="The swap is one statement; target is never dropped.",
+    code=("sql/publish/swap_target.sql",),
+    instead="Publish nothing: no other statement replaces a table at once and without reading it.",
 )
 def clone_replaces(probe: ProbeDataset) -> str:
     """Clones staging onto the same target twice. Before the second time staging is loaded with another row."""
@@ -53,6 +55,8 @@ def clone_replaces(probe: ProbeDataset) -> str:
     "clone-in-script-with-parameters",
     statement="Inside IF in a script, CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters",
     rule="The swap asserts the parent and clones staging as it was checked, in one job.",
+    code=("sql/publish/swap_target.sql", "plugins/dedup_clone/orchestration/shared/swap_job.py"),
+    instead="Publish nothing until swap_target.sql is rendered with constants in place of the parameters.",
 )
 def clone_in_script(probe: ProbeDataset) -> str:
     """Runs a script with the structure of the swap's. T, description, label and expiration are query parameters."""
@@ -81,6 +85,8 @@ def clone_in_script(probe: ProbeDataset) -> str:
     "labels-as-text",
     statement='INFORMATION_SCHEMA.TABLE_OPTIONS writes labels as [STRUCT("name", "value"), …]',
     rule="The swap reads the generation of target from this text, and asserts that it is the parent's.",
+    code=("sql/publish/swap_target.sql",),
+    instead="Correct the regular expression of swap_target.sql to the text that was found.",
 )
 def labels_as_text(probe: ProbeDataset) -> str:
     """Reads a label with the regular expression of sql/publish/swap_target.sql."""
@@ -98,6 +104,8 @@ def labels_as_text(probe: ProbeDataset) -> str:
     "clone-time",
     statement="tables.get shows a clone's base, and the time that FOR SYSTEM_TIME AS OF gave",
     rule="A check after the swap requires that target is a clone of staging as of T.",
+    code=("plugins/dedup_clone/checks/table_checks.py", "plugins/dedup_clone/publish/commit.py"),
+    instead="Publish nothing: every publish would end as failed after its swap.",
 )
 def clone_time(probe: ProbeDataset) -> str:
     """Compares cloneDefinition with the base and T of the statement, and TABLES.table_type with CLONE."""
@@ -120,6 +128,8 @@ def clone_time(probe: ProbeDataset) -> str:
     "other-partitioning-refused",
     statement="A clone does not replace a table that is partitioned differently",
     rule="check_staging compares the layouts of staging and target, and fails before the swap.",
+    code=("plugins/dedup_clone/checks/table_checks.py",),
+    instead="Nothing: the check is stricter than BigQuery.",
 )
 def other_partitioning(probe: ProbeDataset) -> str:
     """Clones a partitioned table over one without partitions."""
@@ -132,6 +142,8 @@ def other_partitioning(probe: ProbeDataset) -> str:
     "other-clustering-refused",
     statement="A clone does not replace a table that is clustered differently",
     rule="check_staging compares the layouts of staging and target, and fails before the swap.",
+    code=("plugins/dedup_clone/checks/table_checks.py",),
+    instead="Nothing: the check is stricter than BigQuery.",
 )
 def other_clustering(probe: ProbeDataset) -> str:
     """Clones a table that is clustered by id over one that is clustered by number."""
@@ -144,6 +156,8 @@ def other_clustering(probe: ProbeDataset) -> str:
     "clone-without-options",
     statement="Without OPTIONS, a clone has no partition expiration, labels or description, even if its base has them",
     rule="The swap always sets all three, and checks after the swap compare them.",
+    code=("sql/publish/swap_target.sql", "plugins/dedup_clone/checks/option_checks.py"),
+    instead="Remove from staging what the clone should not have: `ALTER TABLE … SET OPTIONS`.",
 )
 def clone_without_options(probe: ProbeDataset) -> str:
     """Clones, without OPTIONS, a table that has all three, and reads which of them the clone has."""
@@ -163,6 +177,8 @@ def clone_without_options(probe: ProbeDataset) -> str:
     "clone-keeps-layout",
     statement="A clone has its base's schema, partitioning and clustering",
     rule="No later swap is refused because the layouts of staging and target differ.",
+    code=("sql/publish/swap_target.sql", "plugins/dedup_clone/checks/table_checks.py"),
+    instead="Publish nothing: every second publish would stop at the check layout.",
 )
 def clone_keeps_layout(probe: ProbeDataset) -> str:
     """Compares schema, partitioning and clustering of a clone with those of its base."""
@@ -179,6 +195,8 @@ def clone_keeps_layout(probe: ProbeDataset) -> str:
     "clone-depth",
     statement="The fourth clone in a chain is refused",
     rule="Staging stays a base table; target is a clone of it, never of a clone.",
+    code=("sql/publish/swap_target.sql", "plugins/dedup_clone/publish/planning/staging_table.py"),
+    instead="Nothing: the project makes no clone of a clone.",
 )
 def clone_depth(probe: ProbeDataset) -> str:
     """Clones a clone of a clone of a clone."""
@@ -194,6 +212,8 @@ def clone_depth(probe: ProbeDataset) -> str:
     "clone-back",
     statement="Staging as it was before a load can be cloned to target",
     rule="A rollback within time travel loads nothing.",
+    code=("plugins/dedup_clone/publish/rollback/resolve_rollback.py",),
+    instead="Replay the snapshot in place of FEED_rollback.",
 )
 def clone_back(probe: ProbeDataset) -> str:
     """Loads two snapshots into staging, and clones staging as of a time between the two loads."""
@@ -210,6 +230,8 @@ def clone_back(probe: ProbeDataset) -> str:
     "time-travel-after-replace",
     statement="A table's past from before CREATE OR REPLACE can be read",
     rule="An operator can look at what readers saw before a swap.",
+    code=("docs/runbook.md",),
+    instead="Roll back to look at an earlier generation; do not rely on FOR SYSTEM_TIME AS OF of target.",
 )
 def time_travel_after_replace(probe: ProbeDataset) -> str:
     """Reads target FOR SYSTEM_TIME AS OF a time before its second swap."""

@@ -25,6 +25,8 @@ MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"  # the URI of the jo
     "uri-manifest",
     statement="A load job can read the URIs of its files from an object with one URI in each line",
     rule="One load job loads all files of a generation, which such an object lists.",
+    code=("plugins/dedup_clone/publish/attempt_jobs.py", "plugins/dedup_clone/publish/load.py"),
+    instead="Publish generations of at most 10,000 files, after `URI_LIST` is taken out of publish/load.py.",
 )
 def uri_manifest(probe: ProbeDataset) -> str:
     """Loads two files that an object lists."""
@@ -40,6 +42,8 @@ def uri_manifest(probe: ProbeDataset) -> str:
     "job-id-once",
     statement="A second job with the id of another one is refused with status 409",
     rule="A retried task finds its job by the id, and cannot run it twice.",
+    code=("plugins/dedup_clone/publish/attempt_jobs.py",),
+    instead="Clear a failed run from its first task only, when no job of it is running.",
 )
 def job_id_once(probe: ProbeDataset) -> str:
     """Starts the same load job twice with one id."""
@@ -58,6 +62,8 @@ def job_id_once(probe: ProbeDataset) -> str:
     "failed-load-changes-nothing",
     statement="A load job that fails leaves the table as it was",
     rule="After a failed load staging has the rows from before it, and the load is tried again.",
+    code=("plugins/dedup_clone/publish/load.py", "plugins/dedup_clone/state/staging.py"),
+    instead="Nothing: STAGING says `loading` until the load succeeded, and the next load replaces all rows.",
 )
 def failed_load_changes_nothing(probe: ProbeDataset) -> str:
     """Loads, in one job, a valid file and a file that is not Parquet."""
@@ -76,6 +82,8 @@ def failed_load_changes_nothing(probe: ProbeDataset) -> str:
     "uri-without-generation",
     statement="A load job refuses a URI with an object generation",
     rule="A URI cannot name one version of an object, so files are copied to the state bucket before they are loaded.",
+    code=("spark_jobs/dedup_spark/plans/adopt", "plugins/dedup_clone/engines/delivery_examination.py"),
+    instead="Nothing: files are copied, which is slower than a URI that names a generation.",
 )
 def uri_without_generation(probe: ProbeDataset) -> str:
     """Starts a load of gs://BUCKET/OBJECT#GENERATION."""
@@ -92,6 +100,8 @@ def uri_without_generation(probe: ProbeDataset) -> str:
     "columns-by-name",
     statement="A load job matches Parquet columns to the table's columns by name, in any order",
     rule="A delivery's files may have their columns in any order.",
+    code=("plugins/dedup_clone/publish/attempt_jobs.py",),
+    instead="Let producers write the columns in the order of the feed file.",
 )
 def columns_by_name(probe: ProbeDataset) -> str:
     """Loads a file whose columns are in another order than the table's."""
@@ -108,6 +118,8 @@ def columns_by_name(probe: ProbeDataset) -> str:
     "truncate-data-adds-columns",
     statement="A load with WRITE_TRUNCATE_DATA and ALLOW_FIELD_ADDITION adds a column of its files, and keeps the rest",
     rule="The publish after a new column in the feed file adds it to staging by its load job.",
+    code=("plugins/dedup_clone/publish/load.py",),
+    instead="Add the column to staging by `ALTER TABLE … ADD COLUMN` before the first delivery that has it.",
 )
 def adds_columns(probe: ProbeDataset) -> str:
     """Loads a file with one more column over a table with a column description, and clones the table."""
@@ -140,7 +152,9 @@ def upload(probe: ProbeDataset, columns: Mapping[str, pa.Array]) -> str:
 @assumption(
     "load-is-prompt",
     statement="A load job is PENDING for at most a minute",
-    rule="The latency budget in docs/hour.md. If this does not hold, buy a reservation of type PIPELINE.",
+    rule="The latency budget in docs/hour.md.",
+    code=("docs/hour.md", "plugins/dedup_clone/freshness/operation_checks.py"),
+    instead="Buy a reservation of type PIPELINE, or raise `sla_minutes` of the feed.",
 )
 def load_is_prompt(probe: ProbeDataset) -> str:
     """Measures how long the load job of one small file is PENDING and RUNNING. It does not measure throughput."""
@@ -157,6 +171,8 @@ def load_is_prompt(probe: ProbeDataset) -> str:
     "no-streaming-buffer-after-load",
     statement="Rows of a load job are never in a streaming buffer, and counts are exact at once",
     rule="Checks read the rows of each partition from metadata right after the load.",
+    code=("sql/checks/partitions.sql", "plugins/dedup_clone/checks/partition_checks.py"),
+    instead="Clear a run that failed at check_staging from this task, some minutes later.",
 )
 def counts_are_exact(probe: ProbeDataset) -> str:
     """Reads tables.get and PARTITIONS right after a load of three days."""
@@ -174,6 +190,11 @@ def counts_are_exact(probe: ProbeDataset) -> str:
     "extract-is-free",
     statement="A table that is exported to Parquet and loaded again has the same rows, and neither job is billed",
     rule="It is free to take over a table, and to publish with engine spark after an engine in SQL.",
+    code=(
+        "plugins/dedup_clone/publish/planning/partition_export.py",
+        "plugins/dedup_clone/publish/bootstrap/existing_export.py",
+    ),
+    instead="Begin a feed with an empty target instead of FEED_bootstrap, and keep its engine.",
 )
 def extract_is_free(probe: ProbeDataset) -> str:
     """Exports a table, loads the files into another table, and compares the rows."""
@@ -195,6 +216,8 @@ def extract_is_free(probe: ProbeDataset) -> str:
     "external-files-in-a-query",
     statement="A query can read Parquet files as a temporary external table with the column _FILE_NAME",
     rule="The engines in SQL examine a delivery before they load it.",
+    code=("plugins/dedup_clone/engines/delivery_examination.py", "sql/engines/examine_delivery.sql"),
+    instead="Set `engine: spark`.",
 )
 def external_files(probe: ProbeDataset) -> str:
     """Reads one file as an external table that is defined in the query job itself."""

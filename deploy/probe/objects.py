@@ -14,6 +14,8 @@ assumption = Register()
     "create-if-absent",
     statement="A write with if-generation-match=0 is refused when the object exists",
     rule="Each delivery is registered once, even if two processes notice it.",
+    code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/state/arrivals.py"),
+    instead="Use no storage in place of Cloud Storage that lacks preconditions.",
 )
 def create_if_absent(probe: ProbeDataset) -> str:
     """Writes one object twice with this precondition."""
@@ -30,6 +32,8 @@ def create_if_absent(probe: ProbeDataset) -> str:
     "replace-as-read",
     statement="A write whose precondition is an old generation of the object is refused",
     rule="CURRENT and STAGING are replaced only if they have not changed since they were read.",
+    code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/state/current.py"),
+    instead="Use no storage in place of Cloud Storage that lacks preconditions.",
 )
 def replace_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, and then tries to replace it once more with the first generation as precondition."""
@@ -48,6 +52,8 @@ def replace_as_read(probe: ProbeDataset) -> str:
     "delete-as-read",
     statement="A deletion whose precondition is an old generation of the object is refused",
     rule="An incident record is deleted only if it has not changed since it was read.",
+    code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/freshness/incident_records.py"),
+    instead="Let one Airflow environment only watch the feeds.",
 )
 def delete_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, and then tries to delete it with the first generation as precondition."""
@@ -66,6 +72,8 @@ def delete_as_read(probe: ProbeDataset) -> str:
     "listing-is-consistent",
     statement="A listing right after a write or a deletion is up to date",
     rule="The inventory that is frozen when a marker is seen is complete.",
+    code=("plugins/dedup_clone/state/landing.py",),
+    instead="Write the marker some minutes after the last data file.",
 )
 def listing_is_consistent(probe: ProbeDataset) -> str:
     """Lists the objects after each of twenty writes, and after all twenty are deleted."""
@@ -82,6 +90,8 @@ def listing_is_consistent(probe: ProbeDataset) -> str:
     "copy-on-the-server",
     statement="One rewrite call within a location copies an object and its checksum on the server, at any size",
     rule="Plan adopt copies a delivery's files; their bytes do not pass through the client.",
+    code=("plugins/dedup_clone/state/store.py", "spark_jobs/dedup_spark/plans/adopt"),
+    instead="Put landing and state into one location and storage class, or replay with plan `rewrite`.",
 )
 def copy_on_the_server(probe: ProbeDataset) -> str:
     """Rewrites an object of 8 MiB under another name."""
@@ -100,6 +110,8 @@ def copy_on_the_server(probe: ProbeDataset) -> str:
     "marker-time-is-arrival",
     statement="Each generation of an object has its own timeCreated: the server's time of the write",
     rule="The arrival is the time when the marker was created; a marker that is written again is a new delivery.",
+    code=("plugins/dedup_clone/state/landing.py", "plugins/dedup_clone/state/arrivals.py"),
+    instead="Write each marker once, and a repeated delivery under another snapshot id.",
 )
 def marker_time_is_arrival(probe: ProbeDataset) -> str:
     """Writes one object twice and compares times and generations."""

@@ -19,6 +19,8 @@ def partition_ids(probe: ProbeDataset, table: str) -> list[str]:
     "expired-day-vanishes",
     statement="Rows of a day that is older than the partition expiration are gone as soon as they are loaded",
     rule="Dates older than the retention are dropped and counted before the load.",
+    code=("spark_jobs/dedup_spark/landing/delivery_validation.py", "plugins/dedup_clone/checks/partition_checks.py"),
+    instead="Set `retention_days` to more than the oldest delivered date.",
 )
 def expired_day_vanishes(probe: ProbeDataset) -> str:
     """Loads a row of today and a row of a day that is 30 days older than the partition expiration."""
@@ -31,6 +33,8 @@ def expired_day_vanishes(probe: ProbeDataset) -> str:
     "boundary-of-expiration",
     statement="A day's partition exists at least until the day's start plus the partition expiration",
     rule="The check of rows by partition tolerates that a partition near this time is missing or still exists.",
+    code=("plugins/dedup_clone/checks/partition_checks.py",),
+    instead="Set `retention_days` one or two days higher than needed.",
 )
 def boundary_of_expiration(probe: ProbeDataset) -> str:
     """Loads rows of the days 728 to 732 days ago, and reads which of these days the table has."""
@@ -47,6 +51,8 @@ def boundary_of_expiration(probe: ProbeDataset) -> str:
     "dates-without-value",
     statement="Rows without a date are in the partition __NULL__",
     rule="NULL dates are refused before anything is loaded.",
+    code=("plugins/dedup_clone/checks/partition_checks.py", "plugins/dedup_clone/engines/delivery_examination.py"),
+    instead="Nothing: no NULL date is loaded. Correct the name of the partition in checks/partition_checks.py.",
 )
 def dates_without_value(probe: ProbeDataset) -> str:
     """Loads a row without a date and reads the partitions."""
@@ -59,6 +65,12 @@ def dates_without_value(probe: ProbeDataset) -> str:
     "last-modified-of-partitions",
     statement="A partition's last_modified_time is BigQuery's time of the load that wrote it",
     rule="A check requires that no partition of staging was modified after T.",
+    code=(
+        "plugins/dedup_clone/checks/partition_checks.py",
+        "sql/checks/partitions.sql",
+        "plugins/dedup_clone/engines/staging_job.py",
+    ),
+    instead="Give nobody else bigquery.tables.updateData on staging; the check cannot find others' changes.",
 )
 def last_modified(probe: ProbeDataset) -> str:
     """Loads twice, and compares last_modified_time after each load with a time between the two loads."""
@@ -77,6 +89,8 @@ def last_modified(probe: ProbeDataset) -> str:
     "expiration-in-metadata",
     statement="TABLE_OPTIONS and tables.get both show the partition expiration",
     rule="A check after the swap compares target's partition expiration with the retention.",
+    code=("plugins/dedup_clone/checks/partition_checks.py", "plugins/dedup_clone/warehouse/metadata.py"),
+    instead="Compare the expiration after each publish by hand, `bq show DATASET.TABLE`.",
 )
 def expiration_in_metadata(probe: ProbeDataset) -> str:
     """Reads the partition expiration of one table from both."""

@@ -49,6 +49,20 @@ def add_policy(probe: ProbeDataset, table: str, policy: str, predicate: str) -> 
     )
 
 
+def named_policy_tag(probe: ProbeDataset) -> str:
+    """The policy tag that the user has named. Raises CannotTry without one."""
+    if probe.policy_tag is None:
+        raise CannotTry("No policy tag is named: add POLICY_TAG=projects/P/locations/L/taxonomies/T/policyTags/N.")
+    return probe.policy_tag
+
+
+def add_policy_tag(probe: ProbeDataset, table: str, column: str, tag: str) -> None:
+    path = f"datasets/{probe.name}/tables/{table}"
+    fields = probe.rest(path)["schema"]["fields"]
+    tagged = [{**f, "policyTags": {"names": [tag]}} if f["name"] == column else f for f in fields]
+    probe.rest(path, "PATCH", {"schema": {"fields": tagged}})
+
+
 def table_with_policy(probe: ProbeDataset, name: str) -> str:
     """A table with one row and a row access policy that lets everybody see everything."""
     table = probe.new_table(name, [(probe.today, 1, 1)])
@@ -65,10 +79,10 @@ def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | Non
     return True
 
 
-def may_read(probe: ProbeDataset, table: str) -> bool:
-    """Whether this account may read the column `number`."""
+def may_read(probe: ProbeDataset, table: str, column: str = "number") -> bool:
+    """Whether this account may read the column."""
     try:
-        probe.numbers(table)
+        probe.query(f"SELECT {column} FROM `{table}`")
     except Forbidden:
         return False
     return True
@@ -84,6 +98,8 @@ def column_tags(probe: ProbeDataset, table: str) -> dict[str, list[str]]:
     "truncate-data-keeps",
     statement="WRITE_TRUNCATE_DATA replaces the rows and keeps policies, description, labels, expiration",
     rule="Staging is loaded with WRITE_TRUNCATE_DATA, never with WRITE_TRUNCATE.",
+    code=("plugins/dedup_clone/publish/attempt_jobs.py",),
+    instead="Declare no policies, primary key and column descriptions in feed files: a load would remove them.",
 )
 def truncate_data_keeps(probe: ProbeDataset) -> str:
     """Replaces, by a load, the one row of a table with a row access policy."""
@@ -98,7 +114,9 @@ def truncate_data_keeps(probe: ProbeDataset) -> str:
 @assumption(
     "truncate-data-of-a-query",
     statement="WRITE_TRUNCATE_DATA as a query's disposition replaces the rows and keeps policies and properties",
-    rule="engines/staging_job.py: engine bigquery writes staging by a query. If it does not hold: use engine spark.",
+    rule="Engine bigquery writes staging by a query.",
+    code=("plugins/dedup_clone/engines/staging_job.py",),
+    instead="Set `engine: spark`.",
 )
 def truncate_data_of_a_query(probe: ProbeDataset) -> str:
     """Replaces, by a query, the one row of a table with a row access policy."""
@@ -113,6 +131,8 @@ def truncate_data_of_a_query(probe: ProbeDataset) -> str:
     "truncate-data-of-a-partition",
     statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day's rows and changes nothing else",
     rule="In mode last_changed only dates with changed rows are loaded, if they are few.",
+    code=("plugins/dedup_clone/publish/load.py",),
+    instead="Set `update_id_mode: last_seen`, which loads the whole table.",
 )
 def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
     """Loads one of two days of a table with a row access policy again, and reads each day's rows from metadata."""
@@ -132,6 +152,8 @@ def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
     "truncate-drops-policies",
     statement="WRITE_TRUNCATE drops row access policies",
     rule="This project never loads with WRITE_TRUNCATE into a table that may have row access policies.",
+    code=("plugins/dedup_clone/publish/attempt_jobs.py",),
+    instead="Nothing: the project uses WRITE_TRUNCATE_DATA.",
 )
 def truncate_drops_policies(probe: ProbeDataset) -> str:
     """Loads with WRITE_TRUNCATE into a table with a row access policy."""
@@ -145,6 +167,8 @@ def truncate_drops_policies(probe: ProbeDataset) -> str:
     "clone-carries-policies",
     statement="A clone has the row access policies of its base, and none of the table that it replaces",
     rule="Policies are declared on staging and checked there before the swap.",
+    code=("plugins/dedup_clone/publish/policy_checks.py", "sql/publish/swap_target.sql"),
+    instead="Publish no feed with policies: target would show what they hide.",
 )
 def clone_carries_policies(probe: ProbeDataset) -> str:
     """Clones a table with a policy over a table with another policy."""
@@ -159,6 +183,8 @@ def clone_carries_policies(probe: ProbeDataset) -> str:
     "clone-needs-true-filter",
     statement="An account can clone a table with row access policies only if it has one with the filter TRUE",
     rule="Feeds with policies need a policy FILTER USING (TRUE) for the account that publishes.",
+    code=("plugins/dedup_clone/publish/policy_checks.py", "docs/security.md"),
+    instead="Publish no feed with policies until a clone's rows were compared with those of its base.",
 )
 def clone_needs_true_filter(probe: ProbeDataset) -> str:
     """Tries to clone a table whose policy hides every row, adds a policy with the filter TRUE, and clones the table."""
@@ -174,7 +200,9 @@ def clone_needs_true_filter(probe: ProbeDataset) -> str:
 @assumption(
     "past-needs-permission",
     statement=f"The past of a table with row access policies can be cloned by accounts with {READ_PAST} only",
-    rule=f"The check staging_access asks BigQuery for {READ_PAST} before the swap.",
+    rule="The check staging_access asks BigQuery for this permission before the swap.",
+    code=("plugins/dedup_clone/warehouse/policies.py", "plugins/dedup_clone/checks/table_checks.py"),
+    instead="Grant roles/bigquery.admin on the dataset to the account that publishes feeds with policies.",
 )
 def past_needs_permission(probe: ProbeDataset) -> str:
     """Asks testIamPermissions whether this account has the permission, and tries to clone the table as of a time."""
@@ -190,24 +218,20 @@ def past_needs_permission(probe: ProbeDataset) -> str:
 @assumption(
     "clone-needs-fine-grained-reader",
     statement="A table with a policy tag is loaded without, and cloned only with, the right to read the column",
-    rule="Airflow's account needs Fine-Grained Reader on each policy tag (docs/security.md); loads keep the tags.",
+    rule="Airflow's account needs Fine-Grained Reader on each policy tag; loads keep the tags.",
+    code=("plugins/dedup_clone/publish/policy_checks.py", "docs/security.md"),
+    instead="Declare no `column_tags`: let readers use an authorized view without the column.",
 )
 def clone_needs_fine_grained_reader(probe: ProbeDataset) -> str:
     """Puts a policy tag on a column, loads the table, reads the column, and clones the table."""
-    if probe.policy_tag is None:
-        raise CannotTry("No policy tag is named: add POLICY_TAG=projects/P/locations/L/taxonomies/T/policyTags/N.")
+    tag = named_policy_tag(probe)
     staging, target = probe.new_table("tagged", [(probe.today, 1, 1)]), probe.table("tagged_target")
-    table = probe.rest(f"datasets/{probe.name}/tables/tagged")
-    fields = [
-        {**field, **({"policyTags": {"names": [probe.policy_tag]}} if field["name"] == "number" else {})}
-        for field in table["schema"]["fields"]
-    ]
-    probe.rest(f"datasets/{probe.name}/tables/tagged", "PATCH", {"schema": {"fields": fields}})
+    add_policy_tag(probe, "tagged", "number", tag)
     probe.load(staging, [(probe.today, 1, 2)])
-    expect("tags after a load", column_tags(probe, staging), {"number": [probe.policy_tag]})
+    expect("tags after a load", column_tags(probe, staging), {"number": [tag]})
     permitted = may_read(probe, staging)
     expect("cloned", is_cloned(probe, target, staging), permitted)
     if not permitted:
         return "This account may not read the column, and the clone was refused."
-    expect("tags of the clone", column_tags(probe, target), {"number": [probe.policy_tag]})
+    expect("tags of the clone", column_tags(probe, target), {"number": [tag]})
     return "This account may read the column, and the clone was carried out and has the tag."

@@ -28,10 +28,11 @@ def as_markdown(results: Sequence[Result], probe: ProbeDataset, server: str, at:
 def _table(results: Sequence[Result]) -> list[str]:
     rows = [
         f"| `{r.assumption.name}` | {_cell(r.assumption.statement)} | {_cell(r.assumption.how)} | {_cell(r.evidence)} "
-        f"| {_cell(r.assumption.rule)} |"
+        f"| {_cell(r.assumption.rule)} | {_cell(', '.join(r.assumption.code))} | {_cell(r.assumption.instead)} |"
         for r in results
     ]
-    return ["| Name | Assumption | Test | Found | What depends on it |", "| --- | --- | --- | --- | --- |", *rows]
+    titles = ("Name", "Assumption", "Test", "Found", "What depends on it", "Code", "If it does not hold")
+    return [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}", *rows]
 
 
 def _cell(text: str) -> str:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-from google.api_core.exceptions import BadRequest, Conflict, GoogleAPIError, MethodNotImplemented
+from google.api_core.exceptions import BadRequest, MethodNotImplemented
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import DedupCloneError
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
-from deploy.probe.assumption import AssumptionTest, DoesNotHold, Register, expect
-from deploy.probe.probe_dataset import ProbeDataset
+from deploy.probe import every_type
+from deploy.probe.assumption import AssumptionTest, CannotTry, DoesNotHold, Register, expect
+from deploy.probe.every_type import EVERY_VALUE, NULLABLE_TABLE, TABLE, with_enums
+from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import Places
 from testkit.oracle import comparable
-from testkit.table_contracts import NESTED
 
 assumption = Register()
-# Has a column of every type that a feed may have.
-TABLE = replace(NESTED, columns=(*NESTED.columns, Column("at", "TIMESTAMP"), Column("local_at", "DATETIME")))
-MOMENT = datetime(2026, 1, 31, 1, 2, 3, 456789, tzinfo=UTC)  # with microseconds, so that their loss would be found
 
 
 class PublishedFeed(FeedAgainstOracle):
@@ -53,9 +49,9 @@ def publishing(
         started = datetime.now(UTC)
         try:
             return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))
-        except (DoesNotHold, MethodNotImplemented):
+        except (BudgetSpent, CannotTry, DoesNotHold, MethodNotImplemented, OSError):
             raise
-        except (DedupCloneError, GoogleAPIError, AssertionError) as error:
+        except Exception as error:  # the steps must succeed, so whatever they raise, the assumption does not hold
             raise DoesNotHold(f"A step of the publish failed: {type(error).__name__}: {error}") from error
         finally:
             jobs = probe.client.list_jobs(min_creation_time=started, state_filter="done")
@@ -66,28 +62,7 @@ def publishing(
 
 def rows(probe: ProbeDataset, snapshot_id: int, *, keys: int = 4) -> list[dict[str, Any]]:
     """The snapshot's rows of two days, with `keys` keys a day. One row a day is NULL in every nullable column."""
-    found = []
-    for day in (probe.days_ago(1), probe.today):
-        for number in range(keys):
-            empty = number == 0
-            found.append(
-                {
-                    "amount": None if empty else -0.5 * number,
-                    "name": f"n\u00e4me {number}",
-                    "day": day,
-                    "note": None if empty else f"snapshot {snapshot_id}",
-                    "seen": None if empty else number % 2 == 0,
-                    "raw": None if empty else bytes([0, 255, number]),
-                    "code": -number,
-                    "tags": [] if empty else ["a", "", f"{snapshot_id}"],
-                    "info": None if empty else {"weight": 1.25, "label": None},
-                    "parts": [] if empty else [{"number": number, "price": None}],
-                    "version": snapshot_id,
-                    "at": None if empty else MOMENT,
-                    "local_at": None if empty else MOMENT.replace(tzinfo=None),
-                }
-            )
-    return found
+    return every_type.rows((probe.days_ago(1), probe.today), snapshot_id, keys=keys)
 
 
 def expect_rows(feed: PublishedFeed, expected: list[dict[str, Any]]) -> None:
@@ -96,22 +71,71 @@ def expect_rows(feed: PublishedFeed, expected: list[dict[str, Any]]) -> None:
 
 @assumption(
     "publish-of-every-type",
-    statement="External tables, loads and CLONE change no value of any type, no NULL and no microsecond",
-    rule="engines/, warehouse/row_expressions.py. If it does not hold: publish no columns of the type that differs.",
+    statement="External tables, a load, INSERT and CLONE change no value of any type, no NULL and no microsecond",
+    rule="Target has the delivered values, with engine bigquery and columns that are REQUIRED.",
+    code=(
+        "plugins/dedup_clone/engines/staging_job.py",
+        "plugins/dedup_clone/engines/incoming_load.py",
+        "sql/engines/bigquery/replace_required.sql",
+    ),
+    instead="Publish no columns of the type that differs, or set `engine: spark`.",
 )
 @publishing
-def every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes one snapshot with engine bigquery, with all checks before and after the swap, and reads target."""
-    landed = rows(probe, 1)
-    record = feed.publish(feed.land(1, landed))
+def every_type_with_required(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes a snapshot of a table with a REQUIRED column, with all checks before and after the swap."""
+    return publish_every_type(probe, feed)
+
+
+@assumption(
+    "publish-of-every-type-by-query",
+    statement="A query with WRITE_TRUNCATE_DATA writes every type into a table of NULLABLE columns",
+    rule="Target has the delivered values, with engine bigquery and no REQUIRED column.",
+    code=("plugins/dedup_clone/engines/staging_job.py", "sql/engines/bigquery/deduplicate.sql"),
+    instead="Publish no columns of the type that differs, or set `engine: spark`.",
+)
+@partial(publishing, table=NULLABLE_TABLE)
+def every_type_by_query(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes a snapshot of a table without REQUIRED columns, with all checks before and after the swap."""
+    return publish_every_type(probe, feed)
+
+
+def publish_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes files that have every value of each type and a column of ENUM, and compares target with the rows."""
+    landed = rows(probe, 1, keys=EVERY_VALUE)
+    record = feed.publish(feed.land_files(1, with_enums(feed.files_of(landed))))
     expect_rows(feed, landed)
     return f"{len(landed)} rows of {len(TABLE.columns)} columns, published as generation {record.generation}."
 
 
 @assumption(
+    "load-of-every-type",
+    statement="A load of a manifest of URIs, with a schema and WRITE_TRUNCATE_DATA, changes no value of any type",
+    rule="Target has the rows of the files that the default engine, spark, writes.",
+    code=("plugins/dedup_clone/publish/load.py", "plugins/dedup_clone/publish/attempt_jobs.py"),
+    instead="Publish no columns of the type that differs, or set `engine: bigquery`.",
+)
+@partial(publishing, engine=Engine.SPARK)
+def load_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes two snapshots from files in the form that the Spark job writes. The second one has another date."""
+    landed = rows(probe, 1, keys=EVERY_VALUE)
+    feed.publish(feed.land(1, landed))
+    expect_rows(feed, landed)
+    more = [{**row, "day": probe.days_ago(2), "version": 2} for row in landed if row["day"] == probe.today]
+    record = feed.publish(feed.land(2, more))
+    expect_rows(feed, landed + more)
+    return f"{len(landed + more)} rows of {len(TABLE.columns)} columns, published as generation {record.generation}."
+
+
+@assumption(
     "publish-replaces-target",
     statement="A later publish's swap finds the parent in target's labels and replaces target, and all checks pass",
-    rule="sql/publish/swap_target.sql, checks/table_checks.py, publish/check.py (T in whole milliseconds).",
+    rule="Each publish builds on the one before.",
+    code=(
+        "sql/publish/swap_target.sql",
+        "plugins/dedup_clone/checks/table_checks.py",
+        "plugins/dedup_clone/publish/check.py",
+    ),
+    instead="Publish nothing until it is mended: the second publish would fail.",
 )
 @publishing
 def replaces_target(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -128,7 +152,9 @@ def replaces_target(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-keeps-a-primary-key",
     statement="A table with a primary key is loaded, cloned and replaced like one without",
-    rule="publish/load.py, sql/publish/swap_target.sql. If it does not hold: drop the constraint from staging.",
+    rule="Target may have a primary key.",
+    code=("plugins/dedup_clone/publish/load.py", "sql/publish/swap_target.sql"),
+    instead="Set `primary_key: false`, and drop the constraint from staging and target.",
 )
 @publishing
 def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -147,7 +173,9 @@ def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-rolls-back",
     statement="Staging as it was checked for an earlier generation can be cloned over target",
-    rule="publish/rollback/, FEED_rollback. If it does not hold: load the generation's files.",
+    rule="A rollback within time travel loads nothing.",
+    code=("plugins/dedup_clone/publish/rollback/resolve_rollback.py", "plugins/dedup_clone/publish/check.py"),
+    instead="Replay the snapshot in place of FEED_rollback, which loads files.",
 )
 @publishing
 def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -162,7 +190,9 @@ def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @assumption(
     "publish-guards-its-parent",
     statement="The assertion in the swap's script fails if target's labels name another generation than the parent",
-    rule="sql/publish/swap_target.sql: a late swap cannot replace a table that it was not built on.",
+    rule="A late swap cannot replace a table that it was not built on.",
+    code=("sql/publish/swap_target.sql",),
+    instead="Let one Airflow environment only publish a feed, and change no labels of target by hand.",
 )
 @publishing
 def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -180,29 +210,11 @@ def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 
 @assumption(
-    "publish-job-ids-once",
-    statement="BigQuery accepts no second job under the id of a publish's swap, even after the first has ended",
-    rule="publish/attempt_jobs.py, publish/recovery.py: a retry attaches to its job, and recovery fences job ids.",
-)
-@publishing
-def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Repeats the swap under its own job id after it succeeded."""
-    spec, checked = feed.publish_to_check(feed.land(1, rows(probe, 1)))
-    feed.swap(spec, checked)
-    before = probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created
-    try:
-        feed.swap(spec, checked)
-    except Conflict:
-        expect("creation time of target", probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created, before)
-        feed.commit(spec)
-        return "The second job was refused with 409, and target was not replaced again."
-    raise DoesNotHold("A second job with the same id was accepted.")
-
-
-@assumption(
     "publish-clones-the-checked-rows",
     statement="A clone of staging as of T has the rows as of T, even if staging has changed since",
-    rule="publish/check.py: the swap clones staging as it was checked.",
+    rule="The swap clones staging as it was checked.",
+    code=("plugins/dedup_clone/publish/check.py", "sql/publish/swap_target.sql"),
+    instead="Give nobody else write access to staging.",
 )
 @publishing
 def clones_the_checked_rows(probe: ProbeDataset, feed: PublishedFeed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from deploy.probe.assumption import DoesNotHold, Register
+from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.clones import expect_refusal, swap
 from deploy.probe.probe_dataset import ProbeDataset
 
@@ -16,6 +16,8 @@ SWAPS_UNDER_READERS = 4
     "swap-under-readers",
     statement="A query during a swap succeeds, and reads all rows of the old table or all rows of the new one",
     rule="Target is always available, and readers see one complete generation.",
+    code=("sql/publish/swap_target.sql",),
+    instead="Publish when nobody reads, or let readers repeat queries that fail during a swap.",
 )
 def swap_under_readers(probe: ProbeDataset) -> str:
     """A thread queries target again and again while target is swapped four times."""
@@ -49,9 +51,37 @@ def swap_under_readers(probe: ProbeDataset) -> str:
 
 
 @assumption(
+    "creation-time-after-replace",
+    statement="CREATE OR REPLACE TABLE … CLONE gives target a new creation time, a load gives staging none",
+    rule="A publish ends when target was created: lag and SLA are counted to then. A rollback clones staging as it was "
+    "at any time since it was created.",
+    code=(
+        "plugins/dedup_clone/publish/commit.py",
+        "plugins/dedup_clone/engines/direct_changes.py",
+        "plugins/dedup_clone/publish/rollback/resolve_rollback.py",
+    ),
+    instead="Take `swapped_at` in publish/commit.py from the end of the swap's job, as for `cdc.publish: direct`.",
+)
+def creation_time_after_replace(probe: ProbeDataset) -> str:
+    """Swaps twice, with a load between, and compares both tables' creation times with BigQuery's clock."""
+    staging, target = probe.new_table("created", [(probe.today, 1, 1)]), probe.table("created_target")
+    swap(probe, target, staging)
+    made, between = probe.client.get_table(staging).created, probe.now()
+    probe.load(staging, [(probe.today, 1, 2)])
+    swap(probe, target, staging)
+    replaced, now = probe.client.get_table(target).created, probe.now()
+    expect("creation time of staging after a load", probe.client.get_table(staging).created, made)
+    if replaced is None or not between < replaced <= now:
+        raise DoesNotHold(f"target was replaced between [{between}] and [{now}], and was created [{replaced}].")
+    return f"The second swap was after {between.isoformat()}, target was created {replaced.isoformat()}."
+
+
+@assumption(
     "no-ddl-in-transaction",
     statement="CREATE OR REPLACE TABLE is refused inside a transaction",
     rule="The swap is a script with an assertion, not a transaction.",
+    code=("sql/publish/swap_target.sql",),
+    instead="Nothing: the project uses no transaction.",
 )
 def no_ddl_in_transaction(probe: ProbeDataset) -> str:
     """Tries a swap between BEGIN TRANSACTION and COMMIT."""
@@ -67,6 +97,8 @@ def no_ddl_in_transaction(probe: ProbeDataset) -> str:
     "materialised-view-breaks",
     statement="A materialised view over a table that is replaced breaks",
     rule="A publish fails before the swap while a materialised view reads target.",
+    code=("plugins/dedup_clone/checks/table_checks.py", "plugins/dedup_clone/warehouse/materialized_views.py"),
+    instead="Nothing: the check refuses more than it must. Let the view read a view of target.",
 )
 def materialised_view_breaks(probe: ProbeDataset) -> str:
     """Makes a materialised view over target, swaps, and reads the view."""

@@ -44,14 +44,15 @@ class ParquetSource:
     def check(self, declared: Sequence[TableField]) -> None:
         """Raises Invalid unless the file has the declared columns and no others. NULLABLE ones may be missing."""
         unmatched = {field.name.lower(): field for field in self.fields}
-        as_datetime = {field.name.lower(): field.sql_type().lower() for field in self._fields_with_datetime}
+        as_datetime = {field.name.lower(): field for field in self._fields_with_datetime}
         for column in declared:
             field = unmatched.pop(column.name.lower(), None)
             if field is None:
                 if column.mode == "REQUIRED":
                     raise Invalid(f"{_READ_ERROR} Required field [{column.name}] is missing. File: {self.uri}")
                 continue
-            if column.sql_type().lower() not in (field.sql_type().lower(), as_datetime[field.name.lower()]):
+            found = _as_declared(as_datetime[field.name.lower()], column)
+            if column.sql_type().lower() != found.sql_type().lower():
                 raise Invalid(
                     f"{_READ_ERROR} Parquet column '{column.name}' has type [{field.sql_type()}] which does not "
                     f"match the target type [{column.sql_type()}]. File: {self.uri}"
@@ -72,6 +73,14 @@ class ParquetSource:
 
     def can_be_adopted(self, declared: Sequence[TableField]) -> bool:
         return is_canonical(self.schema, declared)
+
+
+def _as_declared(field: TableField, column: TableField) -> TableField:
+    """The field of a file, where a time that is not adjusted to UTC is a TIMESTAMP or a DATETIME as the column says."""
+    is_either = field.type == "DATETIME" and column.type in ("DATETIME", "TIMESTAMP")
+    declared = {child.name.lower(): child for child in column.fields}
+    fields = tuple(_as_declared(child, declared.get(child.name.lower(), child)) for child in field.fields)
+    return replace(field, type=column.type if is_either else field.type, fields=fields)
 
 
 def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:

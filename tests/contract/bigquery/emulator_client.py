@@ -82,16 +82,6 @@ def upload(bucket: storage.Bucket, name: str, rows: pa.Table) -> str:
     return f"gs://{bucket.name}/{name}"
 
 
-def enum_file(rows: pa.Table, column: str) -> bytes:
-    """A Parquet file with a column annotated ENUM, which pyarrow cannot write: its annotation as text is replaced."""
-    content = io.BytesIO()
-    pq.write_table(rows, content, store_schema=False)
-    name = b"\x18" + bytes([len(column)]) + column.encode()  # in Thrift's compact form, as the annotations behind it
-    text, enum = name + b"\x25\x00\x4c\x1c", name + b"\x25\x08\x4c\x4c"
-    assert content.getvalue().count(text) == 1
-    return content.getvalue().replace(text, enum)
-
-
 SCHEMA = [
     bigquery.SchemaField("day", "DATE"),
     bigquery.SchemaField("id", "INTEGER"),

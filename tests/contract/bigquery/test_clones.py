@@ -94,6 +94,15 @@ def test_clone_times_are_shown_in_milliseconds(client: bigquery.Client, tables: 
     assert shown == listed == moment.replace(microsecond=123_000)
 
 
+def test_a_replaced_table_was_created_when_it_was_replaced(client: bigquery.Client, tables: str) -> None:
+    """No page says so; `make probe` tests it."""
+    first, staging = client.get_table(f"{tables}.target").created, client.get_table(f"{tables}.staging").created
+    put(client, f"{tables}.staging", 2)
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {tables}.target CLONE {tables}.staging")
+    assert client.get_table(f"{tables}.target").created > first
+    assert client.get_table(f"{tables}.staging").created == staging
+
+
 def test_swap_refuses_another_generation_and_changes_nothing(client: bigquery.Client, tables: str) -> None:
     put(client, f"{tables}.staging", 2)
     with pytest.raises(exceptions.BadRequest, match="target is not at the expected generation"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +11,12 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
+from testkit.enum_files import enum_file
 from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
     days_ago,
-    enum_file,
     load,
     make_table,
     numbers_by_day,
@@ -162,6 +162,22 @@ def test_a_timestamp_becomes_a_datetime_only_by_the_jobs_schema(
     config.schema = [bigquery.SchemaField("moment", "DATETIME")]
     client.load_table_from_uri(uri, f"{dataset}.times", job_config=config).result()
     assert rows_of(client, f"SELECT moment FROM {dataset}.times") == [(moment,)]
+
+
+def test_both_kinds_of_time_in_one_struct_are_told_apart_by_the_jobs_schema(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
+) -> None:
+    """Exported files have both as not adjusted to UTC (Export table data, Parquet export details)."""
+    moment = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
+    kind = pa.struct([("at", pa.timestamp("us")), ("local_at", pa.timestamp("us"))])
+    rows = pa.table({"times": pa.array([{"at": moment, "local_at": moment}], kind)})
+    fields = [bigquery.SchemaField("at", "TIMESTAMP"), bigquery.SchemaField("local_at", "DATETIME")]
+    schema = [bigquery.SchemaField("times", "RECORD", fields=fields)]
+    config = bigquery.LoadJobConfig(source_format="PARQUET", schema=schema)
+    uri = upload(bucket, f"{folder}/a.parquet", rows)
+    client.load_table_from_uri(uri, f"{dataset}.times", job_config=config).result()
+    ((times,),) = rows_of(client, f"SELECT times FROM {dataset}.times")
+    assert times == {"at": moment.replace(tzinfo=UTC), "local_at": moment}
 
 
 def test_an_enum_is_text_only_with_the_option(

@@ -14,10 +14,10 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.column_types import arrow_schema
+from testkit.enum_files import enum_file
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
-from tests.contract.bigquery.emulator_client import enum_file
 
 MOMENT = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
 TABLE = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("seen_at", "DATETIME")))

@@ -130,10 +130,52 @@ def without_decorator(load: dict[str, Any]) -> bool:
     return table["tableId"] != before
 
 
+def rewritten(edit: Callable[[dict[str, Any]], object]) -> Change:
+    """The server answers a copy of an object otherwise."""
+
+    def changed(call: Call, content: Any) -> bool:
+        if "/rewriteTo/" not in call.url:
+            return False
+        edit(content)
+        return True
+
+    return Change(answer=changed)
+
+
+def shown_rows() -> Change:
+    """Row access policies hide no rows."""
+
+    def request(call: Call) -> bool:
+        if call.method != "POST" or "/rowAccessPolicies" not in call.url or call.body["filterPredicate"] == "TRUE":
+            return False
+        call.body["filterPredicate"] = "TRUE"
+        return True
+
+    return Change(request)
+
+
 def fresh_job_ids() -> Change:
     def request(call: Call) -> bool:
         reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
         if not reference.get("jobId"):
+            return False
+        reference["jobId"] += uuid.uuid4().hex[:8]
+        return True
+
+    return Change(request)
+
+
+def repeated_job_ids(step: str) -> Change:
+    """The server runs a second job under the id of an earlier one of this step."""
+    seen: set[str] = set()
+
+    def request(call: Call) -> bool:
+        reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
+        name = reference.get("jobId", "")
+        if not re.search(f"-{step}-\\d+$", name):
+            return False
+        if name not in seen:
+            seen.add(name)
             return False
         reference["jobId"] += uuid.uuid4().hex[:8]
         return True
@@ -195,6 +237,15 @@ def of_exports(expression: str, column: str) -> Change:
 def truncating(load: dict[str, Any]) -> bool:
     load["writeDisposition"] = "WRITE_TRUNCATE"
     return True
+
+
+def without_enums(load: dict[str, Any]) -> bool:
+    return load.get("parquetOptions", {}).pop("enumAsString", None) is not None
+
+
+def untagged(table: dict[str, Any]) -> None:
+    for field in (table.get("schema") or {}).get("fields", ()):
+        field.pop("policyTags", None)
 
 
 def whole_table(extract: dict[str, Any]) -> bool:

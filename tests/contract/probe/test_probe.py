@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from deploy.probe.all_assumptions import all_assumptions, try_all
-from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
+from deploy.probe.assumption import Assumption, AssumptionTest, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
 from tests.contract.bigquery.emulator_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
 from tests.thoroughness import EXHAUSTIVE
+
+REPOSITORY = Path(__file__).parents[3]
 
 # What the stand-in and the emulator do otherwise than we assume of Google Cloud, and why that is accepted.
 KNOWN_DIFFERENCES = {
@@ -57,7 +61,9 @@ def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["publish-with-row-policies", "clone-needs-fine-grained-reader"])
+@pytest.mark.parametrize(
+    "name", ["publish-with-row-policies", "publish-with-a-policy-tag", "clone-needs-fine-grained-reader"]
+)
 def test_an_account_with_the_documented_rights_publishes_tables_with_policies(name: str, clients: Clients) -> None:
     control = Control(clients.bigquery._connection.API_BASE_URL.removeprefix("http://"))
     control.grant(OVERRIDE_TIME_TRAVEL)
@@ -83,27 +89,44 @@ def test_the_report_names_all_and_what_stands_on_them(probed: tuple[list[Result]
     report = as_markdown(results, probe, "the stand-in", datetime(2026, 1, 1, tzinfo=UTC))
     for result in results:
         assert f"`{result.assumption.name}`" in report
-    for assumption in all_assumptions():
-        assert assumption.how, assumption.name
+        assert f"| {', '.join(result.assumption.code)} | {result.assumption.instead} |" in report
     assert report.index("Could not be tried") < report.index("## Holds")
 
 
 def test_names_are_told_apart() -> None:
     names = [assumption.name for assumption in all_assumptions()]
     assert len(names) == len(set(names))
-    assert len(names) >= 30
+
+
+@pytest.mark.parametrize("assumption", all_assumptions(), ids=lambda assumption: assumption.name)
+def test_each_names_its_test_the_code_that_relies_on_it_and_what_to_do_without(assumption: Assumption) -> None:
+    assert assumption.how
+    assert assumption.code
+    assert [path for path in assumption.code if not (REPOSITORY / path).exists()] == []
+    assert assumption.instead.endswith((".", "`"))
 
 
 def test_an_assumption_that_does_not_hold_takes_no_other_down(clients: Clients) -> None:
     def fails(probe: ProbeDataset) -> str:
         raise DoesNotHold("BigQuery does something else.")
 
-    wrong = Assumption("wrong", "says", "rule", fails)
-    right = Assumption("right", "says", "rule", lambda probe: "as assumed")
+    def breaks(probe: ProbeDataset) -> str:
+        raise KeyError(probe.name)
+
+    tests: dict[str, AssumptionTest] = {"wrong": fails, "broken": breaks, "right": lambda probe: "as assumed"}
+    tried = [Assumption(name, "says", "rule", ("README.md",), "set it", test) for name, test in tests.items()]
     with throwaway_dataset(clients) as probe:
-        results = try_all(probe, [wrong, right])
-        assert [r.verdict for r in results] == [ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.HOLDS]
+        results = try_all(probe, tried)
+        verdicts = [ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.NOT_TRIED, ProbeVerdict.HOLDS]
+        assert [r.verdict for r in results] == verdicts
         assert "BigQuery does something else." in as_markdown(results, probe, "x", datetime.now(UTC))
+
+
+def test_what_needs_a_policy_tag_is_not_tried_without_one(clients: Clients) -> None:
+    names = ("publish-with-a-policy-tag", "clone-needs-fine-grained-reader")
+    with throwaway_dataset(replace(clients, policy_tag=None)) as probe:
+        results = try_all(probe, [a for a in all_assumptions() if a.name in names])
+    assert [r.verdict for r in results] == [ProbeVerdict.NOT_TRIED] * len(names)
 
 
 def test_a_probe_that_dies_cleans_up(clients: Clients) -> None:
