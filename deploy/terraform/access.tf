@@ -34,6 +34,8 @@ resource "google_bigquery_dataset_iam_member" "granted" {
 
 # The past of tables with row access policies, which each swap clones. roles/bigquery.dataOwner lacks this permission.
 resource "google_project_iam_custom_role" "read_past" {
+  count = var.row_policies ? 1 : 0
+
   project     = var.project
   role_id     = "dedupCloneReadPast"
   title       = "Read the past of tables with row access policies"
@@ -43,8 +45,10 @@ resource "google_project_iam_custom_role" "read_past" {
 }
 
 resource "google_bigquery_dataset_iam_member" "read_past" {
+  count = var.row_policies ? 1 : 0
+
   dataset_id = google_bigquery_dataset.warehouse.dataset_id
-  role       = google_project_iam_custom_role.read_past.name
+  role       = google_project_iam_custom_role.read_past[0].name
   member     = google_service_account.of["airflow"].member
 }
 

@@ -50,6 +50,12 @@ variable "readers" {
   default     = []
 }
 
+variable "row_policies" {
+  description = "Whether a feed file declares row access policies or ever did: Airflow's account may then read the past of such tables."
+  type        = bool
+  default     = false
+}
+
 variable "policy_tags" {
   description = "Policy tags in feed files: Airflow's account gets Fine-Grained Reader on each (projects/P/locations/L/taxonomies/T/policyTags/N)."
   type        = list(string)

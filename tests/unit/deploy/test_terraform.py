@@ -88,6 +88,13 @@ def test_every_api_is_enabled_and_data_lie_in_the_region_by_default(tmp_path: Pa
     assert console("[local.location, var.region]", tmp_path) == ["europe-west1", "europe-west1"]
 
 
+def test_the_past_of_tables_with_row_policies_is_read_only_if_a_feed_has_some() -> None:
+    """docs/adr/0013-row-policies.md: least privilege for environments without such feeds."""
+    resources = re.findall(r'resource "\w+" "read_past" \{(.*?)\n\}', TEXT, re.DOTALL)
+    assert [re.findall(r"count *= (.*)", resource) for resource in resources] == [["var.row_policies ? 1 : 0"]] * 2
+    assert re.search(r'variable "row_policies" \{[^}]*default *= false', TEXT)
+
+
 def test_roles_with_rights_on_every_bucket_are_limited_to_one() -> None:
     """These two roles write objects (iam/docs/roles-permissions/composer, dataproc)."""
     limited = {grant.role: grant.only_bucket for grant in read_grants() if grant.place == "project"}
