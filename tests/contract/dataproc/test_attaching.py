@@ -13,7 +13,7 @@ from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
-from tests.contract.dataproc.fake.faults import Fault, WorkerKilled
+from tests.contract.dataproc.fake.faults import Fault, Refused, WorkerKilled
 from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
 from tests.contract.dataproc.fake.world import TIMED_OUT
 
@@ -147,7 +147,7 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
 
 
-@pytest.mark.parametrize("runner", ["serverless", "procedure"])
+@pytest.mark.parametrize("runner", ["serverless", "own_cluster", "procedure"])
 def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_stopped(
     runner: str, fakes, simulate: Simulate
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_cluster_that_was_deleted_before_its_job_is_made_again(fakes, simulate
 
 
 def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, simulate: Simulate) -> None:
-    fake = fakes("own_cluster", failing_clusters=2)
+    fake = fakes("own_cluster", created_as=["ERROR", "ERROR"])
     done = simulate("own_cluster").run()
     assert (done.state, done.tries) == ("success", 3)
     assert "Insufficient 'CPUS' quota" in str(done.errors[0])
@@ -192,8 +192,39 @@ def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, 
     assert fake.world.undeleted_clusters == []
 
 
+@pytest.mark.parametrize("state", ["REPAIRING", "STARTING", "UPDATING", "ERROR_DUE_TO_UPDATE"])
+def test_a_cluster_gets_its_job_as_soon_as_it_accepts_some(state: str, fakes, simulate: Simulate) -> None:
+    """Source: Dataproc's REST reference, ClusterStatus.State."""
+    fake, task = fakes("own_cluster", created_as=[state], slowness=9), simulate("own_cluster")
+    task.deferral()
+    fake.world.clusters[FIRST].state = state
+    found = open_runner(task.operator().runner_config).get_run(FIRST)
+    accepts = state in ("UPDATING", "ERROR_DUE_TO_UPDATE")
+    assert found.state is (SparkRunState.READY if accepts else SparkRunState.PREPARING)
+    done = task.run()
+    assert (done.state, done.errors, fake.world.undeleted_clusters) == ("success", [], [])
+
+
+@pytest.mark.parametrize("state", ["STOPPING", "STOPPED", "DELETING"])
+def test_a_cluster_that_somebody_stops_or_deletes_is_replaced_by_the_next(
+    state: str, fakes, simulate: Simulate
+) -> None:
+    fake = fakes("own_cluster", created_as=[state])
+    done = simulate("own_cluster").run()
+    assert (done.state, done.tries, fake.world.undeleted_clusters) == ("success", 2, [])
+    assert f"cluster [{FIRST}] is {state} before its job was submitted" in str(done.errors[0])
+
+
+@pytest.mark.parametrize(
+    "place", ["other-project", "us-east1", "projects/other/locations/europe-west1/batches/b", "projects/my-project"]
+)
+def test_the_fake_refuses_other_projects_and_regions(place: str) -> None:
+    with pytest.raises(Refused, match="another project or region"):
+        rules.check_place(place)
+
+
 def test_a_follower_is_found_even_where_the_first_cluster_left_no_trace(fakes, simulate: Simulate) -> None:
-    fake, task = fakes("own_cluster", failing_clusters=1, slowness=3), simulate("own_cluster")
+    fake, task = fakes("own_cluster", created_as=["ERROR"], slowness=3), simulate("own_cluster")
     with pytest.raises(Exception, match="quota"):
         task.resume(task.deferral())
     task.deferral()  # the next name, for the first cluster is still being deleted

@@ -21,6 +21,7 @@ from tests.contract.dataproc.fake.faults import Refused
 from tests.golden_files import assert_golden
 from tests.rest_schemas import described
 
+PARENT = f"projects/{rules.PROJECT}/locations/{rules.REGION}"
 MADE_BY = ("CreateBatch", "SubmitJob", "CreateCluster", "InsertJob")
 SCHEMAS = {"CreateBatch": "Batch", "SubmitJob": "SubmitJobRequest", "CreateCluster": "Cluster"}
 
@@ -154,7 +155,12 @@ def test_a_repeated_request_id_gets_the_first_batch_whatever_it_asks_for(fakes) 
     """So the reference says (CreateBatchRequest), and so the product sends none: a retry would get a failed batch."""
     fake = fakes("serverless")
     requests = [
-        {"parent": "p", "batch_id": name, "request_id": "once", "batch": batch_of(spec(properties=PROPERTIES), SPARK)}
+        {
+            "parent": PARENT,
+            "batch_id": name,
+            "request_id": "once",
+            "batch": batch_of(spec(properties=PROPERTIES), SPARK),
+        }
         for name in ("first", "second")
     ]
     answers = [fake._answer("CreateBatch", CreateBatchRequest(request), fake.create_batch) for request in requests]

@@ -45,7 +45,8 @@ class ClusterRunner:
         if job is None:
             return None
         state = _STATES.get(job.status.state.name, SparkRunState.ACTIVE)
-        return SparkRun(name, state, job.status.details, self._urls(name, job))
+        lasted_s = _lasted_s(job) if state.is_finished else None
+        return SparkRun(name, state, job.status.details, self._urls(name, job), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
@@ -71,6 +72,13 @@ class ClusterRunner:
         urls = {"run": run_url, "log": run_url}
         spark_ui = next((app.tracking_url for app in job.yarn_applications if app.tracking_url), "")
         return {**urls, **({"spark_ui": spark_ui} if spark_ui else {})}
+
+
+def _lasted_s(job: Job) -> float | None:
+    """Seconds from the job's first state to its last; None without a history."""
+    times: Any = [status.state_start_time for status in job.status_history]
+    end: Any = job.status.state_start_time
+    return None if not times or end is None else (end - min(times)).total_seconds()
 
 
 def job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dict[str, Any]:

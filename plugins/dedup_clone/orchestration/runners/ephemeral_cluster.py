@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _MAX_CREATION_S = 900  # added to the run's timeout
 _CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MIN_WORKERS = 2  # the service creates no smaller cluster
+# Source: Dataproc's REST reference, ClusterStatus.State. In all other states a cluster is being made ready.
+_ACCEPTS_JOBS = ("RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE")
+_UNUSABLE = ("ERROR", "DELETING", "STOPPING", "STOPPED")
 
 
 class EphemeralClusterRunner:
@@ -51,9 +54,9 @@ class EphemeralClusterRunner:
         query = f"region={self._location['region']}&project={self._project}"
         run_url = f"{CONSOLE}/dataproc/clusters/{name}/monitoring?{query}"
         state = cluster.status.state.name
-        if state == "RUNNING":
+        if state in _ACCEPTS_JOBS:
             return SparkRun(name, SparkRunState.READY, "", {"run": run_url})
-        if state in ("ERROR", "ERROR_DUE_TO_UPDATE", "DELETING", "STOPPING", "STOPPED"):
+        if state in _UNUSABLE:
             reason = cluster.status.detail or f"cluster [{name}] is {state} before its job was submitted"
             return SparkRun(name, SparkRunState.FAILED, reason, {"run": run_url})
         return SparkRun(name, SparkRunState.PREPARING, "", {"run": run_url})
@@ -64,7 +67,7 @@ class EphemeralClusterRunner:
 
         cluster = self._cluster(name)
         if cluster is not None:
-            if cluster.status.state.name == "RUNNING":
+            if cluster.status.state.name in _ACCEPTS_JOBS:
                 self._jobs.submit(name, spec)
             return
         request = {**self._location, "cluster": cluster_of(spec, self._settings, project=self._project, name=name)}

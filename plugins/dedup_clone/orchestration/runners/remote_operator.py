@@ -144,7 +144,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
-        if run.timed_out:
+        # A job on a cluster fails when Dataproc deletes the cluster at the end of its lifetime.
+        if run.timed_out or (run.lasted_s or 0) >= self._timeout_s:
             self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
         if run.state is SparkRunState.CANCELLED:
             raise AirflowFailException(

@@ -31,7 +31,8 @@ class SparkRun:
     """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui.
 
     `dcu_hours`: what a finished run used; None while it runs, and of services that do not report it.
-    `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`.
+    `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how long a finished job on a
+    cluster took; None of other services.
     """
 
     name: str
@@ -40,6 +41,7 @@ class SparkRun:
     urls: Mapping[str, str] = field(default_factory=dict)
     dcu_hours: float | None = None
     timed_out: bool = False
+    lasted_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ MB_PER_CORE = (1024, 7424)
 # From the page on autoscaling. Its editions differ in the most initial executors; this is the lowest that was found.
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
 PINNED_RUNTIMES = ("2.3", "3.0")
+PROJECT, REGION = "my-project", "europe-west1"  # of the tests' settings
 REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 # Requests of a project in a region and minute, from the pages on quotas of Dataproc and of its serverless batches.
 QUOTAS = {
@@ -55,6 +56,14 @@ def quota_of(method: str) -> str:
 def require(good: object, message: str) -> None:
     if not good:
         raise Refused("INVALID_ARGUMENT", message)
+
+
+def check_place(*places: str) -> None:
+    """Every project, region, and beginning of a resource name in a request is that of the tests' settings."""
+    parent = f"projects/{PROJECT}/locations/{REGION}"
+    allowed = (PROJECT, REGION, parent)
+    for place in places:
+        require(place in allowed or place.startswith(f"{parent}/"), f"[{place}] is another project or region")
 
 
 def check_name(pattern: re.Pattern[str], name: str) -> None:

@@ -27,14 +27,17 @@ BATCH_STATES = (
 JOB_STATES = (
     ("PENDING", "SETUP_DONE", "RUNNING"),
     ("CANCEL_PENDING", "CANCEL_STARTED"),
-    {"succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"},
+    # A cluster that reaches its auto_delete_ttl is deleted, which fails its jobs.
+    {"succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED", "timed_out": "ERROR"},
 )
-_OPERATIONS = "projects/p/regions/r/operations"
+_OPERATIONS = f"projects/{rules.PROJECT}/regions/{rules.REGION}/operations"
+_BATCH_OPERATIONS = f"projects/{rules.PROJECT}/locations/{rules.REGION}/operations"
 Handler = Callable[[Any], Any]
 
 
 DCU_HOURS = 5  # of each finished batch
 CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CREATION, NO_TIME = timedelta(minutes=2), timedelta(0)  # of a cluster, before its job begins
 
 
 class FakeDataproc:
@@ -51,6 +54,7 @@ class FakeDataproc:
     def reset(self, **world: Any) -> World:
         self.world, self.faults, self.requests = World(**world), Faults(), []
         self.batches: dict[str, b.Batch] = {}
+        self.lifetimes: dict[str, timedelta] = {}  # of clusters, by name
         return self.world
 
     def stop(self) -> None:
@@ -59,13 +63,15 @@ class FakeDataproc:
     # -- batches
 
     def create_batch(self, request: b.CreateBatchRequest) -> operations_pb2.Operation:
+        rules.check_place(request.parent)
         rules.check_name(rules.BATCH_ID, request.batch_id)
         rules.check_batch(request.batch)
         self.world.begin(request.batch_id, request.batch.pyspark_batch.args[1])
         self.batches[request.batch_id] = request.batch
-        return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
+        return operations_pb2.Operation(name=f"{_BATCH_OPERATIONS}/{request.batch_id}")
 
     def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
+        rules.check_place(request.name)
         run = self._poll(request.name.rsplit("/", 1)[1])
         environment = self.batches[run.name].environment_config
         lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else timedelta(minutes=1)
@@ -76,7 +82,7 @@ class FakeDataproc:
             state_time=CREATED + lasted,
             environment_config=environment,
             state_message=run.message if run.outcome else "",
-            operation=f"{_OPERATIONS}/{run.name}",
+            operation=f"{_BATCH_OPERATIONS}/{run.name}",
             runtime_info={
                 "endpoints": {"Spark UI": f"https://spark.example/{run.name}"},
                 "approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0},
@@ -84,6 +90,7 @@ class FakeDataproc:
         )
 
     def cancel_operation(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
+        rules.check_place(request.name)
         self.world.cancel(request.name.rsplit("/", 1)[1])
         return empty_pb2.Empty()
 
@@ -91,17 +98,23 @@ class FakeDataproc:
 
     def submit_job(self, request: j.SubmitJobRequest) -> j.Job:
         name, cluster = request.job.reference.job_id, request.job.placement.cluster_name
+        rules.check_place(request.project_id, request.region, request.job.reference.project_id)
         rules.check_name(rules.JOB_ID, name)
         rules.check_labels(request.job.labels)
         found = self.world.cluster(cluster)
-        if found.state != "RUNNING":
+        if not found.accepts_jobs:
             raise Refused("FAILED_PRECONDITION", f"Cluster {cluster} is {found.state}")
         return self._job(self.world.begin(name, request.job.pyspark_job.args[1], cluster))
 
     def get_job(self, request: j.GetJobRequest) -> j.Job:
-        return self._job(self._poll(request.job_id))
+        rules.check_place(request.project_id, request.region)
+        run = self._poll(request.job_id)
+        if run.outcome == TIMED_OUT and run.cluster in self.world.clusters:
+            self.world.delete_cluster(run.cluster)
+        return self._job(run)
 
     def cancel_job(self, request: j.CancelJobRequest) -> j.Job:
+        rules.check_place(request.project_id, request.region)
         if self.world.run(request.job_id).outcome is not None:
             raise Refused("FAILED_PRECONDITION", f"Job {request.job_id} is in a terminal state")
         return self._job(self.world.cancel(request.job_id))
@@ -109,14 +122,18 @@ class FakeDataproc:
     # -- clusters
 
     def create_cluster(self, request: c.CreateClusterRequest) -> operations_pb2.Operation:
+        rules.check_place(request.project_id, request.region, request.cluster.project_id)
         rules.check_cluster(request.cluster)
         cluster = self.world.make_cluster(request.cluster.cluster_name)
+        self.lifetimes[cluster.name] = request.cluster.config.lifecycle_config.auto_delete_ttl
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
 
     def get_cluster(self, request: c.GetClusterRequest) -> c.Cluster:
+        rules.check_place(request.project_id, request.region)
         return self._cluster(self.world.poll_cluster(request.cluster_name))
 
     def delete_cluster(self, request: c.DeleteClusterRequest) -> operations_pb2.Operation:
+        rules.check_place(request.project_id, request.region)
         self.world.delete_cluster(request.cluster_name)
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.cluster_name}")
 
@@ -128,14 +145,20 @@ class FakeDataproc:
         return run
 
     def _job(self, run: Run) -> j.Job:
-        status = {"state": run.state(*JOB_STATES), "details": run.message if run.outcome else ""}
+        state, begun = run.state(*JOB_STATES), CREATED + CREATION
+        lasted = timedelta(minutes=1)
+        if run.outcome == TIMED_OUT:
+            lasted = self.lifetimes[str(run.cluster)] - CREATION
+        details = run.message if run.outcome else ""
+        status = {"state": state, "details": details, "state_start_time": begun + (lasted if run.outcome else NO_TIME)}
         tracked = {
             "name": "a",
             "state": "RUNNING",
             "progress": 0.5,
             "tracking_url": f"https://spark.example/{run.name}",
         }
-        return j.Job(reference={"job_id": run.name}, status=status, yarn_applications=[tracked])
+        history = [{"state": "PENDING", "state_start_time": begun}]
+        return j.Job(reference={"job_id": run.name}, status=status, status_history=history, yarn_applications=[tracked])
 
     def _cluster(self, cluster: FakeCluster) -> c.Cluster:
         detail = "Insufficient 'CPUS' quota" if cluster.state == "ERROR" else ""

@@ -48,29 +48,47 @@ class Run:
                 self.outcome = self.ends
 
 
+# The state into which a cluster goes by itself. REST reference, ClusterStatus.State.
+_NEXT = {
+    "REPAIRING": "RUNNING",
+    "STARTING": "RUNNING",
+    "UPDATING": "RUNNING",
+    "STOPPING": "STOPPED",
+    "DELETING": "GONE",
+}
+
+
 @dataclass
 class FakeCluster:
-    """`polls_left`: until it is created, and later until it is deleted."""
+    """`polls_left`: until the state changes. `created_as`: the state after CREATING."""
 
     name: str
     polls_left: int
     state: str = "CREATING"
-    fails: bool = False
+    created_as: str = "RUNNING"
 
     def poll(self) -> None:
-        if self.state in ("CREATING", "DELETING"):
+        following = self.created_as if self.state == "CREATING" else _NEXT.get(self.state)
+        if following is not None:
             self.polls_left -= 1
             if self.polls_left < 0:
-                self.state = {"CREATING": "ERROR" if self.fails else "RUNNING", "DELETING": "GONE"}[self.state]
+                self.state, self.polls_left = following, 1
+
+    @property
+    def accepts_jobs(self) -> bool:
+        return self.state in ("RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE")
 
 
 @dataclass
 class World:
-    """`slowness`: polls until a state changes. `endings`: how the first runs end, in order; later ones succeed."""
+    """`slowness`: polls until a state changes. `endings`: how the first runs end, in order; later ones succeed.
+
+    `created_as`: the states of the first clusters once they are created; later ones are RUNNING.
+    """
 
     slowness: int = 1
     endings: list[tuple[str, str]] = field(default_factory=list)
-    failing_clusters: int = 0
+    created_as: list[str] = field(default_factory=list)
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
     max_active: int = 0
@@ -121,13 +139,15 @@ class World:
     def make_cluster(self, name: str) -> FakeCluster:
         if name in self.clusters:
             raise Refused("ALREADY_EXISTS", f"Already exists: Cluster {name}")
-        self.failing_clusters -= 1
-        self.clusters[name] = FakeCluster(name, self.slowness, fails=self.failing_clusters >= 0)
+        state = self.created_as.pop(0) if self.created_as else "RUNNING"
+        self.clusters[name] = FakeCluster(name, self.slowness, created_as=state)
         return self.clusters[name]
 
     def cluster(self, name: str) -> FakeCluster:
         if name not in self.clusters:
-            raise Refused("NOT_FOUND", f"Not found: Cluster projects/p/regions/r/clusters/{name}")
+            raise Refused(
+                "NOT_FOUND", f"Not found: Cluster projects/{rules.PROJECT}/regions/{rules.REGION}/clusters/{name}"
+            )
         return self.clusters[name]
 
     def poll_cluster(self, name: str) -> FakeCluster:
@@ -139,11 +159,12 @@ class World:
         return cluster
 
     def delete_cluster(self, name: str) -> None:
+        """Scheduled deletion: "Jobs running on a cluster when the cluster is deleted will fail"."""
         cluster = self.cluster(name)
         cluster.state, cluster.polls_left = "DELETING", self.slowness
         for run in self.active:
             if run.cluster == name:
-                run.outcome = CANCELLED
+                run.outcome = FAILED
 
     @property
     def active(self) -> list[Run]:
