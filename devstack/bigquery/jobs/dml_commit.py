@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import quote_identifier
+from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
 from devstack.bigquery.storage.partition_rows import split_rows
@@ -98,7 +99,11 @@ def write_partitions(
     batch: SegmentBatch,
 ) -> PartitionWrites:
     """Writes the segments: one for each partition and each buffered segment that changes."""
-    new_rows = dict(split_rows(changes.new_rows, version.settings.partition_column))
+    try:
+        changed = conform(changes.new_rows, version.settings.schema)
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
+    new_rows = dict(split_rows(changed, version.settings.partition_column))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
 
     def unchanged_rows(numbers: range) -> pa.Table:

@@ -83,7 +83,7 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
             "column_name": column.name,
             "ordinal_position": position,
             "is_nullable": _yes_no(column.mode != "REQUIRED"),
-            "data_type": column.sql_type(),
+            "data_type": column.sql_type(parameterized=True),
             "is_generated": "NEVER",
             "is_hidden": "NO",
             "is_system_defined": "NO",

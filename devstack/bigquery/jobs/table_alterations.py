@@ -14,6 +14,7 @@ from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import AlterColumn, AlterTablePrimaryKey, AlterTableSetOptions
+from devstack.bigquery.sql.type_parameters import is_less_restrictive
 from devstack.bigquery.sql.type_parser import field_of_column
 from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.table_change import Change
@@ -108,7 +109,7 @@ _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")
 
 def _is_less_restrictive(column: TableField, wanted: TableField) -> bool:
     """Whether a column may get this type, which has the same fields. None in an ARRAY may (Modifying table schemas)."""
-    if column.sql_type() == wanted.sql_type():
+    if column.sql_type(parameterized=True) == wanted.sql_type(parameterized=True):
         return True
     if "REPEATED" in (column.mode, wanted.mode):
         raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
@@ -116,11 +117,16 @@ def _is_less_restrictive(column: TableField, wanted: TableField) -> bool:
         return False
     if column.fields:
         return all(map(_is_less_restrictive, column.fields, wanted.fields))
+    if column.type == wanted.type:
+        return is_less_restrictive(column.type, column.parameters, wanted.parameters)
+    if column.parameters or wanted.parameters:
+        raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
     return (column.type, wanted.type) in _WIDENINGS
 
 
 def _with_type(column: TableField, wanted: TableField) -> TableField:
-    return replace(column, type=wanted.type, fields=tuple(map(_with_type, column.fields, wanted.fields)))
+    fields = tuple(map(_with_type, column.fields, wanted.fields))
+    return replace(column, type=wanted.type, parameters=wanted.parameters, fields=fields)
 
 
 def _alter_change(

@@ -14,6 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.sql.type_parameters import (
+    Parameters,
+    fitted_scalar,
+    parameters_from_api,
+    parameters_to_api,
+    with_parameters,
+)
 
 NUMERIC_PRECISION, NUMERIC_SCALE = 38, 9
 
@@ -52,6 +59,7 @@ _FROM_DUCKDB_IDS = {
     "null": "INT64",  # as BigQuery types an untyped NULL
 }
 _REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
+_SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 MAXIMUM_POLICY_TAGS = 1  # of one column
 _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+")
@@ -59,7 +67,10 @@ _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/polic
 
 @dataclass(frozen=True)
 class TableField:
-    """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names."""
+    """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names.
+
+    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have some, and no results of expressions.
+    """
 
     name: str
     type: str
@@ -67,6 +78,7 @@ class TableField:
     fields: tuple[TableField, ...] = ()
     description: str | None = None
     policy_tags: tuple[str, ...] = ()
+    parameters: Parameters = ()
 
     def to_api(self) -> dict[str, Any]:
         api: dict[str, Any] = {"name": self.name, "type": _API_NAMES.get(self.type, self.type), "mode": self.mode}
@@ -76,7 +88,7 @@ class TableField:
             api["description"] = self.description
         if self.policy_tags:
             api["policyTags"] = {"names": list(self.policy_tags)}
-        return api
+        return api | parameters_to_api(self.type, self.parameters)
 
     @classmethod
     def from_api(cls, api: Mapping[str, Any]) -> TableField:
@@ -85,7 +97,7 @@ class TableField:
         if not isinstance(name, str) or not name or "type" not in api:
             raise Invalid(f"Schema field [{dict(api)}] lacks [name] or [type]: give both.")
         for key in api:
-            if key not in ("name", "type", "mode", "fields", "description", "policyTags"):
+            if key not in _SUPPORTED_KEYS:
                 raise NotImplementedConstruct(f"schema field property {key} of {name}")
         mode = str(api.get("mode") or "NULLABLE").upper()
         if mode not in MODES:
@@ -98,7 +110,8 @@ class TableField:
             raise Invalid(
                 f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: only RECORD has."
             )
-        return cls(name, type_name, mode, fields, api.get("description"), _policy_tags(name, api))
+        tags, parameters = _policy_tags(name, api), parameters_from_api(type_name, api)
+        return cls(name, type_name, mode, fields, api.get("description"), tags, parameters)
 
     def first_policy_tag(self) -> str | None:
         """The policy tag of the column, or of the first nested field that has one; None without any."""
@@ -106,12 +119,32 @@ class TableField:
             return self.policy_tags[0]
         return next((tag for child in self.fields if (tag := child.first_policy_tag()) is not None), None)
 
-    def sql_type(self) -> str:
-        """The type as INFORMATION_SCHEMA.COLUMNS.data_type has it: `ARRAY<STRUCT<a INT64, b STRING>>`."""
-        inner = self.type
+    @property
+    def has_parameters(self) -> bool:
+        """Whether the column or one of its nested fields has a parameterized type."""
+        return bool(self.parameters) or any(child.has_parameters for child in self.fields)
+
+    def sql_type(self, *, parameterized: bool = False) -> str:
+        """The type in SQL: `ARRAY<STRUCT<a INT64, b STRING>>`.
+
+        `parameterized`: with the parameters, as INFORMATION_SCHEMA.COLUMNS.data_type has it.
+        """
+        inner = with_parameters(self.type, self.parameters) if parameterized else self.type
         if self.type == "STRUCT":
-            inner = f"STRUCT<{', '.join(f'{child.name} {child.sql_type()}'.strip() for child in self.fields)}>"
+            types = ((child.name, child.sql_type(parameterized=parameterized)) for child in self.fields)
+            inner = f"STRUCT<{', '.join(f'{name} {kind}'.strip() for name, kind in types)}>"
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
+
+    def fitted(self, value: Any) -> Any:
+        """The value as the column holds it: decimals rounded to the scale. Raises ValueError if it does not fit."""
+        if value is None or not self.has_parameters:
+            return value
+        if self.mode == "REPEATED":
+            element = replace(self, mode="NULLABLE")
+            return [element.fitted(item) for item in value]
+        if self.type == "STRUCT":
+            return {child.name: child.fitted(value[child.name]) for child in self.fields}
+        return fitted_scalar(self.type, self.parameters, value)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from devstack.bigquery.sql.ddl_options import parse_options
 from devstack.bigquery.sql.statements import Call, CreateProcedure, DropProcedure, ProcedureParameter
 from devstack.bigquery.sql.table_names import parse_connection_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import field_of_column, parse_type
+from devstack.bigquery.sql.type_parser import parse_type_without_parameters
 
 
 def parse_create_procedure(cursor: TokenCursor, replace: bool) -> CreateProcedure:
@@ -63,4 +63,4 @@ def _parameter(cursor: TokenCursor) -> ProcedureParameter:
         if cursor.at(mode) and cursor.word(1) not in (",", ")"):
             raise NotImplementedConstruct(f"procedure argument mode {mode}")
     cursor.accept("IN")
-    return ProcedureParameter(cursor.identifier(), field_of_column(parse_type(cursor)).sql_type())
+    return ProcedureParameter(cursor.identifier(), parse_type_without_parameters(cursor, "an argument"))

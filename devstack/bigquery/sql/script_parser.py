@@ -29,7 +29,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.table_names import parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor, tokenize
-from devstack.bigquery.sql.type_parser import field_of_column, parse_type
+from devstack.bigquery.sql.type_parser import parse_type_without_parameters
 from devstack.bigquery.sql.unsupported_statements import refuse_unsupported_statement
 
 MAXIMUM_CACHED_SCRIPTS = 256
@@ -109,7 +109,7 @@ def _declare(cursor: TokenCursor) -> Declare:
     cursor.expect("DECLARE")
     names = cursor.comma_separated(cursor.identifier)
     has_type = not cursor.at("DEFAULT") and not cursor.at(";") and not cursor.at_end()
-    type_name = field_of_column(parse_type(cursor)).sql_type() if has_type else None
+    type_name = parse_type_without_parameters(cursor, "a variable") if has_type else None
     default = parse_expression(cursor) if cursor.accept("DEFAULT") else None
     if type_name is None and default is None:
         raise cursor.unexpected("Expected a type or keyword DEFAULT")

@@ -29,6 +29,7 @@ class ColumnSpec:
     mode: str = "NULLABLE"  # NULLABLE, REQUIRED or REPEATED
     fields: tuple[ColumnSpec, ...] = ()
     description: str | None = None
+    parameters: tuple[int, ...] = ()  # of STRING(L), BYTES(L), NUMERIC(P, S)
 
 
 Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text

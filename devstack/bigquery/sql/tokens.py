@@ -139,6 +139,14 @@ class TokenCursor:
         self.position += 1
         return token.text
 
+    def integer(self) -> int:
+        """Moves past a whole number and returns it."""
+        token = self.current
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+            raise self.unexpected("Expected integer literal")
+        self.position += 1
+        return int(token.text)
+
     def identifier(self) -> str:
         """Moves past one name, quoted or not, and returns it."""
         token = self.current

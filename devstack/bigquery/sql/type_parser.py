@@ -10,6 +10,7 @@ from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotImplemen
 from devstack.bigquery.sql.field_types import TableField, canonical_type
 from devstack.bigquery.sql.statements import ColumnSpec
 from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
+from devstack.bigquery.sql.type_parameters import checked_parameters
 
 _COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
 _TABLE_CONSTRAINTS = (("FOREIGN", "KEY"), ("CONSTRAINT",))
@@ -57,13 +58,31 @@ def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
     if cursor.accept("STRUCT"):
         return ColumnSpec(name, "STRUCT", fields=_parse_struct_fields(cursor))
     type_name = cursor.identifier().upper()
-    if cursor.at("("):
-        raise NotImplementedConstruct(f"parameterized type {type_name}(…)")
     try:
-        return ColumnSpec(name, canonical_type(type_name))
+        canonical = canonical_type(type_name)
     except Invalid as error:
         assert start is not None  # identifier() has read this token
         raise InvalidQuery(f"Type not found: {type_name}", *line_and_column(cursor.text, start.start)) from error
+    return ColumnSpec(name, canonical, parameters=_parse_parameters(cursor, canonical))
+
+
+def parse_type_without_parameters(cursor: TokenCursor, what: str) -> str:
+    """Parses the type of a variable or an argument, as SQL. Parameters of types are not supported there."""
+    field = field_of_column(parse_type(cursor))
+    if field.has_parameters:
+        raise NotImplementedConstruct(f"parameterized type {field.sql_type(parameterized=True)} of {what}")
+    return field.sql_type()
+
+
+def _parse_parameters(cursor: TokenCursor, type_name: str) -> tuple[int, ...]:
+    if not cursor.accept("("):
+        return ()
+    given = cursor.comma_separated(cursor.integer)
+    cursor.expect(")")
+    try:
+        return checked_parameters(type_name, tuple(given))
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
 
 
 def field_of_type(text: str) -> TableField:
@@ -77,7 +96,8 @@ def field_of_type(text: str) -> TableField:
 
 def field_of_column(spec: ColumnSpec) -> TableField:
     """The schema field of a column definition."""
-    return TableField(spec.name, spec.type_name, spec.mode, fields_of_columns(spec.fields), spec.description)
+    fields = fields_of_columns(spec.fields)
+    return TableField(spec.name, spec.type_name, spec.mode, fields, spec.description, parameters=spec.parameters)
 
 
 def fields_of_columns(specs: tuple[ColumnSpec, ...]) -> tuple[TableField, ...]:

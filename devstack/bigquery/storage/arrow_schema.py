@@ -56,7 +56,7 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
                 "correct the rows or make the field NULLABLE."
             )
         try:
-            arrays.append(values.cast(arrow_type(column)))
+            arrays.append(_fitted(values.cast(arrow_type(column)), column))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise Invalid(
                 f"Column [{column.name}] of type [{values.type}] cannot be stored as [{column.sql_type()}]: {error}"
@@ -64,9 +64,22 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
 
 
+def _fitted(values: pa.ChunkedArray, column: TableField) -> pa.ChunkedArray:
+    """The values within the parameters of the column's type. Raises Invalid for one that does not fit."""
+    if not column.has_parameters:
+        return values
+    try:
+        return pa.chunked_array([pa.array(map(column.fitted, values.to_pylist()), values.type)])
+    except ValueError as error:
+        raise Invalid(f"Field {column.name}: {error}") from error
+
+
 def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
     """Whether a file's rows need no conversion, so that the file itself can become a segment."""
     expected = arrow_schema(columns)
-    return schema.names == expected.names and all(
-        column.type.equals(wanted.type) for column, wanted in zip(schema, expected, strict=True)
+    has_parameters = any(column.has_parameters for column in columns)
+    return (
+        not has_parameters
+        and schema.names == expected.names
+        and all(column.type.equals(wanted.type) for column, wanted in zip(schema, expected, strict=True))
     )

@@ -6,7 +6,9 @@ Pages: "Use primary and foreign keys", "Data definition language", "Stream table
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from google.api_core import exceptions
@@ -158,3 +160,93 @@ def test_columns_are_added_by_a_patch_behind_all_others(client: bigquery.Client,
     table.schema = [*table.schema, bigquery.SchemaField("must", "STRING", "REQUIRED")]
     with pytest.raises(exceptions.BadRequest, match="Cannot add required fields"):
         client.update_table(table, ["schema"])
+
+
+PARAMETERIZED = (
+    "s STRING(3), y BYTES(2), n NUMERIC(5, 2), whole NUMERIC(4), l ARRAY<STRING(2)>, r STRUCT<s STRING(1), i INT64>"
+)
+FITTING = {"s": "\u00e4bc", "y": "AQI=", "n": "1.125", "whole": "9999", "l": ["a", "bc"], "r": {"s": "x", "i": 1}}
+
+
+@pytest.fixture
+def parameterized(client: bigquery.Client, dataset: str) -> str:
+    client.query_and_wait(f"CREATE TABLE {dataset}.p ({PARAMETERIZED})")
+    return f"{dataset}.p"
+
+
+def test_parameters_of_types_are_in_the_schema_of_a_table_and_its_clones(
+    client: bigquery.Client, dataset: str, parameterized: str
+) -> None:
+    """Source: REST resource tables, maxLength, precision, scale; "Data types": results of expressions have none."""
+    client.query_and_wait(f"CREATE TABLE {dataset}.clone CLONE {parameterized}")
+    client.query_and_wait(f"CREATE TABLE {dataset}.result AS SELECT s, n FROM {parameterized}")
+    for name in ("p", "clone"):
+        fields = {field.name: field for field in client.get_table(f"{dataset}.{name}").schema}
+        assert (fields["s"].max_length, fields["l"].max_length, fields["r"].fields[0].max_length) == (3, 2, 1)
+        assert [(fields[n].precision, fields[n].scale) for n in ("n", "whole")] == [(5, 2), (4, 0)]
+    assert [field.max_length for field in client.get_table(f"{dataset}.result").schema] == [None, None]
+    view = f"{dataset}.INFORMATION_SCHEMA.COLUMNS"
+    types = rows_of(client, f"SELECT data_type FROM {view} WHERE table_name = 'p' ORDER BY ordinal_position")
+    shown = ["STRING(3)", "BYTES(2)", "NUMERIC(5, 2)", "NUMERIC(4, 0)", "ARRAY<STRING(2)>"]
+    assert [kind for (kind,) in types] == [*shown, "STRUCT<s STRING(1), i INT64>"]
+    copied = client.create_table(bigquery.Table(f"{PROJECT}.{dataset}.copy", client.get_table(parameterized).schema))
+    assert copied.schema == client.get_table(parameterized).schema
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"s": "abcd"}, r"STRING\(3\) has maximum length 3 but got a value with length 4"),
+        ({"y": "AQID"}, r"BYTES\(2\) has maximum length 2"),
+        ({"n": "999.995"}, r"NUMERIC\(5, 2\) has precision 5 and scale 2 .*\[-999.99, 999.99\]"),
+        ({"whole": "10000"}, r"NUMERIC\(4, 0\) .*\[-9999, 9999\]"),
+        ({"l": ["a", "bcd"]}, r"STRING\(2\) has maximum length 2"),
+        ({"r": {"s": "xy", "i": 1}}, r"STRING\(1\) has maximum length 1"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_on_every_way(
+    client: bigquery.Client, parameterized: str, change: dict[str, object], message: str
+) -> None:
+    """Source: "Data types", parameterized data types."""
+    row = FITTING | change
+    with pytest.raises(exceptions.BadRequest, match=message):
+        client.load_table_from_json([row], parameterized).result()
+    with pytest.raises(exceptions.BadRequest, match=message):
+        client.query_and_wait(f"INSERT {parameterized} SELECT {sql_values(row)}")
+    (failed,) = client.insert_rows_json(parameterized, [row])
+    assert re.search(message, failed["errors"][0]["message"])
+    client.load_table_from_json([FITTING], parameterized).result()
+    ((name, value),) = change.items()
+    with pytest.raises(exceptions.BadRequest, match=message):
+        client.query_and_wait(f"UPDATE {parameterized} SET {name} = {sql_value(name, value)} WHERE TRUE")
+    assert rows_of(client, f"SELECT n FROM {parameterized}") == [(Decimal("1.13"),)]
+
+
+def sql_value(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        return str(value)
+    if isinstance(value, dict):
+        return f"STRUCT('{value['s']}' AS s, {value['i']} AS i)"
+    return {"y": f"FROM_BASE64('{value}')", "s": f"'{value}'"}.get(name, f"NUMERIC '{value}'")
+
+
+def sql_values(row: dict[str, Any]) -> str:
+    return ", ".join(f"{sql_value(name, value)} AS {name}" for name, value in row.items())
+
+
+@pytest.mark.parametrize("kind", ["STRING(0)", "STRING(1, 2)", "NUMERIC(40)", "NUMERIC(2, 10)", "INT64(3)", "DATE(1)"])
+def test_types_that_cannot_have_these_parameters_are_refused(client: bigquery.Client, dataset: str, kind: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match="is not a type"):
+        client.query_and_wait(f"CREATE TABLE {dataset}.t (a {kind})")
+
+
+def test_parameters_become_less_restrictive_only(client: bigquery.Client, parameterized: str) -> None:
+    """Source: Data definition language, ALTER COLUMN SET DATA TYPE."""
+    alter = f"ALTER TABLE {parameterized} ALTER COLUMN"
+    for change in ("s SET DATA TYPE STRING(2)", "n SET DATA TYPE NUMERIC(5, 3)"):
+        with pytest.raises(exceptions.BadRequest, match="is assignable to the new type"):
+            client.query_and_wait(f"{alter} {change}")
+    for change in ("s SET DATA TYPE STRING(5)", "n SET DATA TYPE NUMERIC(7, 3)", "y SET DATA TYPE BYTES"):
+        client.query_and_wait(f"{alter} {change}")
+    fields = {field.name: field for field in client.get_table(parameterized).schema}
+    assert (fields["s"].max_length, fields["n"].precision, fields["y"].max_length) == (5, 7, None)

@@ -130,7 +130,7 @@ def test_change_with_a_stale_etag_is_refused(client: bigquery.Client, dataset: s
         ({"timePartitioning": {"type": "DAY"}}, "ingestion time"),
         ({"view": {"query": "SELECT 1"}}, "view"),
         ({"tableConstraints": {"foreignKeys": [{"name": "a"}]}}, "tableConstraints.foreignKeys"),
-        ({"schema": {"fields": [{"name": "a", "type": "STRING", "maxLength": "3"}]}}, "maxLength"),
+        ({"schema": {"fields": [{"name": "a", "type": "STRING", "collation": "und:ci"}]}}, "collation"),
     ],
 )
 def test_table_fields_that_are_not_carried_out_are_refused_by_name(

@@ -35,7 +35,7 @@ CONSTRUCTS: dict[str, str] = {
     "SET @@time_zone = 'UTC'": "system variable @@",
     "CREATE TABLE d.t (a INT64) OPTIONS (default_rounding_mode = 'x')": "table option default_rounding_mode",
     "CREATE SCHEMA d OPTIONS (default_rounding_mode = 'ROUND_HALF_EVEN')": "schema option default_rounding_mode",
-    "CREATE TABLE d.t (a STRING(3))": "parameterized type STRING(…)",
+    "DECLARE a STRING(3)": "parameterized type STRING(3) of a variable",
     "CREATE TABLE d.t (a BIGNUMERIC)": "type BIGNUMERIC",
     "CREATE TABLE d.t (a INT64 DEFAULT 3)": "column clause DEFAULT of a",
     "CREATE TABLE d.t (a INT64 OPTIONS (rounding_mode = 'x'))": "column option rounding_mode of a",
