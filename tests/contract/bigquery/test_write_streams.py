@@ -122,6 +122,14 @@ def test_one_stream_that_cannot_be_committed_keeps_all_from_being_committed(
     assert ids(client, table) == [0, 2]
 
 
+def test_a_commit_has_at_most_ten_thousand_streams(writer: BigQueryWriteClient, table: str) -> None:
+    """Source: "Quotas and limits", Storage Write API, batch commits."""
+    streams = [f"{table_path(table)}/streams/{number}" for number in range(10_001)]
+    with pytest.raises(exceptions.InvalidArgument, match="allowed are 1 to 10000"):
+        commit(writer, table, *streams)
+    assert len(commit(writer, table, *streams[1:]).stream_errors) == 10_000
+
+
 def test_a_commit_whose_answer_was_lost_is_not_repeated(
     client: bigquery.Client, writer: BigQueryWriteClient, control: Control, table: str
 ) -> None:
