@@ -19,9 +19,11 @@ from dedup_clone.freshness.incident import ESCALATES_TO, Incident, IncidentKind
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-# A claim expires after this time. Notifying takes less, even where Airflow's API is built first, for a connection.
+# A claim expires after this time. Notifying takes less, even in a process that must start Airflow's API before it can
+# read a notifier's connection.
 CLAIM_LIFETIME = timedelta(minutes=10)
-# A check that began before a missed deadline opened an incident does not find the incident, and must not close it.
+# A deadline callback may open an incident while a check runs. That check read its state earlier, so it must not close
+# the incident.
 MIN_DURATION = timedelta(minutes=1)
 RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
 
@@ -67,8 +69,7 @@ class IncidentRecords:
             if record.ended_at is not None:
                 self._claim(record, object_generation, now, self._notify_end)
             elif name in active:
-                if not set(self._notifiers) <= set(record.notified):
-                    self._claim(record, object_generation, now, self._notify_beginning)
+                self._notify_missing(record, object_generation, now)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
                 self._remove(record, object_generation)
             elif now - record.opened_at >= MIN_DURATION and record.incident.kind not in unknown:
@@ -85,6 +86,21 @@ class IncidentRecords:
             return False
         self._notify_beginning(record, object_generation, now)
         return True
+
+    def open_or_retry(self, incident: Incident, now: datetime) -> None:
+        """As `open`. If the incident has an open record already, notify the notifiers that were not reached.
+
+        For a check that finds this incident only, and must not close others as `update` does.
+        """
+        if self.open(incident, now):
+            return
+        found = self._read(self._layout.incident(incident.name))
+        if found is not None and found[0].ended_at is None:
+            self._notify_missing(*found, now)
+
+    def _notify_missing(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
+        if not set(self._notifiers) <= set(record.notified):
+            self._claim(record, object_generation, now, self._notify_beginning)
 
     def _claim(
         self,
@@ -120,13 +136,15 @@ class IncidentRecords:
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
         """Record and object generation by incident name."""
-        found = {}
-        for info in self._store.objects(self._layout.incidents):
-            stored = self._store.read(info.name)
-            if stored is not None:
-                record = from_json(IncidentRecord, stored.text, where=self._store.uri(info.name))
-                found[record.incident.name] = (record, stored.object_generation)
-        return found
+        found = (self._read(info.name) for info in self._store.objects(self._layout.incidents))
+        return {one[0].incident.name: one for one in found if one is not None}
+
+    def _read(self, name: str) -> tuple[IncidentRecord, int] | None:
+        """Record and object generation; None if the object is gone."""
+        stored = self._store.read(name)
+        if stored is None:
+            return None
+        return from_json(IncidentRecord, stored.text, where=self._store.uri(name)), stored.object_generation
 
     def _write(self, record: IncidentRecord, expected_object_generation: int) -> int | None:
         """The new object generation; None when another process wrote the record first."""

@@ -12,7 +12,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 
 # The incidents about which nothing is known while BigQuery does not answer.
-OF_TARGET = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW)
+TARGET_INCIDENT_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW)
 
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:

@@ -14,7 +14,7 @@ from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import FeedsNotChecked
+from dedup_clone.contract.errors import AlertNotSent, FeedsNotChecked
 from dedup_clone.freshness import incident_records
 from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
@@ -114,6 +114,17 @@ def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
         check_all_feeds(deployed.folders)
     assert sorted(checked) == sorted(set(FEEDS) - {"crowd_5", "crowd_7"})
     assert deployed.gauges["dedup_clone.feeds_checked"] == 10
+
+
+def test_a_feed_whose_alert_was_not_sent_counts_as_checked(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_1")
+    monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AlertNotSent("mail is down")))
+    with pytest.raises(FeedsNotChecked, match="mail is down"):
+        check_all_feeds(deployed.folders)
+    assert "feed_not_checked" not in caplog.text
 
 
 def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(

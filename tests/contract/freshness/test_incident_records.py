@@ -100,6 +100,20 @@ def test_a_notifier_that_failed_is_retried_and_the_others_are_not(bench: Bench) 
     assert bench.update(incident(), after=2 * MINUTE) == []
 
 
+def test_an_incident_that_is_checked_alone_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
+    bench.update(incident(IncidentKind.WATCH_PAUSED))
+    bench.sent.clear()
+    bench.broken = {"mail"}
+    silent = incident(IncidentKind.ENVIRONMENT_SILENT)
+    bench.records_of_feed.open_or_retry(silent, NOW)
+    assert bench.sent == [("log", "began", "environment_silent")]
+    bench.broken = set()
+    for _ in range(2):
+        bench.records_of_feed.open_or_retry(silent, NOW)
+    assert bench.sent == both("began", "environment_silent")
+    assert len(bench.records()) == 2
+
+
 def test_a_notifier_that_was_not_reached_is_not_sent_the_end(bench: Bench) -> None:
     bench.broken = {"mail"}
     bench.update(incident())

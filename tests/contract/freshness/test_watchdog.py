@@ -166,6 +166,19 @@ def test_a_failed_notifier_fails_the_task_and_is_retried_by_a_later_check(dog: W
     assert dog.titles() == []  # the log was reached before
 
 
+def test_the_alert_about_a_silent_environment_is_retried_too(dog: Watchdog) -> None:
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    dog.check()
+    dog.world.environment = "new.example.org"
+    working = dog.setup
+    broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
+    deployment = working.deployment.model_copy(update={"alerts": broken})
+    dog.setup = type(working)(working.feed, deployment, working.folders)
+    for later in (20 * MINUTE, 25 * MINUTE):
+        with pytest.raises(AlertNotSent, match=r"nowhere\.Notifier"):
+            dog.check(later=later)
+
+
 def verdict_of(world: FeedOnStandIn) -> FreshnessVerdict:
     verdict = world.services.store.read_record(FreshnessVerdict, world.services.layout.freshness)
     assert verdict is not None

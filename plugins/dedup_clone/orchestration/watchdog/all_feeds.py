@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from dedup_clone.contract.errors import ConfigurationError, FeedsNotChecked
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, FeedsNotChecked
 from dedup_clone.freshness.metrics import gauges_line
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.retries import is_permanent
@@ -89,6 +89,8 @@ def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: Alert
         return _report(path.stem, error, clients, alerts)
     try:
         return check_feed(setup, clients)
+    except AlertNotSent as error:  # the feed was checked
+        return error
     except Exception as error:
         _try_report_unchecked(path.stem, error, clients, alerts)
         return error

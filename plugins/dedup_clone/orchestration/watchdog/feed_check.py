@@ -14,7 +14,7 @@ from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, 
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
-from dedup_clone.freshness.target_checks import OF_TARGET
+from dedup_clone.freshness.target_checks import TARGET_INCIDENT_KINDS
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
@@ -83,7 +83,7 @@ def _check_other_environment(
         next_step=f"see whether that environment is healthy; if it is gone for good, trigger [{feed}_publish] of "
         f"environment [{services.environment}] with [take_over] and a reason.",
     )
-    IncidentRecords(services.store, feed, notifiers.names, send).open(incident, now)
+    IncidentRecords(services.store, feed, notifiers.names, send).open_or_retry(incident, now)
     _require_sent(notifiers)
     return [incident.name]
 
@@ -110,7 +110,7 @@ def refresh_verdict(setup: FeedSetup) -> None:
 def _evaluate(
     setup: FeedSetup, services: Services, *, reads_bigquery: bool = True
 ) -> tuple[FeedState, FreshnessVerdict]:
-    now = services.now()  # before reading: of two verdicts, the one whose state was read later is stored
+    now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
     before = read_verdict(services.store, services.feed.feed)
     state = read_feed_state(
         services,
@@ -145,7 +145,7 @@ def _update_incidents(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
 
-    unknown = OF_TARGET if state.target is None else ()
+    unknown = TARGET_INCIDENT_KINDS if state.target is None else ()
     records = IncidentRecords(services.store, state.feed, notifiers.names, send)
     records.update(verdict.incidents, verdict.checked_at, unknown)
     names = ", ".join(incident.name for incident in verdict.incidents)
@@ -186,7 +186,10 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
 
 
 def _last_end(dag_id: str, state: str) -> datetime | None:
-    """When the DAG's last scheduled run of that state ended. `ti.get_previous_dagrun` asks the same of its own DAG."""
+    """When the last scheduled run of the DAG that is in this state ended; None if there is none.
+
+    `ti.get_previous_dagrun` sends the same request, but only about its own DAG.
+    """
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import GetPreviousDagRun, PreviousDagRunResult
 

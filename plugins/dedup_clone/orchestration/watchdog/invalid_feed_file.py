@@ -49,7 +49,7 @@ def report_invalid_feed_file(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=feed, readers_see=readers_see, settings=settings), names)
 
-    IncidentRecords(store, feed, notifiers.names, send).open(incident, now)
+    IncidentRecords(store, feed, notifiers.names, send).open_or_retry(incident, now)
     verdict = FreshnessVerdict(
         format_version=VERDICT_VERSION,
         feed=feed,

@@ -33,4 +33,4 @@ def report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, setti
         alert = build_alert(record, feed=feed, readers_see=record.incident.readers_see, settings=settings)
         return notifiers.send(alert, names)
 
-    IncidentRecords(store, feed, notifiers.names, send).open(found, now)
+    IncidentRecords(store, feed, notifiers.names, send).open_or_retry(found, now)
