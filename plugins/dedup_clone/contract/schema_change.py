@@ -114,4 +114,4 @@ def _refused(
     still_declared = [column.name for column in before if column.name in declared]
     if still_declared != [column.name for column in after][: len(still_declared)]:
         order = ", ".join(f"{prefix}{name}" for name in still_declared)
-        yield f"the columns published before stand in another order or behind new ones, expected first [{order}]"
+        yield f"the former columns stand in another order or behind new ones, expected first [{order}]"

@@ -235,7 +235,11 @@ def test_the_table_of_changes_is_compared_and_what_it_would_lose_is_said(world: 
     assert "cannot keep its rows, because columns get another name or type" in shown
     assert "the 1 rows of earlier generations are dropped" in shown
     world.feed = declared.model_copy(update={"changes_days": 30})
-    assert "becomes 30, it was 60" in plans.show(world)[1]
+    shown = plans.show(world)[1]
+    assert "becomes 30, it was 60" in shown
+    assert "changes older than 30 days vanish" in shown
+    world.feed = declared.model_copy(update={"changes_days": 90})
+    assert "vanish" not in plans.show(world)[1]
     world.feed = declared.model_copy(update={"changes": False})
     status, shown = plans.show(world)
     assert (status, "[changes] is no longer true" in shown) == (2, True)

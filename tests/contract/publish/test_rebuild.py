@@ -138,7 +138,7 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     name = world.land(7, FIRST)
     world.publish(name)
     world.feed = as_text(world.feed)
-    with pytest.raises(ConfigurationError, match="no publish can make"):
+    with pytest.raises(ConfigurationError, match="this publish cannot make"):
         world.resolve(name, replay=True, reason="x")
     incoming = world.services.names.incoming_table
     world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{incoming} AS SELECT 1 AS left_by_a_dead_run")

@@ -17,7 +17,7 @@ from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import erasure_uris
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.publish.planning.declared_changes import require_possible_feed_file
+from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.recovery import recover
@@ -83,8 +83,7 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
 def require_erasable(services: Services) -> Manifest:
     """The live generation. Raises ConfigurationError if there is none, or if the feed's engine is not `spark`.
 
-    It is also raised if no publish can make the live table as the feed file declares it. Raises what
-    `check_before_dedup` raises.
+    Raises what `refuse_impossible_changes` and `check_before_dedup` raise.
     """
     feed, generation = services.feed, services.current.read().generation
     if generation is None:
@@ -97,7 +96,7 @@ def require_erasable(services: Services) -> Manifest:
             f"[engine: {Engine.SPARK}] in the feed file, then erase."
         )
     live = services.manifests.read(generation)
-    require_possible_feed_file(services, Engine.SPARK, live)
+    refuse_impossible_changes(services, Engine.SPARK, live)
     check_before_dedup(services, generation, with_sql=False)
     return live
 

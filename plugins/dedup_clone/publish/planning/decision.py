@@ -9,7 +9,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.erasure.erasure_records import last_erasure
-from dedup_clone.publish.planning.declared_changes import require_possible_feed_file
+from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.replayed_dates import require_replayable
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
 from dedup_clone.publish.services import Services
@@ -43,7 +43,7 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     _require_fitting_engine(services, publish_request, generation)
     parent = None if generation is None else services.manifests.read(generation)
     backlog = _backlog(services, publish_request, parent)
-    require_possible_feed_file(services, engine_of(services, publish_request), parent)
+    refuse_impossible_changes(services, engine_of(services, publish_request), parent)
     skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)

@@ -1,4 +1,4 @@
-"""Finds what a feed file declares for its published table that no publish can make, before anything is deduplicated."""
+"""Finds differences between feed file and published table that the next publish must refuse, before its dedup."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
-def require_possible_feed_file(services: Services, engine: Engine, parent: Manifest | None) -> None:
-    """Raise ConfigurationError if no publish can make the live table as the feed file declares it."""
+def refuse_impossible_changes(services: Services, engine: Engine, parent: Manifest | None) -> None:
+    """Raise ConfigurationError if a publish with this engine must refuse what the feed file declares."""
     feed = services.feed
     problems = refusals(services, engine, parent, services.warehouse.table(feed.staging))
     if problems:
         raise ConfigurationError(
-            f"Feed [{feed.feed}] changes the live table in a way that no publish can make: "
+            f"Feed [{feed.feed}] changes the live table in a way that this publish cannot make: "
             f"{'; '.join(problems)}. Nothing was changed. docs/change-a-feed.md says what to do; `make plan "
             f"FEED={feed.feed}` shows all differences, and whether {feed.feed}_rebuild makes them."
         )
 
 
 def refusals(services: Services, engine: Engine, parent: Manifest | None, staging: TableMetadata | None) -> list[str]:
-    """Why no publish can make the live table as the feed file declares it, with the next step. Empty if one can."""
+    """Why a publish with this engine must refuse what the feed file declares, each with the next step.
+
+    Empty if it need not, and without a parent. An approval or another engine may make the change possible.
+    """
     if parent is None:
         return []
     return list(_refusals(services, engine, parent, staging))
@@ -45,10 +48,7 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
     if not refused:
         yield from _changes_beyond(engine, parent, declared.columns)
         if staging is not None:
-            yield from (
-                f"staging was changed before, and its {problem}: put that change back into the feed file"
-                for problem in refused_changes(staging.columns, declared.columns)
-            )
+            yield from _changes_of_staging(staging, declared.columns)
     if staging is not None and is_shorter(declared.retention_days, staging):
         lost = lost_dates(services, parent)
         staging_days = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
@@ -56,6 +56,16 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
             f"retention_days is [{declared.retention_days}], staging keeps [{staging_days}] days, and readers would "
             f"lose [{len(lost)}] dates with [{sum(lost.values())}] rows: approve that with "
             f"`make plan FEED={services.feed.feed} APPLY=1`"
+        )
+
+
+def _changes_of_staging(staging: TableMetadata, declared: tuple[Column, ...]) -> Iterator[str]:
+    """One text if staging, which an earlier run may have changed, cannot get the declared columns."""
+    problems = refused_changes(staging.columns, declared)
+    if problems:
+        yield (
+            "an earlier run already changed staging to a former version of this feed file, and the present file "
+            f"differs ({', '.join(problems)}): declare it again as staging has it"
         )
 
 

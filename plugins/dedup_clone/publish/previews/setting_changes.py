@@ -29,7 +29,7 @@ def setting_changes(
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
         yield from _cdc(services, staging, published)
-    if live.applied:  # else its checks did not all run
+    if live.applied:  # a rollback, bootstrap, rebuild or erasure applies no delivery and skips some checks
         yield from _sql_checks(services, live, early)
 
 
@@ -46,14 +46,15 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
             "[changes] is true",
             f"{'makes' if found is None else 'adds to'} {name}, by a free load job after the commit",
             f"{name} has the rows that change from now on, with old and new values",
-            f"the Spark job reads dates with differences twice more; storage of changes for {feed.changes_days} days",
+            f"the Spark job reads each date with differences two more times; storage for {feed.changes_days} days",
         )
     if found is not None and found.expiration_days != feed.changes_days:
         shown = "all" if found.expiration_days is None else f"{found.expiration_days:g}"
+        is_less = found.expiration_days is None or feed.changes_days < found.expiration_days
         yield PlannedChange(
             f"changes_days of {name} becomes {feed.changes_days}, it was {shown}",
             "sets it when it loads its changes",
-            f"changes older than {feed.changes_days} days vanish, or none if the former number is smaller",
+            f"changes older than {feed.changes_days} days vanish" if is_less else "nothing",
         )
     lost = lost_changes(services, feed.table.to_contract())
     if lost is not None:
@@ -65,12 +66,15 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
 
 
 def _kept_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
-    """Whether the last publish that could find changes was to add them to `FEED_changes`; as declared if unknown."""
+    """Whether the last publish by an engine that can find changes wrote them for `FEED_changes`.
+
+    If no record is of such a publish: what the live generation's request says, otherwise the feed file's `changes`.
+    """
     able = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
     if able:
         return able[-1].change_rows is not None
     request = services.manifests.request(live.attempt)
-    if request is None or request.engine is Engine.CDC:  # which finds changes anyway
+    if request is None or request.engine is Engine.CDC:  # a request of engine cdc asks for changes in any case
         return services.feed.changes
     return request.changes is not None
 
@@ -93,7 +97,7 @@ def _cdc(
     if cdc.publish == "direct" and not any(r.is_direct for r in streamed):
         yield PlannedChange(
             "cdc.publish becomes [direct]",
-            "streams into target, unless a check that needs no table stops or reroutes it",
+            "streams into target, unless a check of the manifest fails: then the publish stops or fills staging",
             "each changed row as soon as BigQuery has applied it; rows of two generations together until then",
         )
     if cdc.publish == "staging" and streamed and streamed[-1].is_direct:
