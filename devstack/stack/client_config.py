@@ -1,7 +1,8 @@
 """Configures Google's command-line tools and Python clients for the local stack: `.local/stack.env` and other files.
 
 After `set -a; . .local/stack.env; set +a`, the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack. Its
-servers check no credentials, so the tools get a dummy token.
+servers check no credentials, so the tools get a dummy token. `gsutil` runs `gcloud storage` for each command: by itself
+it takes a server's address with TLS only, and cannot read fake-gcs-server's answer to a deletion.
 """
 
 import os
@@ -17,28 +18,16 @@ from devstack.stack.names_and_logins import (
     PROJECT_ID,
     STATE_BUCKET,
 )
-from devstack.stack.ports import HOST, Ports
+from devstack.stack.ports import Ports
 
 TOKEN = "local"
 
-_BOTO = """\
-[Credentials]
-gs_json_host = {host}
-gs_json_port = {port}
-[Boto]
-https_validate_certificates = False
+BOTO = f"""\
 [GSUtil]
-default_project_id = {project}
+use_gcloud_storage = True
+default_project_id = {PROJECT_ID}
 software_update_check_period = 0
 """
-
-
-def boto_text(ports: Ports) -> str:
-    """The content of gsutil's file `boto`, the only place from which gsutil takes its server's address.
-
-    The server's certificate is self-signed, so it is not verified.
-    """
-    return _BOTO.format(host=HOST, port=ports.gcs_tls, project=PROJECT_ID)
 
 
 def bigqueryrc_text(ports: Ports) -> str:
@@ -83,7 +72,7 @@ def write(layout: Layout, ports: Ports) -> None:
     tools = layout.client_tools
     (tools / "gcloud").mkdir(parents=True, exist_ok=True)
     write_file(tools / "token", TOKEN)
-    write_file(tools / "boto", boto_text(ports))
+    write_file(tools / "boto", BOTO)
     write_file(tools / "bigqueryrc", bigqueryrc_text(ports))
     write_variables(layout.stack_env, variables(layout, ports))
 

@@ -64,8 +64,7 @@ def fake_gcs_binary() -> Path:
 
 def fake_gcs(layout: Layout, ports: Ports) -> Part:
     command = (
-        *(str(fake_gcs_binary()), "-scheme", "both", "-host", HOST),
-        *("-port", str(ports.gcs_tls), "-port-http", str(ports.gcs)),
+        *(str(fake_gcs_binary()), "-scheme", "http", "-host", HOST, "-port", str(ports.gcs)),
         *("-backend", "filesystem", "-filesystem-root", str(layout.gcs_data)),
         *("-public-host", f"{HOST}:{ports.gcs}", "-external-url", ports.gcs_url),
         *("-log-level", "warn"),

@@ -13,14 +13,12 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of the stack's servers. Cloud Storage has three, BigQuery two.
+    """The ports of the stack's servers. Cloud Storage and BigQuery have two each.
 
-    `gcs`: plain HTTP. `gcs_tls`: TLS, which gsutil needs. `gcs_for_gcloud`: the proxy that gcloud needs.
-    `bigquery_write`: the Storage Write API, by gRPC.
+    `gcs_for_gcloud`: the proxy that gcloud needs. `bigquery_write`: the Storage Write API, by gRPC.
     """
 
     gcs: int = 4443
-    gcs_tls: int = 4444
     gcs_for_gcloud: int = 4445
     bigquery: int = 9050
     bigquery_write: int = 9060

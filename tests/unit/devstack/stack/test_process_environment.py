@@ -13,7 +13,7 @@ from devstack.stack.layout import Layout
 from devstack.stack.ports import Ports
 from devstack.stack.processes import STACK_VARIABLE
 
-PORTS = Ports(gcs=11, gcs_tls=12, gcs_for_gcloud=13, bigquery=14, airflow=15)
+PORTS = Ports(gcs=11, gcs_for_gcloud=13, bigquery=14, airflow=15)
 
 
 def layout_in(tmp_path: Path) -> Layout:
@@ -111,7 +111,7 @@ def test_a_shell_with_stack_env_has_the_profile_of_the_stack(tmp_path: Path) -> 
 def test_client_tools_files_name_the_ports(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     client_config.write(layout, PORTS)
-    assert "gs_json_port = 12" in Path(client_config.read(layout.stack_env)["BOTO_CONFIG"]).read_text()
+    assert "use_gcloud_storage" in Path(client_config.read(layout.stack_env)["BOTO_CONFIG"]).read_text()
     assert "api = http://127.0.0.1:14" in Path(client_config.read(layout.stack_env)["BIGQUERYRC"]).read_text()
 
 
