@@ -13,7 +13,7 @@ def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
     count = len(alerts.webhooks) + len(alerts.notifiers)
     if not count:
         text = "nobody is told of incidents: the profile names no webhook and no notifier."
-        command = "(add `webhooks: [CONNECTION]` to section `alerts` of the profile; docs/freshness.md)"
+        command = "(add `webhooks: [CONNECTION]` to section `alerts` of the profile; docs/alerting.md)"
         yield Finding(Level.FAIL, "alerts", text, command)
     else:
         yield ok("alerts", f"[{count}] notifier(s); `make alert-test` shows whether they are reached.")

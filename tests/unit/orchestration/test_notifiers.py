@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.contract.errors import AlertNotSent
@@ -103,6 +107,21 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
     assert "&lt;b&gt;is&lt;/b&gt;" in notifier.html_content
 
 
+ENDED = replace(BEGAN, ended_at=NOW)
+PAGE = (Path(__file__).parents[3] / "docs" / "alerting.md").read_text()
+
+
+def send_by_connection_of_the_page(name: str, hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a beginning and an end by the connection that docs/alerting.md makes, but to the test's server."""
+    (text,) = re.findall(rf"^echo '(.+)' \|\n.* airflow-connections-{name} ", PAGE, re.MULTILINE)
+    here = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
+    connection = {**json.loads(text), "host": f"http://{here['host']}:{here['port']}"}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+    notifiers = AlertNotifiers(AlertSettings(webhooks=(name,)))
+    for alert in (BEGAN, ENDED):
+        assert notifiers.send(alert, (f"webhook {name}",)) == (f"webhook {name}",), notifiers.failures
+
+
 class Hook(BaseHTTPRequestHandler):
     posts: ClassVar[list[tuple[str, dict[str, str], dict[str, Any]]]] = []
     status: ClassVar[int] = 200
@@ -155,17 +174,38 @@ def test_a_webhooks_json_is_an_event_that_pagerduty_opens_and_closes(
     hook: type[Hook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fields of "Send an event", Events API v2."""
-    connection = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
-    connection["extra"]["fields"] = {"routing_key": "R0UTE"}
-    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
-    for alert in (BEGAN, replace(BEGAN, ended_at=NOW)):
-        notifiers.send(alert, ("webhook chat",))
+    send_by_connection_of_the_page("alerts_pagerduty", hook, monkeypatch)
+    assert {path for path, _, _ in hook.posts} == {"/v2/enqueue"}
     began, ended = (body for _, _, body in hook.posts)
-    assert (began["routing_key"], began["event_action"], ended["event_action"]) == ("R0UTE", "trigger", "resolve")
+    assert (began["routing_key"], began["event_action"], ended["event_action"]) == ("KEY", "trigger", "resolve")
     assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/promise_missed"
     assert {"summary", "source", "severity"} <= began["payload"].keys()
     assert began["payload"]["severity"] == "critical"
+    assert began["payload"]["custom_details"] == {"text": BEGAN.text}
+
+
+def test_slack_shows_the_text_of_a_webhooks_json(hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slack requires `text`, ignores fields that it does not know, and would take these for parts of the message."""
+    send_by_connection_of_the_page("alerts_slack", hook, monkeypatch)
+    assert [path for path, _, _ in hook.posts] == ["/services/T000/B000/XXXX"] * 2
+    for (_, headers, body), alert in zip(hook.posts, (BEGAN, ENDED), strict=True):
+        assert (headers["Content-Type"], body["text"]) == ("application/json", alert.text)
+        assert not {"attachments", "blocks", "channel", "icon_emoji", "mrkdwn", "thread_ts", "username"} & body.keys()
+
+
+def test_the_page_shows_what_arrives_and_valid_settings() -> None:
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    lines = dict(line.split(": ", 1) for line in shown.splitlines()[1:])
+    moment = datetime.fromisoformat(lines["Since"].replace(" UTC", "+00:00"))
+    told = replace(
+        BEGAN, feed="product_attributes", what=lines["What"], since=moment, readers_see=lines["Readers see"],
+        next_step=lines["Next"], runbook=lines["Runbook"], link=lines["Airflow"],
+    )  # fmt: skip
+    assert shown == told.text + "\n"
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    named, mail = (AlertSettings.model_validate_json(json.dumps(yaml.safe_load(block)["alerts"])) for block in blocks)
+    assert named.webhooks == ("alerts_slack", "alerts_pagerduty")
+    assert mail.notifiers[0].class_path.endswith("SmtpNotifier")
 
 
 def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:

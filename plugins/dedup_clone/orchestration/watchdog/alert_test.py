@@ -26,7 +26,7 @@ def send_test_alerts(settings: AlertSettings) -> list[str]:
     if len(notifiers.names) == 1:
         raise AlertNotSent(
             "The profile names no notifier, so alerts are written to the log only: add [alerts.webhooks] or "
-            "[alerts.notifiers] to the profile (docs/freshness.md), deploy it, and send the test again."
+            "[alerts.notifiers] to the profile (docs/alerting.md), deploy it, and send the test again."
         )
     incident = Incident(
         IncidentKind.ALERT_TEST,

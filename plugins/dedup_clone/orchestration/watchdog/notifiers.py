@@ -60,12 +60,13 @@ class WebhookNotifier(BaseNotifier):
 
 def _event(alert: Alert) -> dict[str, Any]:
     severity = "critical" if alert.severity is Severity.ALERT else "warning"
+    details = {"text": alert.text}  # PagerDuty takes an object here
     return {
         "title": alert.title,
         "text": alert.text,
         "event_action": alert.event_action,
         "dedup_key": alert.dedup_key,
-        "payload": {"summary": alert.title, "source": alert.feed, "severity": severity, "custom_details": alert.text},
+        "payload": {"summary": alert.title, "source": alert.feed, "severity": severity, "custom_details": details},
         **to_plain(alert),
     }
 
