@@ -1,0 +1,129 @@
+"""Blocks of the pages run on the servers of the local stack: those for clients as they stand, and all SQL."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from devstack.zetasql.grammar import running_grammar
+from devstack.zetasql.install import ZetaSqlUnavailable
+from testkit.fake_dedup_job import parquet_bytes
+from testkit.feed_on_stand_in import TODAY, row
+from tests.docs.local_stack import LocalStack, blocks, start_local_stack
+from tests.docs.test_links import PAGES
+
+TOOLS = ("gcloud", "gsutil", "bq")
+NAMES = {
+    "{{ staging }}": "warehouse.product_attributes_staging",
+    "DATASET.": "warehouse.",
+    "SCHEMA DATASET": "SCHEMA warehouse",
+    "FEED": "product_attributes",
+    "region-LOCATION": "region-us",
+    "OPTIONS (...)": "OPTIONS ()",  # the README leaves them out
+}
+# What is not run on the stand-in, and why. Google's grammar takes it all the same.
+NOT_RUN = {
+    "GRANT": "the stand-in has no GRANT",
+    "SELECT DISTINCT table_type": "the stand-in has no organization",
+    "CREATE OR REPLACE TABLE": "README: a picture of the swap, which has other names",
+    "SELECT order_id": "feed-file.md: a feed that does not exist",
+}
+
+
+def statements() -> list[tuple[str, str]]:
+    """Each SQL block and each statement of a command `bq query`, with names in place of placeholders."""
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        sql = re.findall(r"^ *```sql\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+        for statement in [*sql, *re.findall(r"bq query [^']*'([^']*)'", text)]:
+            for placeholder, name in NAMES.items():
+                statement = statement.replace(placeholder, name)
+            found.append((page.name, " ".join(statement.split())))
+    return found
+
+
+STATEMENTS = statements()
+RUN = [(page, sql) for page, sql in STATEMENTS if not sql.startswith(tuple(NOT_RUN))]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    with start_local_stack(tmp_path_factory.mktemp("local stack")) as started:
+        started.publish_two_snapshots()
+        yield started
+
+
+@pytest.fixture
+def here(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was started in a shell with the stack's settings."""
+    monkeypatch.chdir(stack.folder)
+    for name, value in stack.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def run(page: str) -> dict[str, Any]:
+    """Run the page's Python blocks one after the other, and return their names."""
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+@pytest.mark.usefixtures("here")
+def test_a_notebook_sees_freshness_one_state_and_what_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run("notebook.md")
+    assert (names["status"].snapshot_id, names["status"].generation, names["status"].restores) == (2, 2, None)
+    assert names["labels"]["dedup_clone_snapshot"] == "2"
+    assert (names["total"].n, names["status"].arrived_at < names["now"].time) == (3, True)
+    assert names["changed"] == {(2, 2072, 1): (20, 30)}
+    assert {"changed 2 20 30", "new 3 None 20"} <= set(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.usefixtures("here")
+def test_python_and_duckdb_read_landing_and_table(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run("local-clients.md")
+    assert names["rows"].num_rows == 3
+    out = capsys.readouterr().out
+    assert "product_attributes/snapshot_id=1/_SUCCESS" in out
+    assert "2072" in out
+
+
+@pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"not all of {', '.join(TOOLS)} are installed")
+def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) -> None:
+    (block,) = blocks("local-clients.md", "bash")
+    file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(parquet_bytes([row(2001, 1, day=TODAY - timedelta(days=3))]))
+    environment = {name: value for name, value in stack.environment.items() if name in ("HOME", "PATH")}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", block],
+        cwd=stack.folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NoneType" not in done.stderr
+    assert "snapshot_id=2001/date=2026-11-20/part-0.parquet" in done.stdout
+    left = list(stack.connection.storage_client().list_blobs("landing", prefix="product_attributes/snapshot_id=2001/"))
+    assert left == []
+    assert "dedup_clone_generation:2" in done.stdout
+
+
+@pytest.mark.parametrize(("page", "sql"), RUN, ids=[f"{page}-{sql[:30]}" for page, sql in RUN])
+def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> None:
+    stack.connection.bigquery_client().query_and_wait(sql)
+
+
+def test_googles_grammar_takes_the_sql_of_the_pages() -> None:
+    assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 10
+    try:
+        with running_grammar() as grammar:
+            wrong = {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None}
+    except ZetaSqlUnavailable as error:
+        pytest.skip(f"Google's SQL grammar: {error}")
+    assert wrong == {}
