@@ -21,6 +21,7 @@ from tests.docs.test_links import PAGES
 TOOLS = ("gcloud", "gsutil", "bq")
 NAMES = {
     "{{ staging }}": "warehouse.product_attributes_staging",
+    "DATASET.TABLE": "warehouse.product_attributes",
     "DATASET.": "warehouse.",
     "SCHEMA DATASET": "SCHEMA warehouse",
     "FEED": "product_attributes",
