@@ -225,7 +225,7 @@ class FeedOnStandIn(ControlledStandIn):
             writer = backlog.read_writer().writer
             rows = StatusRows(self.services.store).read()
             has_status = writer.status_digest == digest(to_json(rows)) and self.services.warehouse.table(STATUS_TABLE)
-            if not backlog.names() and (has_status or not rows):
+            if not backlog.rows(backlog.names()) and (has_status or not rows):
                 return
             time.sleep(0.25)
 

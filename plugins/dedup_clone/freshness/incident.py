@@ -33,6 +33,7 @@ class IncidentKind(StrEnum):
     DELIVERY_REFUSED = "delivery_refused"
     INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"
+    ROWS_NOT_LOADED = "rows_not_loaded"
     ALERT_TEST = "alert_test"
 
     @property

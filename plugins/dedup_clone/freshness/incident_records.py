@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import ESCALATES_TO, Incident, IncidentKind
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
@@ -136,15 +136,19 @@ class IncidentRecords:
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
         """Record and object generation by incident name."""
-        found = (self._read(info.name) for info in self._store.objects(self._layout.incidents))
+        names = [info.name for info in self._store.objects(self._layout.incidents) if info.name.endswith(".json")]
+        found = (self._read(name) for name in names)
         return {one[0].incident.name: one for one in found if one is not None}
 
     def _read(self, name: str) -> tuple[IncidentRecord, int] | None:
-        """Record and object generation; None if the object is gone."""
+        """Record and object generation; None if the object is gone. A damaged one is deleted, to be opened anew."""
         stored = self._store.read(name)
-        if stored is None:
+        record = self._store.parse_if_sound(IncidentRecord, name, stored)
+        if stored is None or record is None:
+            if stored is not None:
+                self._store.delete(name, expected_object_generation=stored.object_generation)
             return None
-        return from_json(IncidentRecord, stored.text, where=self._store.uri(name)), stored.object_generation
+        return record, stored.object_generation
 
     def _write(self, record: IncidentRecord, expected_object_generation: int) -> int | None:
         """The new object generation; None when another process wrote the record first."""

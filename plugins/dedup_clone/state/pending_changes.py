@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
+from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.reporting_backlog import FOLDER
 from dedup_clone.state.store import ObjectStore
 
 _CHANGES = f"{FOLDER}changes/"
+URIS = "uris.txt"  # in the folder of an attempt's changes: the list of their files
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,17 @@ class PendingChangesFolder:
 
     def attempts(self) -> list[str]:
         """The attempts with pending changes, in the order of their generations."""
-        return [
-            info.name.removeprefix(self._folder).removesuffix(".json") for info in self._store.objects(self._folder)
-        ]
+        names = [info.name.removeprefix(self._folder) for info in self._store.objects(self._folder)]
+        return [name.removesuffix(".json") for name in names if name.endswith(".json") and generation_of(name)]
 
     def read(self) -> list[StoredPendingChanges]:
-        """All records, in the order of their generations."""
+        """All records, in the order of their generations, without damaged ones. Raises LaterRelease."""
         found = []
         for attempt in self.attempts():
             name = f"{self._folder}{attempt}.json"
             stored = self._store.read(name)
-            if stored is not None:
-                record = from_json(PendingChanges, stored.text, where=self._store.uri(name))
+            record = self._store.parse_if_sound(PendingChanges, name, stored)
+            if stored is not None and record is not None:
                 found.append(StoredPendingChanges(record, stored.object_generation))
         return found
 
@@ -81,3 +82,13 @@ class PendingChangesFolder:
 def feeds_with_pending_changes(store: ObjectStore) -> list[str]:
     """The feeds whose tables of changes lack rows."""
     return [folder.removeprefix(_CHANGES).rstrip("/") for folder in store.folders(_CHANGES)]
+
+
+def oldest_pending_changes(store: ObjectStore, feed: str) -> datetime | None:
+    """When the first of the feed's pending changes were recorded; None if there are none.
+
+    A record is replaced for each load job, so the list of files that was written with it says when that was.
+    """
+    layout = FeedLayout(feed)
+    lists = [f"{layout.changes_folder(attempt)}{URIS}" for attempt in PendingChangesFolder(store, feed).attempts()]
+    return min((info.created_at for info in store.stat(lists)), default=None)

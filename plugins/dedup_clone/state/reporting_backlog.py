@@ -6,6 +6,7 @@ below `_reporting/` and not in the folder of a feed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.state.store import ObjectStore, in_parallel
+from dedup_clone.contract.records import to_json
+from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText, in_parallel
 
 FOLDER = "_reporting/"  # no feed can have this name
 # BigQuery allows 1,500 loads into a table a day, including failed loads. A token bucket keeps to this limit:
@@ -53,13 +54,15 @@ class ReportingWriter:
     """Which process writes the reporting tables. `load`: the load that has begun and may still run, or None.
 
     `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: how
-    many more loads the daily limit allowed at that time.
+    many more loads the daily limit allowed at that time. `status_fails_since`: when the first of the last loads of the
+    status table began, if all of these failed.
     """
 
     status_digest: str | None
     begun_at: datetime | None
     loads_left: float
     load: ReportingLoad | None
+    status_fails_since: datetime | None = None
 
     def loads_allowed(self, now: datetime) -> float:
         """How many loads the daily limit allows now."""
@@ -96,22 +99,31 @@ class ReportingBacklog:
 
     def names(self) -> list[str]:
         """The object names of all rows that the ledger table lacks."""
-        return [info.name for info in self._store.objects(self._ledger)]
+        return [info.name for info in self.objects()]
 
-    def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows in the named objects, without objects that are gone."""
-        return [json.loads(stored.text) for stored in in_parallel(self._store.read, names) if stored is not None]
+    def objects(self) -> list[ObjectInfo]:
+        """The objects of all rows that the ledger table lacks."""
+        return [info for info in self._store.objects(self._ledger) if info.name.endswith(".json")]
+
+    def rows(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The rows in the named objects, by name, without objects that are gone or damaged."""
+        found = zip(names, in_parallel(self._store.read, names), strict=True)
+        rows = {name: _parse_row(stored) for name, stored in found}
+        return {name: row for name, row in rows.items() if row is not None}
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete the named objects, whose rows the ledger table has by now."""
         in_parallel(self._store.delete_folder, names)
 
     def read_writer(self) -> StoredWriter:
+        """The writer; one that has loaded nothing yet if the record is absent or damaged. Raises LaterRelease.
+
+        After a damage the rows of the load that was under way may be appended twice.
+        """
         stored = self._store.read(self._writer)
-        if stored is None:
-            return StoredWriter(ReportingWriter(None, None, BURST_LOADS, None), 0)
-        writer = from_json(ReportingWriter, stored.text, where=self._store.uri(self._writer))
-        return StoredWriter(writer, stored.object_generation)
+        writer = self._store.parse_if_sound(ReportingWriter, self._writer, stored)
+        object_generation = 0 if stored is None else stored.object_generation
+        return StoredWriter(writer or ReportingWriter(None, None, BURST_LOADS, None), object_generation)
 
     def replace_writer(self, writer: ReportingWriter, *, expected_object_generation: int) -> StoredWriter:
         """Replace the writer's record. Raises LostRace when another writer replaced it."""
@@ -119,3 +131,10 @@ class ReportingBacklog:
             self._writer, to_json(writer), expected_object_generation=expected_object_generation
         )
         return StoredWriter(writer, written)
+
+
+def _parse_row(stored: StoredText | None) -> dict[str, Any] | None:
+    with contextlib.suppress(ValueError):
+        row = None if stored is None else json.loads(stored.text)
+        return row if isinstance(row, dict) else None
+    return None

@@ -18,7 +18,8 @@ from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import commit
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records import changes_table
-from dedup_clone.publish.records.changes_table import load_changes
+from dedup_clone.publish.records.changes_table import FIRST_PAUSE, LONGEST_PAUSE, MAX_JOBS_AWAITED, load_changes
+from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.pending_changes import PendingChangesFolder, feeds_with_pending_changes
@@ -60,6 +61,22 @@ def fail_loads(world: FeedOnStandIn, times: int = 1000) -> None:
     world.add_fault({**fault, "times": times})
 
 
+def later(world: FeedOnStandIn, pause: timedelta) -> None:
+    clock = world.now
+    world.now = lambda: clock() + pause
+
+
+def is_late(world: FeedOnStandIn) -> bool:
+    return f"{world.feed.feed}_changes" in [late.table for late in find_late_rows(world.services)]
+
+
+def jobs(world: FeedOnStandIn, generation: int) -> int:
+    """How many jobs were made to load the generation's changes."""
+    found = f"-{generation:08d}-"
+    ids = [job.job_id for job in world.bigquery.list_jobs() if world.feed.feed in job.job_id]
+    return sum("-changes-" in job_id and found in job_id for job_id in ids)
+
+
 SECOND = (row(8, 1, 30), row(8, 3))
 OF_SECOND = [(2, "changed", 1, 20, 30), (2, "new", 3, None, 20)]
 
@@ -90,9 +107,50 @@ def test_a_load_that_fails_stops_no_publish_and_is_made_good_in_order(world: Fee
     prune(world.services)
     assert pending(world) == [2, 3, 4]
     world.clear_faults()
+    later(world, FIRST_PAUSE)
     load_changes(world.services)
     assert changes(world) == [*OF_SECOND, (3, "changed", 1, 30, 31), (4, "changed", 1, 31, 32)]
     assert pending(world) == []
+
+
+def test_a_load_that_always_fails_is_tried_ever_less_often_and_keeps_no_later_generation(world: FeedOnStandIn) -> None:
+    world.add_fault({"match": {"job_id": f"{world.feed.feed}-00000002-.*-changes-"}, "effect": "error", "times": 1000})
+    publish(world, *SECOND)
+    publish(world, row(9, 1, 31))
+    tries = []
+    for minutes in range(5, 65, 5):  # the first job failed at minute 0, and so do the others for the stand-in's clock
+        before = jobs(world, 2)
+        later(world, timedelta(minutes=5))
+        load_changes(world.services)
+        tries += [minutes] if jobs(world, 2) > before else []
+    assert tries == [5, 10, 20, 40]
+    assert changes(world) == [(3, "changed", 1, 30, 31)]
+    assert not is_late(world)
+    later(world, LONGEST_PAUSE)
+    assert is_late(world)
+    world.clear_faults()
+    load_changes(world.services)
+    assert changes(world) == [*OF_SECOND, (3, "changed", 1, 30, 31)]
+    assert not is_late(world)
+
+
+@pytest.mark.exhaustive
+def test_changes_of_another_form_than_later_ones_are_given_up(world: FeedOnStandIn) -> None:
+    fail_loads(world)
+    publish(world, *SECOND)
+    for _ in range(MAX_JOBS_AWAITED):
+        later(world, LONGEST_PAUSE)
+        load_changes(world.services)
+    world.clear_faults()
+    name, column = f"warehouse.{world.feed.feed}_changes", "date DATE, product_id STRING"
+    world.bigquery.query_and_wait(f"DROP TABLE {name}")
+    world.bigquery.query_and_wait(
+        f"CREATE TABLE {name} (publish_date DATE, {column}, new_row STRUCT<{column}>) PARTITION BY publish_date"
+    )
+    later(world, LONGEST_PAUSE)
+    load_changes(world.services)
+    assert pending(world) == []
+    assert len(world.bigquery.get_table(name).schema) == 4  # not dropped
 
 
 @pytest.mark.parametrize(
@@ -137,6 +195,7 @@ def test_the_watchdog_loads_what_is_missing_although_other_feeds_and_tables_fail
 ) -> None:
     fail_loads(world, times=1)
     publish(world, *SECOND)
+    later(world, FIRST_PAUSE)
     assert feeds_with_pending_changes(world.services.store) == [world.feed.feed]
     reader, setup = world.services, setup_of(world)
     monkeypatch.setattr(reader.current, "read", Mock(side_effect=ContractViolation("CURRENT is damaged")))

@@ -9,11 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers
+from dedup_clone.orchestration.watchdog.reporting import report_late_rows
 from dedup_clone.publish.records import reporting_tables
+from dedup_clone.publish.records.late_rows import LATE_AFTER
 from dedup_clone.publish.records.ledger_table import ledger_schema
 from dedup_clone.publish.records.reporting_tables import SECONDS_BETWEEN_LOADS, WRITER_TIMEOUT_S, write_reporting_tables
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.publish.conftest import new_feed
@@ -98,6 +102,44 @@ def test_a_table_that_cannot_be_loaded_holds_no_lease_of_a_discarded_attempt(wor
     world.clear_faults()
     world.write_reporting_tables()
     assert ledger(world) == [1]
+
+
+def test_damaged_objects_keep_no_other_rows_from_the_tables(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = world.services.store
+    damaged = ("_reporting/ledger/broken/00000001-a.json", "_status/broken.json", "_reporting/WRITER")
+    for name in (*damaged, "_reporting/ledger/", "_status/placeholder"):
+        store.put(name, '{"feed": ')
+    with caplog.at_level("WARNING"):
+        world.publish(world.land(7, [row(7, 1)]))
+        world.write_reporting_tables()
+    assert (ledger(world), status(world)) == ([1], [1])
+    assert f"[{store.uri(damaged[0])}] is damaged" in caplog.text
+    assert [store.read(name) is None for name in damaged[:2]] == [False, False]
+
+
+def test_rows_that_are_not_loaded_for_long_are_an_incident_of_its_own(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, clock = [], world.now
+    monkeypatch.setattr(AlertNotifiers, "send", lambda self, alert, names: sent.append(alert) or names)
+    fail_loads(world, "ledger")
+    fail_loads(world, "status")
+    world.publish(world.land(7, [row(7, 1)]))
+    report_late_rows(world.services, AlertSettings())
+    assert sent == []
+    world.now = lambda: clock() + LATE_AFTER + timedelta(minutes=1)
+    for _ in range(2):
+        report_late_rows(world.services, AlertSettings())
+    tables = ["rows_not_loaded-dedup_clone_status", "rows_not_loaded-dedup_clone_ledger"]
+    began = [alert for alert in sent if alert.incident in tables]
+    assert [(a.feed, a.incident, a.event_action) for a in began] == [("_reporting", t, "trigger") for t in tables]
+    world.clear_faults()
+    world.write_reporting_tables()
+    world.now = lambda: clock() + 2 * LATE_AFTER
+    report_late_rows(world.services, AlertSettings())
+    assert sorted(a.incident for a in sent if a.event_action == "resolve") == sorted(tables)
 
 
 @pytest.mark.exhaustive

@@ -233,7 +233,7 @@ def test_the_incidents_of_a_state(case: str) -> None:
 def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
     """A deadline reports a late replay, another environment's watchdog its silence, and a DAG tests the notifiers.
 
-    A feed whose file is invalid, or that cannot be checked, has no state.
+    A feed whose file is invalid, or that cannot be checked, has no state; tables of all feeds belong to none.
     """
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
     elsewhere = {
@@ -242,6 +242,7 @@ def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
         IncidentKind.ALERT_TEST,
         IncidentKind.FEED_FILE_INVALID,
         IncidentKind.FEED_NOT_CHECKED,
+        IncidentKind.ROWS_NOT_LOADED,
     }
     assert set(IncidentKind) - seen == elsewhere
 

@@ -52,7 +52,7 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
     write_verdict(services.store, verdict)
     _emit_metrics(state, verdict)
-    _require_sent(notifiers)
+    require_sent(notifiers)
     return [incident.name for incident in verdict.incidents]
 
 
@@ -84,11 +84,12 @@ def _check_other_environment(
         f"environment [{services.environment}] with [take_over] and a reason.",
     )
     IncidentRecords(services.store, feed, notifiers.names, send).open_or_retry(incident, now)
-    _require_sent(notifiers)
+    require_sent(notifiers)
     return [incident.name]
 
 
-def _require_sent(notifiers: AlertNotifiers) -> None:
+def require_sent(notifiers: AlertNotifiers) -> None:
+    """Raise AlertNotSent when a notifier failed."""
     if notifiers.failures:
         failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
         raise AlertNotSent(

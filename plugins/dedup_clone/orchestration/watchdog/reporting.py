@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import logging
 
+from dedup_clone.freshness.durations import format_time
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services
+from dedup_clone.orchestration.watchdog.feed_check import require_sent
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.publish.records.changes_table import try_load_changes
+from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.pending_changes import feeds_with_pending_changes
+from dedup_clone.state.reporting_backlog import FOLDER
 
 log = logging.getLogger(__name__)
+OWNER = FOLDER.rstrip("/")  # takes the place of the feed's name
 
 
 def load_waiting_rows(setup: FeedSetup) -> None:
@@ -28,6 +38,7 @@ def load_waiting_rows(setup: FeedSetup) -> None:
                 _load_changes(feed, setup)
             except Exception as error:
                 log.warning("feed=%s its changes are not loaded: %s: %s", feed, type(error).__name__, error)
+        report_late_rows(services, setup.deployment.alerts)
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
@@ -35,3 +46,33 @@ def _load_changes(feed: str, setup: FeedSetup) -> None:
     services = open_feed_services(read_feed_setup(setup.folders.feeds / f"{feed}.yaml", setup.folders))
     if services.retired.read() is None and not services.is_foreign(services.current.read()):
         try_load_changes(services)
+
+
+def report_late_rows(services: Services, settings: AlertSettings) -> None:
+    """Open an incident for each table that has lacked rows for long, and end those of tables that have them by now.
+
+    The incidents belong to no feed: one cause keeps the rows of all feeds from being loaded. Raises AlertNotSent.
+    """
+    notifiers = AlertNotifiers(settings)
+
+    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
+        alert = build_alert(record, feed=OWNER, readers_see=record.incident.readers_see, settings=settings)
+        return notifiers.send(alert, names)
+
+    incidents = [
+        Incident(
+            IncidentKind.ROWS_NOT_LOADED,
+            Severity.WARNING,
+            since=late.since,
+            what=f"table [{late.table}] has lacked rows since {format_time(late.since)}; every watchdog run tries to "
+            f"load them.",
+            readers_see="all target tables as ever; the named table lacks rows",
+            next_step="read the log of task [write_reporting_tables]: it says why BigQuery refuses the load, or which "
+            "object is damaged.",
+            subject=late.table,
+            dag_id="freshness_watchdog",
+        )
+        for late in find_late_rows(services)
+    ]
+    IncidentRecords(services.store, OWNER, notifiers.names, send).update(incidents, services.now())
+    require_sent(notifiers)

@@ -22,18 +22,21 @@ from dedup_clone.contract.changes import (
     changes_table,
 )
 from dedup_clone.contract.errors import ContractViolation, LostRace
-from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import refused_changes, widened_columns
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
-from dedup_clone.state.pending_changes import PendingChanges, PendingChangesFolder, StoredPendingChanges
+from dedup_clone.state.pending_changes import URIS, PendingChanges, PendingChangesFolder, StoredPendingChanges
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
+# When so many jobs of a generation have failed, later generations are loaded before it.
+MAX_JOBS_AWAITED = 4
 _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
     GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
@@ -63,7 +66,7 @@ def record_changes(services: Services, intent: Intent, candidate: Candidate) -> 
     rows = sum(file.rows for file in files)
     if rows:
         folder = services.layout.changes_folder(intent.attempt)
-        uris = f"{folder}uris.txt"
+        uris = f"{folder}{URIS}"
         services.store.put(uris, "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files))
         pending = PendingChanges(intent.attempt, intent.generation, intent.taken_at.astimezone(UTC).date(), uris)
         PendingChangesFolder(services.store, services.feed.feed).add(pending)
@@ -77,7 +80,10 @@ def try_load_changes(services: Services) -> None:
 
 
 def load_changes(services: Services) -> None:
-    """Load what `FEED_changes` lacks, oldest generation first. The next call tries again what could not be loaded."""
+    """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
+
+    Later generations wait for one that fails until it has failed MAX_JOBS_AWAITED times.
+    """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = folder.read()
     if pending and _has_policies(services):
@@ -89,28 +95,49 @@ def load_changes(services: Services) -> None:
         return
     for stored in pending:
         changes = stored.changes
-        if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
-            services.log("deletes changes that were not loaded within [changes_days]", generation=changes.generation)
+        problem = _problem(services, changes)
+        if problem:
+            services.log(f"deletes changes that were not loaded: {problem}", generation=changes.generation)
         else:
             try:
                 is_loaded = _load(services, folder, stored)
             except LostRace:
                 return  # another writer tries the next job, or an erasure removed the record
-            if not is_loaded:
+            if not is_loaded and changes.job_number < MAX_JOBS_AWAITED:
                 return
+            if not is_loaded:
+                continue
         folder.remove(changes)
         services.store.delete_folder(services.layout.changes_folder(changes.attempt))
+
+
+def _problem(services: Services, changes: PendingChanges) -> str:
+    """Why the changes can never be loaded; empty if they can."""
+    if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
+        return "they are older than [changes_days]"
+    manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
+    if manifest is None:
+        return "the manifest of their generation is lost or damaged"
+    if changes.job_number > MAX_JOBS_AWAITED:  # the table may have rows of later generations
+        table = services.warehouse.table(services.names.changes_table)
+        if table is not None and _has_other_types(table.columns, _declared(services, manifest.table).columns):
+            return "the table has the columns of a later generation by now"
+    return ""
 
 
 def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
     """Whether the table has the changes. Raises TimeoutError while the job still runs, LostRace.
 
     The table gets the form of the changes' generation, in which their files are. The feed file may declare another one
-    by now: one that FEED_rebuild has made since, or that no publish can make.
+    by now: one that FEED_rebuild has made since, or that no publish can make. After each failure of a job the pause
+    before the next one doubles.
     """
     job_id = changes_job_id(services, stored.changes)
     known = services.warehouse.job(job_id)
     if known is not None and known.error:
+        pause = min(FIRST_PAUSE * 2 ** (stored.changes.job_number - 1), LONGEST_PAUSE)
+        if known.ended_at is not None and services.now() < known.ended_at + pause:
+            return False
         stored = folder.try_next_job(stored)
         job_id, known = changes_job_id(services, stored.changes), None
     if known is None:
@@ -143,7 +170,7 @@ def _configuration(services: Services, changes: PendingChanges, feed_table: Tabl
         "writeDisposition": "WRITE_APPEND",
         "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"],
     }
-    table = changes_table(feed_table, services.feed.changes_days)
+    table = _declared(services, feed_table)
     uris = [services.store.uri(changes.uris)]
     return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
 
@@ -155,7 +182,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
     `feed_table` lacks, is dropped first: its rows cannot be those of one table.
     """
     names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
-    declared, name = changes_table(feed_table, days), names.changes_table
+    declared, name = _declared(services, feed_table), names.changes_table
     found = services.warehouse.table(name)
     if found is not None and _has_other_types(found.columns, declared.columns):
         services.log(
@@ -178,8 +205,12 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
 def lost_changes(services: Services, feed_table: TableContract) -> int | None:
     """The rows of `FEED_changes` that the first changes of `feed_table` replace; None if it is absent or keeps them."""
     found = services.warehouse.table(services.names.changes_table)
-    declared = changes_table(feed_table, services.feed.changes_days)
+    declared = _declared(services, feed_table)
     return found.rows if found is not None and _has_other_types(found.columns, declared.columns) else None
+
+
+def _declared(services: Services, feed_table: TableContract) -> TableContract:
+    return changes_table(feed_table, services.feed.changes_days)
 
 
 def _has_other_types(found: Sequence[Column], declared: Sequence[Column]) -> bool:

@@ -101,7 +101,7 @@ def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
     """Record the next load and return the writer, without a load if none is due or BigQuery's limits forbid it."""
-    writer, rows, names = stored.writer, StatusRows(services.store).read(), backlog.names()[:ROWS_PER_LOAD]
+    writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
         status_digest = None
@@ -120,6 +120,18 @@ def _begin(
     return backlog.replace_writer(writer.begin(load), expected_object_generation=stored.object_generation)
 
 
+def _readable(services: Services, backlog: ReportingBacklog) -> list[str]:
+    """The names of the ledger table's next rows, without damaged objects."""
+    names = backlog.names()[:ROWS_PER_LOAD]
+    readable = list(backlog.rows(names))
+    for name in sorted(set(names) - set(readable)):
+        services.log(
+            f"[{services.store.uri(name)}] is damaged, so the ledger table does not get its row: run `make recover`",
+            level=logging.WARNING,
+        )
+    return readable
+
+
 def _postpone(services: Services, stored: StoredWriter, why: str) -> StoredWriter:
     """Leave the rows to the next publish or watchdog run. Returns the writer as it is stored."""
     services.log(f"the next publish or watchdog run writes the reporting tables: {why}")
@@ -133,7 +145,7 @@ def _start(services: Services, backlog: ReportingBacklog, load: ReportingLoad) -
             rows = [status_row(row) for row in StatusRows(services.store).read()]
             services.warehouse.start_load(load.status_job, STATUS_TABLE, status_schema(), rows, append=False)
         if load.ledger_rows:
-            rows = backlog.rows(load.ledger_rows)
+            rows = list(backlog.rows(load.ledger_rows).values())
             services.warehouse.start_load(load.ledger_job, LEDGER_TABLE, ledger_schema(), rows, append=True)
 
 
@@ -150,7 +162,9 @@ def _reconcile_load(services: Services, backlog: ReportingBacklog, stored: Store
     if load.status_digest is not None:
         is_loaded = _succeeded(services, load.status_job)
         _describe(services, STATUS_TABLE, STATUS_DESCRIPTION, STATUS_COLUMNS)
-        writer = replace(writer, status_digest=load.status_digest if is_loaded else None)
+        fails_since = None if is_loaded else writer.status_fails_since or load.begun_at
+        status_digest = load.status_digest if is_loaded else None
+        writer = replace(writer, status_digest=status_digest, status_fails_since=fails_since)
     if load.ledger_rows:
         if _succeeded(services, load.ledger_job):
             backlog.remove(load.ledger_rows)
