@@ -207,7 +207,7 @@ def _differs(request: DedupRequest, old: Row, new: Row) -> bool:
     names = [column.name for column in request.table.value_columns]
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         names.append(request.table.snapshot_id_column)
-    return any(old[name] != new[name] for name in names)
+    return any(old.get(name) != new.get(name) for name in names)
 
 
 def _changes_schema(request: DedupRequest) -> pa.Schema:

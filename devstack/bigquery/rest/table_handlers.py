@@ -209,9 +209,10 @@ def _schema(
     if new or not settings.schema:
         return schema
     existing = len(settings.schema)
-    if _names_and_types(schema[:existing]) != _names_and_types(settings.schema):
+    if _names_and_types(schema[:existing]) != _names_and_types(_relaxed(settings.schema, schema)):
         raise NotImplementedConstruct(
-            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added)"
+            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
+            f"and REQUIRED become NULLABLE)"
         )
     required = [column.name for column in schema[existing:] if column.mode == "REQUIRED"]
     if required:
@@ -220,6 +221,21 @@ def _schema(
             f"(field: {required[0]})"
         )
     return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
+
+
+def _relaxed(existing: tuple[TableField, ...], wanted: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The existing columns, NULLABLE where they were REQUIRED and `wanted` has them NULLABLE, also in RECORDs.
+
+    Source: the pages "Modifying table schemas" and "Specify nested and repeated columns".
+    """
+    given = {column.name: column for column in wanted}
+
+    def relaxed(column: TableField) -> TableField:
+        new = given.get(column.name, column)
+        mode = "NULLABLE" if (column.mode, new.mode) == ("REQUIRED", "NULLABLE") else column.mode
+        return replace(column, mode=mode, fields=_relaxed(column.fields, new.fields))
+
+    return tuple(map(relaxed, existing))
 
 
 def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:

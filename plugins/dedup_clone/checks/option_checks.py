@@ -12,6 +12,7 @@ from dedup_clone.warehouse.table_options import (
     PARTITION_FILTER,
     PRIMARY_KEY,
     RESOURCE_TAG,
+    TYPE_PARAMETERS,
 )
 
 # Where a feed file declares an entry of `warehouse/table_options.py`, by the entry's first words. Other entries cannot
@@ -69,6 +70,8 @@ def declared_options_set(target: Mapping[str, str], declared: Mapping[str, str])
 def _advice(name: str) -> str:
     if name.startswith(RESOURCE_TAG):
         return "attach the tag to the dataset, from which target inherits it"
+    if name.startswith(TYPE_PARAMETERS):
+        return "feed files have no parameterized types: ALTER COLUMN … SET DATA TYPE without the parameters on target"
     for words, place in _DECLARED_IN.items():
         if name.startswith(words):
             return f"declare {words} in {place}"

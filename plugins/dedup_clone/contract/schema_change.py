@@ -1,6 +1,7 @@
 """Decides which changes of a table's columns the next publish makes by itself, and which it refuses.
 
-BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas).
+BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas). That the mode of a nested column may be
+relaxed too says "Specify nested and repeated columns" (nested-repeated).
 """
 
 from __future__ import annotations
@@ -54,10 +55,17 @@ def with_wider_types(column: Column, declared: Column) -> Column:
     return replace(column, type=declared.type, fields=inner)
 
 
-def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
-    """The columns of `after` that are no longer REQUIRED."""
-    required = {column.name for column in before if column.mode is ColumnMode.REQUIRED}
-    return [c.name for c in after if c.name in required and c.mode is ColumnMode.NULLABLE]
+def relaxed_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+    """Paths of the columns of `after` that are no longer REQUIRED, nested columns included."""
+    known = {column.name: column for column in before}
+    relaxed = []
+    for column in after:
+        former, path = known.get(column.name), f"{prefix}{column.name}"
+        if former is not None:
+            if (former.mode, column.mode) == (ColumnMode.REQUIRED, ColumnMode.NULLABLE):
+                relaxed.append(path)
+            relaxed += relaxed_columns(former.fields, column.fields, f"{path}.")
+    return relaxed
 
 
 def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
@@ -88,7 +96,7 @@ def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: s
     """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
     Only NULLABLE and REPEATED columns may be added, and only at the end of the table or STRUCT, where BigQuery adds
-    columns. INT64 may become NUMERIC, except inside an ARRAY. REQUIRED may become NULLABLE, except inside a STRUCT.
+    columns. INT64 may become NUMERIC, except inside an ARRAY. REQUIRED may become NULLABLE.
     """
     return list(_refused(before, after, prefix))
 
@@ -103,7 +111,7 @@ def _refused(
             yield f"column [{path}] is no longer declared (dropped or renamed)"
         elif new.type != column.type and (in_array or not widened_columns([column], [new])):
             yield f"column [{path}] is [{new.type}], it was [{column.type}]"
-        elif new.mode is not column.mode and (prefix or not relaxed_columns([column], [new])):
+        elif new.mode is not column.mode and path not in relaxed_columns([column], [new], prefix):
             yield f"column [{path}] is [{new.mode}], it was [{column.mode}]"
         else:
             in_elements = in_array or column.mode is ColumnMode.REPEATED

@@ -100,11 +100,10 @@ class Warehouse:
         """Create staging with the feed's schema, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table, options=options), [])
 
-    def widen_columns(self, names: TableNames, *, widened: Iterable[Column], relaxed: Iterable[Column]) -> None:
-        """Give columns of staging their declared, wider types, and let others be NULL: one free statement for each."""
-        for name, columns in (("ddl/widen_column.sql", widened), ("ddl/relax_column.sql", relaxed)):
-            for column in columns:
-                self._run(render(self._sql_folder, name, names=names, column=column), [])
+    def widen_columns(self, names: TableNames, columns: Iterable[Column]) -> None:
+        """Give columns of staging their declared, wider types: one free statement for each."""
+        for column in columns:
+            self._run(render(self._sql_folder, "ddl/widen_column.sql", names=names, column=column), [])
 
     def render(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dedup_clone.contract.table import Column
 from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY, schema_field
-from dedup_clone.warehouse.table_options import with_descriptions
+from dedup_clone.warehouse.table_options import with_values
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
@@ -36,12 +36,10 @@ class TableChanges:
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
         """Set descriptions of columns, by their paths, and the primary key, if one is given. Others stay."""
-        from google.cloud.bigquery import SchemaField
         from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
         table = self._table(table_name)
-        fields = with_descriptions([field.to_api_repr() for field in table.schema], descriptions)
-        table.schema = [SchemaField.from_api_repr(field) for field in fields]
+        _set_in_schema(table, "description", descriptions)
         if primary_key:
             others = table.table_constraints.foreign_keys if table.table_constraints else None
             table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
@@ -53,6 +51,12 @@ class TableChanges:
 
         table = self._table(table_name)
         table.schema = [*table.schema, *(SchemaField.from_api_repr(schema_field(column)) for column in columns)]
+        self._client.update_table(table, ["schema"])
+
+    def relax_columns(self, table_name: str, paths: Sequence[str]) -> None:
+        """Let REQUIRED columns be NULL, by their paths. DDL statements change no nested column."""
+        table = self._table(table_name)
+        _set_in_schema(table, "mode", dict.fromkeys(paths, "NULLABLE"))
         self._client.update_table(table, ["schema"])
 
     def set_kms_key(self, table_name: str, key: str) -> None:
@@ -75,3 +79,10 @@ class TableChanges:
 
     def _table(self, name: str) -> Table:
         return self._client.get_table(f"{self._dataset}.{name}")
+
+
+def _set_in_schema(table: Table, key: str, values: Mapping[str, str]) -> None:
+    from google.cloud.bigquery import SchemaField
+
+    fields = with_values([field.to_api_repr() for field in table.schema], key, values)
+    table.schema = [SchemaField.from_api_repr(field) for field in fields]

@@ -14,6 +14,7 @@ FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
 KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"
 DESCRIPTION = "description of column"
 RESOURCE_TAG = "resource tag"
+TYPE_PARAMETERS = "type parameters"  # as in STRING(10) and NUMERIC(5, 2); a column of the table contract has none
 
 
 def label_entry(key: str) -> str:
@@ -43,19 +44,19 @@ def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[
     return {entry: value for entry, value in entries.items() if is_kept(entry)}
 
 
-def with_descriptions(
-    fields: Sequence[Mapping[str, Any]], descriptions: Mapping[str, str], prefix: str = ""
+def with_values(
+    fields: Sequence[Mapping[str, Any]], key: str, values: Mapping[str, str], prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """The fields of a schema, in the form of the REST API, with `descriptions` by column path."""
-    described = []
+    """The fields of a schema, in the form of the REST API, with these values of `key`, by column path."""
+    changed = []
     for field in fields:
         path, new = f"{prefix}{field['name']}", dict(field)
-        if path in descriptions:
-            new["description"] = descriptions[path]
+        if path in values:
+            new[key] = values[path]
         if field.get("fields"):
-            new["fields"] = with_descriptions(field["fields"], descriptions, f"{path}.")
-        described.append(new)
-    return described
+            new["fields"] = with_values(field["fields"], key, values, f"{path}.")
+        changed.append(new)
+    return changed
 
 
 def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -95,6 +96,12 @@ def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterato
             f"policy tag of column [{path}]": ", ".join((field.get("policyTags") or {}).get("names") or ()),
             f"data policy of column [{path}]": ", ".join(p["name"] for p in field.get("dataPolicies") or ()),
             f"collation of column [{path}]": field.get("collation"),
+            f"rounding mode of column [{path}]": field.get("roundingMode"),
+            f"{TYPE_PARAMETERS} of column [{path}]": _parameters(field),
         }
         yield from ((name, str(value)) for name, value in single.items() if value)
         yield from _column_entries(field.get("fields") or (), f"{path}.")
+
+
+def _parameters(field: Mapping[str, Any]) -> str:
+    return ", ".join(str(field[name]) for name in ("maxLength", "precision", "scale") if field.get(name))

@@ -1,7 +1,7 @@
 """Primary keys, `max_staleness` and columns of a table: declared, changed, taken by clones, and refused as in BigQuery.
 
 Pages: "Use primary and foreign keys", "Data definition language", "Stream table updates with change data capture",
-"Modifying table schemas".
+"Modifying table schemas", "Specify nested and repeated columns".
 """
 
 from __future__ import annotations
@@ -250,3 +250,25 @@ def test_parameters_become_less_restrictive_only(client: bigquery.Client, parame
         client.query_and_wait(f"{alter} {change}")
     fields = {field.name: field for field in client.get_table(parameterized).schema}
     assert (fields["s"].max_length, fields["n"].precision, fields["y"].max_length) == (5, 7, None)
+
+
+def test_required_columns_become_nullable_by_a_patch_also_in_records(client: bigquery.Client, dataset: str) -> None:
+    inner = "x INT64 NOT NULL"
+    client.query_and_wait(f"CREATE TABLE {dataset}.t ({inner}, s STRUCT<{inner}>, a ARRAY<STRUCT<{inner}>>)")
+    client.query_and_wait(f"INSERT INTO {dataset}.t VALUES (1, STRUCT(1 AS x), [STRUCT(1 AS x)])")
+
+    def set_mode(mode: str) -> None:
+        table = client.get_table(f"{PROJECT}.{dataset}.t")
+        number = bigquery.SchemaField("x", "INTEGER", mode)
+        records = [bigquery.SchemaField(f.name, "RECORD", f.mode, fields=[number]) for f in table.schema[1:]]
+        table.schema = [number, *records]
+        client.update_table(table, ["schema"])
+
+    set_mode("NULLABLE")
+    client.query_and_wait(
+        f"INSERT INTO {dataset}.t (s, a) VALUES (STRUCT(CAST(NULL AS INT64) AS x), [STRUCT(CAST(NULL AS INT64) AS x)])"
+    )
+    found = rows_of(client, f"SELECT x, s.x AS y, a[0].x AS z FROM {dataset}.t ORDER BY 1 DESC")
+    assert found == [(1, 1, 1), (None, None, None)]
+    with pytest.raises(exceptions.MethodNotImplemented, match="change of columns"):
+        set_mode("REQUIRED")

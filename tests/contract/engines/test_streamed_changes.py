@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -12,6 +14,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.table import Column
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.previews.dry_run import dry_run
@@ -19,8 +22,10 @@ from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse import append_rows
+from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
+from testkit.oracle import OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
 from tests.contract.engines.streamed_feed import (
@@ -120,6 +125,24 @@ def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None
     streamed = world.publish_expected(3, snapshot(3))  # 2 of 5
     assert load_jobs(world, loaded)
     assert not load_jobs(world, streamed)
+
+
+def test_a_publish_that_adds_and_widens_columns_loads_and_the_next_one_streams_into_them(world: StreamedFeed) -> None:
+    world.publish_expected(1, snapshot(1))
+    assert not load_jobs(world, world.publish_expected(2, snapshot(2)))
+    columns = [replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns]
+    world.declare(replace(PRODUCTS, columns=(*columns, Column("size", "INT64"))))
+    known = {key: {**known_row, "size": None} for key, known_row in world.expected.rows.items()}
+    world.expected = OracleState(world.oracle_table, last_changed=True, rows=known)
+
+    def wider(number: int) -> list[Row]:
+        return [{**r, "attr_value": Decimal(r["attr_value"]) / 4, "size": number} for r in snapshot(number)]
+
+    assert load_jobs(world, world.publish_expected(3, wider(3)))
+    assert not load_jobs(world, world.publish_expected(4, wider(4)))
+    target = world.services.warehouse.table(world.feed.target)
+    assert target
+    assert target.columns == world.table.columns
 
 
 def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:

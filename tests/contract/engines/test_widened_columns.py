@@ -1,6 +1,7 @@
 """A feed whose columns get a wider type or may be NULL: real publishes by the real Spark job, against the oracle.
 
-What BigQuery widens says its page "Modifying table schemas": also fields of a STRUCT, none in an ARRAY.
+What BigQuery widens says its page "Modifying table schemas": also fields of a STRUCT, none in an ARRAY. Fields of both
+may become NULLABLE ("Specify nested and repeated columns").
 """
 
 from __future__ import annotations
@@ -27,27 +28,33 @@ from tests.contract.engines.test_histories import OLDEST
 pytestmark = pytest.mark.spark
 
 
-def with_size(size: Column, units: str) -> TableContract:
-    """The nested table with a column `size`, and a field `units` of this type in its STRUCT."""
-    columns = [with_field(c, units) if c.name == "info" else c for c in NESTED.columns]
+def with_sizes(kind: str, mode: ColumnMode) -> TableContract:
+    """The nested table with a column `size`, also as a field of its STRUCT, and a text in its ARRAY of STRUCTs."""
+    size = Column("size", kind, mode)
+    new_field = {"info": size, "parts": Column("unit", "STRING", mode)}
+    columns = [replace(c, fields=(*c.fields, new_field[c.name])) if c.fields else c for c in NESTED.columns]
     return replace(NESTED, columns=(*columns, size))
 
 
-def with_field(column: Column, kind: str) -> Column:
-    return replace(column, fields=(*column.fields, Column("units", kind)))
-
-
-NARROW = with_size(Column("size", "INT64", ColumnMode.REQUIRED), "INT64")
-WIDE = with_size(Column("size", "NUMERIC"), "NUMERIC")
-PARTS = next(column for column in NESTED.columns if column.name == "parts")
-WIDE_PARTS = replace(PARTS, fields=tuple(replace(f, type="NUMERIC") for f in PARTS.fields))
+NARROW = with_sizes("INT64", ColumnMode.REQUIRED)
+WIDE = with_sizes("NUMERIC", ColumnMode.NULLABLE)
+PARTS = next(column for column in WIDE.columns if column.name == "parts")
+WIDE_PARTS = replace(PARTS, fields=tuple(replace(f, type="NUMERIC") if f.type == "INT64" else f for f in PARTS.fields))
 WIDE_ARRAY = replace(WIDE, columns=tuple(WIDE_PARTS if c.name == "parts" else c for c in WIDE.columns))
 WIDE_KEY = replace(WIDE, columns=tuple(replace(c, type="NUMERIC") if c.name == "code" else c for c in WIDE.columns))
 Clients = tuple[Storage, BigQuery]
 
 
-def sized(rows: list[Row], size: int | Decimal | None) -> list[Row]:
-    return [{**row, "size": size, "info": row["info"] and {**row["info"], "units": size}} for row in rows]
+def sized(rows: list[Row], size: int | Decimal | None, unit: str | None = "kg") -> list[Row]:
+    return [
+        {
+            **row,
+            "size": size,
+            "info": row["info"] and {**row["info"], "size": size},
+            "parts": [{**part, "unit": unit} for part in row["parts"]],
+        }
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize("plan", ["auto", pytest.param("antijoin", marks=pytest.mark.exhaustive)])
@@ -69,8 +76,8 @@ def test_files_of_before_and_after_a_widening_live_together(
     files = world.files_of(second)  # of the former type
     world.declare(WIDE)
     publish(2, second, files)
-    third = sized(snapshot(random, 3), Decimal("0.5"))
-    third[0]["size"] = None
+    rows = snapshot(random, 3)
+    third = [*sized(rows[:2], None, None), *sized(rows[2:], Decimal("0.5"))]
     publish(3, third, world.files_of(third))
 
     for table in (world.feed.staging, world.feed.target):
@@ -90,12 +97,12 @@ def test_a_widening_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup
     world.publish(world.land(1, sized(snapshot(random, 1), 1)))
     world.declare(WIDE)
     name = world.land(2, sized(snapshot(random, 2), Decimal(2)))
-    with pytest.raises(ConfigurationError, match=r"\[merge\] cannot widen columns .* \['info.units', 'size'\]"):
+    with pytest.raises(ConfigurationError, match=r"\[merge\] cannot widen columns .* \['info.size', 'size'\]"):
         world.resolve(name, replay=True, engine=Engine.MERGE, reason="without Spark")
     spec = world.resolve(name)  # it changes staging
     world.services.current.release(spec.attempt)
     world.declare(NARROW)
-    differs = r"present file differs \(column \[info.units\] is \[INT64\], it was \[NUMERIC\].*as staging has it"
+    differs = r"present file differs \(column \[info.size\] is \[INT64\], it was \[NUMERIC\].*as staging has it"
     with pytest.raises(ConfigurationError, match=differs):
         world.resolve(name)
     world.declare(WIDE_ARRAY)

@@ -16,6 +16,7 @@ from dedup_clone.publish.bootstrap.existing_table_problems import table_problems
 from dedup_clone.publish.bootstrap.resolve_bootstrap import resolve_bootstrap
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import ColumnSettings
 from dedup_clone.state.ledger import Outcome
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.publish import bootstrap_steps as steps
@@ -151,6 +152,31 @@ def test_a_view_and_a_table_with_a_partition_a_month_are_refused(maintained: Fee
     assert view == "it is a [VIEW], expected a table: copy its rows into one, and name that"
     (monthly,) = table_problems(maintained.services, replace(table, granularity="MONTH"), is_target=True)
     assert "partitioned by [date] ([MONTH]), expected by [date] ([DAY])" in monthly
+
+
+def test_types_with_parameters_would_be_lost_and_are_refused(maintained: FeedOnStandIn) -> None:
+    table = maintained.bigquery.get_table(f"local-dev.warehouse.{maintained.feed.target}")
+    table.schema = [*table.schema, bigquery.SchemaField("note", "STRING", max_length=10)]
+    maintained.bigquery.update_table(table, ["schema"])
+    columns = (*maintained.feed.table.columns, ColumnSettings(name="note", type="STRING"))
+    declared = maintained.feed.table.model_copy(update={"columns": columns})
+    maintained.feed = maintained.feed.model_copy(update={"table": declared})
+    with pytest.raises(BootstrapRefused, match=r"would lack type parameters of column \[note\]: 10.*without the param"):
+        steps.preview(maintained)
+    maintained.bigquery.query_and_wait(
+        f"ALTER TABLE warehouse.{maintained.feed.target} ALTER COLUMN note SET DATA TYPE STRING"
+    )
+    assert steps.preview(maintained).refused == ()
+
+
+def test_what_only_another_table_has_is_named_before_the_approval(world: FeedOnStandIn) -> None:
+    source = f"{world.feed.feed}_merged"
+    steps.create_table(world, source)
+    steps.insert(world, source, SNAPSHOT_7)
+    assert "Not taken over" not in steps.preview(world, source_table=source).text
+    describe(world, source)
+    text = steps.preview(world, source_table=source).text
+    assert "Not taken over: description of column [attr_value]: What a shop measured." in text
 
 
 def test_an_absent_table_and_a_wrong_name_are_refused(maintained: FeedOnStandIn) -> None:

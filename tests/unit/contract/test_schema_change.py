@@ -58,14 +58,17 @@ def test_every_other_change_is_refused_with_its_reason(after: tuple[Column, ...]
     assert reason in "; ".join(refused_changes(BEFORE, after))
 
 
-def test_int64_may_become_numeric_outside_of_arrays_and_required_columns_nullable_at_the_top_level() -> None:
-    """BigQuery's pages "Modifying table schemas" and "Data definition language" (ALTER COLUMN)."""
+def test_int64_may_become_numeric_outside_of_arrays_and_required_columns_nullable() -> None:
+    """BigQuery's pages "Modifying table schemas" and "Specify nested and repeated columns"."""
     required, numeric = Column("number", "INT64", ColumnMode.REQUIRED), Column("number", "NUMERIC")
     assert refused_changes((required,), (numeric,)) == []
     assert (widened_columns((required,), (numeric,)), relaxed_columns((required,), (numeric,))) == (["number"],) * 2
     assert refused_changes((numeric,), (NUMBER,)) == ["column [number] is [INT64], it was [NUMERIC]"]
-    inside = [(Column("at", "STRUCT", fields=(column,)),) for column in (required, numeric)]
-    assert refused_changes(*inside) == ["column [at.number] is [NULLABLE], it was [REQUIRED]"]
+    for mode in (ColumnMode.NULLABLE, ColumnMode.REPEATED):
+        inside = [(Column("at", "STRUCT", mode, (column,)),) for column in (required, NUMBER)]
+        assert refused_changes(*inside) == []
+        assert relaxed_columns(*inside) == ["at.number"]
+        assert refused_changes(*reversed(inside)) == ["column [at.number] is [REQUIRED], it was [NULLABLE]"]
     repeated = [(replace(column, mode=ColumnMode.REPEATED),) for column in (NUMBER, numeric)]
     assert refused_changes(*repeated) == ["column [number] is [NUMERIC], it was [INT64]"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import declared_options_set, nothing_undeclared
-from dedup_clone.warehouse.table_options import table_options, with_descriptions
+from dedup_clone.warehouse.table_options import table_options, with_values
 
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
@@ -27,7 +27,20 @@ RESOURCE = {
         "fields": [
             {"name": "day", "type": "DATE"},
             {"name": "id", "type": "INTEGER", "defaultValueExpression": "0", "policyTags": {"names": [TAG]}},
-            {"name": "at", "type": "RECORD", "fields": [{"name": "city", "type": "STRING", "description": "Town"}]},
+            {
+                "name": "at",
+                "type": "RECORD",
+                "fields": [
+                    {"name": "city", "type": "STRING", "maxLength": "40", "description": "Town"},
+                    {
+                        "name": "share",
+                        "type": "NUMERIC",
+                        "precision": "5",
+                        "scale": "2",
+                        "roundingMode": "HALF_EVEN",
+                    },
+                ],
+            },
         ]
     },
 }
@@ -41,6 +54,9 @@ ENTRIES = {
     "default value of column [id]": "0",
     "policy tag of column [id]": TAG,
     "description of column [at.city]": "Town",
+    "type parameters of column [at.city]": "40",
+    "type parameters of column [at.share]": "5, 2",
+    "rounding mode of column [at.share]": "HALF_EVEN",
 }
 
 
@@ -49,7 +65,7 @@ def test_everything_that_a_swap_could_remove_is_an_entry() -> None:
 
 
 def test_descriptions_are_set_by_path_and_others_stay() -> None:
-    fields = with_descriptions(RESOURCE["schema"]["fields"], {"id": "Number"})  # type: ignore[index,arg-type]
+    fields = with_values(RESOURCE["schema"]["fields"], "description", {"id": "Number"})  # type: ignore[index,arg-type]
     assert [field.get("description") for field in fields] == [None, "Number", None]
     assert fields[2]["fields"][0]["description"] == "Town"
 
@@ -65,6 +81,14 @@ def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones
 def test_what_nobody_can_declare_is_to_be_set_on_staging() -> None:
     found = nothing_undeclared(target={"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
     assert found.next_step.startswith("set default value of column on staging")
+
+
+def test_type_parameters_that_no_feed_file_has_are_to_be_removed() -> None:
+    lost = {"type parameters of column [code]": "10"}
+    found = nothing_undeclared(target=lost, staging={}, declared={}, last_set={})
+    assert (found.level, found.found) == (Level.FAIL, "type parameters of column [code]: 10")
+    assert "feed files have no parameterized types" in found.next_step
+    assert nothing_undeclared(target=lost, staging=lost, declared={}, last_set={}).level is Level.PASS
 
 
 def test_a_resource_tag_is_to_be_attached_to_the_dataset() -> None:

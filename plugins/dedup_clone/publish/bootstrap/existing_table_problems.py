@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.option_checks import nothing_undeclared
 from dedup_clone.checks.partition_checks import partition_day
 from dedup_clone.checks.table_checks import labelled_generation, never_expire
@@ -105,16 +105,21 @@ def _lost_with_target(services: Services) -> list[str]:
     return problems
 
 
-def _lost_options(services: Services, target: TableMetadata) -> list[str]:
-    """Labels, constraints and descriptions that target's replacement would lack; and an expiration of target."""
+def undeclared_options(services: Services, existing: TableMetadata) -> CheckResult:
+    """Whether target will have the labels, constraints, descriptions and type parameters of the existing table."""
     staging, table = services.warehouse.table(services.feed.staging), services.feed.table
-    undeclared = nothing_undeclared(
+    return nothing_undeclared(
         # The columns' policy tags are compared with the policies.
-        target={name: value for name, value in target.options.items() if not name.startswith("policy tag")},
+        target={name: value for name, value in existing.options.items() if not name.startswith("policy tag")},
         staging=staging.options if staging else {},
         declared={**swap_options(table), **staging_options(table)},
         last_set={},
     )
+
+
+def _lost_options(services: Services, target: TableMetadata) -> list[str]:
+    """What of target's options its replacement would lack; and an expiration of target."""
+    undeclared = undeclared_options(services, target)
     problems = []
     if undeclared.level is Level.FAIL:
         problems.append(f"its replacement would lack {undeclared.found}: {undeclared.next_step}")

@@ -27,11 +27,10 @@ def prepare_staging(services: Services) -> None:
         columns = table.to_contract().columns
         declared_columns = {column.name: column for column in columns}
         wider = [with_wider_types(c, declared_columns.get(c.name, c)) for c in staging.columns]
-        services.warehouse.widen_columns(
-            services.names,
-            widened=[column for column in wider if column not in staging.columns],
-            relaxed=[c for c in columns if c.name in relaxed_columns(staging.columns, columns)],
-        )
+        services.warehouse.widen_columns(services.names, [c for c in wider if c not in staging.columns])
+        relaxed = relaxed_columns(staging.columns, columns)
+        if relaxed:
+            services.warehouse.changes.relax_columns(name, relaxed)
         if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
             services.warehouse.changes.set_kms_key(name, table.options.kms_key)
     days = table.retention_days

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date
 
+from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
@@ -16,6 +17,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
     existing_table_names,
     read_existing_table,
 )
+from dedup_clone.publish.bootstrap.existing_table_problems import undeclared_options
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
 from dedup_clone.publish.planning.date_ranges import DATES_NAMED
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
@@ -142,6 +144,7 @@ def _text(
         "",
         f"- {existing.rows} rows in {len(existing.partitions)} dates, {existing.partitions[0].date} to "
         f"{existing.partitions[-1].date}. {effect} a clone of {names.staging_table} as {names.target_table}.",
+        *_left_with_source(services, existing),
         f"- Left out, because the retention is {feed.table.retention_days} days: {expired}.",
         f"- Duplicates: {duplicates}; {resolution}. The Spark job looks at every key, which scans nothing in BigQuery.",
         f"- Exported to state: about {_size(existing.size)}, free. Read and written anew by Spark: as much. Loaded "
@@ -156,6 +159,17 @@ def _text(
     if refused:
         lines += ["", "**It would be refused:**", "", *(f"- {text}" for text in refused)]
     return "\n".join(lines)
+
+
+def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
+    """What only another table than target has. Of target itself it refuses the bootstrap."""
+    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
+    if existing.is_target or table is None:
+        return []
+    undeclared = undeclared_options(services, table)
+    if undeclared.level is Level.PASS:
+        return []
+    return [f"- Not taken over: {undeclared.found}. To have it on target: {undeclared.next_step}"]
 
 
 def _size(count: int) -> str:

@@ -1,3 +1,0 @@
--- Purpose: make a REQUIRED column of staging NULLABLE, as its feed declares.  Params: none.
--- Writes: staging's schema, no row.  Safe to retry: no, BigQuery refuses it if the column is NULLABLE already.
-ALTER TABLE {{ names.staging }} ALTER COLUMN {{ quoted(column.name) }} DROP NOT NULL;
