@@ -15,7 +15,8 @@ from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.storage.durable_files import write_durably
 
 MICROSECONDS = 1_000_000
-DAY_US = 86_400 * MICROSECONDS
+HOUR_US = 3_600 * MICROSECONDS
+DAY_US = 24 * HOUR_US
 DAY_MS = DAY_US // 1000
 
 

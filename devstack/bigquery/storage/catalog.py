@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, ResourceInUse
-from devstack.bigquery.clock import Clock
+from devstack.bigquery.clock import HOUR_US, Clock
 from devstack.bigquery.storage import quotas
 from devstack.bigquery.storage.clustered_blocks import BlockIndex
 from devstack.bigquery.storage.dataset_store import DatasetStore
-from devstack.bigquery.storage.deleted_datasets import check_deletable
 from devstack.bigquery.storage.expiration import with_dataset_defaults, without_expired
 from devstack.bigquery.storage.model import (
     CommitInfo,
@@ -34,7 +33,6 @@ from devstack.bigquery.storage.table_history import TableHistory
 from devstack.bigquery.storage.write_streams import WriteStreamStore
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
-HOUR_US = 3_600_000_000
 
 
 class Catalog:
@@ -187,7 +185,7 @@ class Catalog:
             self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
-        check_deletable(self.datasets.get(dataset_id), self.clock.now_us())
+        self.datasets.check_deletable(dataset_id)
         tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
         if (tables or routines) and not delete_contents:
             raise ResourceInUse(

@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
-from devstack.bigquery.clock import Clock
+from devstack.bigquery.clock import DAY_US, HOUR_US, Clock
 from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.json_codec import decode_dataset, encode_dataset
 from devstack.bigquery.storage.model import Dataset, DatasetId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
-LEAST_TABLE_EXPIRATION_MS = 3_600_000
+LEAST_TABLE_EXPIRATION_MS = HOUR_US // 1000
+UNDELETABLE_AFTER_RESTORATION_US = 7 * DAY_US
 
 
 class DatasetStore:
@@ -80,6 +81,12 @@ class DatasetStore:
     def update(self, dataset_id: DatasetId, change: Callable[[Dataset], Dataset]) -> Dataset:
         with self._lock:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
+
+    def check_deletable(self, dataset_id: DatasetId) -> None:
+        """Raises Invalid for a dataset that was restored in the last seven days."""
+        restored_us = self.get(dataset_id).undeleted_us
+        if restored_us is not None and self._clock.now_us() - restored_us < UNDELETABLE_AFTER_RESTORATION_US:
+            raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
     def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
         with self._lock:

@@ -5,22 +5,10 @@ Source: https://docs.cloud.google.com/bigquery/docs/restore-deleted-datasets
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
-from devstack.bigquery.storage.model import Dataset, DatasetId
-
-if TYPE_CHECKING:
-    from devstack.bigquery.storage.catalog import Catalog
-
-HOUR_US = 3_600_000_000
-KEPT_AFTER_RESTORATION_US = 7 * 24 * HOUR_US
-
-
-def check_deletable(dataset: Dataset, now_us: int) -> None:
-    """Raises Invalid for a dataset that was restored in the last seven days."""
-    if dataset.undeleted_us is not None and now_us - dataset.undeleted_us < KEPT_AFTER_RESTORATION_US:
-        raise Invalid(f"Dataset {dataset.id} was undeleted and cannot be deleted within the next seven days.")
+from devstack.bigquery.bigquery_errors import NotFound, NotImplementedConstruct
+from devstack.bigquery.clock import HOUR_US
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import DatasetId
 
 
 def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:

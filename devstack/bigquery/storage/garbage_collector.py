@@ -9,7 +9,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+from devstack.bigquery.clock import HOUR_US
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.streaming_buffer import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0

@@ -15,8 +15,9 @@ import grpc
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.storage.arrow_schema import conform
-from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import stream_rows

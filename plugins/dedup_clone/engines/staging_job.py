@@ -10,8 +10,8 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines.date_counts import date_parameters
-from dedup_clone.publish.attempt_jobs import capped_query, find_step_job, run_step_job, table_reference
-from dedup_clone.publish.load import REPLACE_STEP, finish_load, table_load_configuration
+from dedup_clone.publish.attempt_jobs import REPLACE_STEP, capped_query, find_step_job, run_step_job, table_reference
+from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState

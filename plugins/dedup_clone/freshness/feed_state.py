@@ -14,9 +14,9 @@ from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits, AuditsFile

@@ -18,6 +18,8 @@ from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
+LOAD_STEP = "load"
+REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/staging_job.py
 MAX_FAILED_JOBS = 20
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
 # BYTES.

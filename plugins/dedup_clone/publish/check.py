@@ -9,9 +9,10 @@ from dedup_clone.checks import manifest_checks, partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require_no_failure
 from dedup_clone.checks.share_checks import shares_within_bounds
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
-from dedup_clone.publish.load import REPLACE_STEP, STEP, read_candidate
+from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
@@ -168,7 +169,7 @@ def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -
     """
     if manifest.engine.runs_spark:
         return None
-    ids = [job_id for job_id in intent.jobs if job_id.rsplit("-", 2)[1] in (STEP, REPLACE_STEP)]
+    ids = [job_id for job_id in intent.jobs if job_id.rsplit("-", 2)[1] in (LOAD_STEP, REPLACE_STEP)]
     jobs = [services.warehouse.job(job_id) for job_id in ids]
     return max((job.ended_at for job in jobs if job and job.ended_at and not job.error), default=None)
 

@@ -11,7 +11,6 @@ from dedup_clone.checks.clustering_hint import clustering_hint
 from dedup_clone.checks.option_checks import declared_options_set
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.publish.erasure.erasure_records import record_erasure
 from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import (
     find_check_results,
@@ -20,6 +19,7 @@ from dedup_clone.publish.records.attempt_records import (
     save_check_results,
 )
 from dedup_clone.publish.records.changes_table import record_changes, try_load_changes
+from dedup_clone.publish.records.erasure_records import record_erasure
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.published_record import published_record
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables

@@ -19,15 +19,13 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.policy_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
 
-STEP = "load"
-REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/staging_job.py
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
 # ways are free.
 MAX_SHARE_OF_DATES = 0.5
@@ -61,7 +59,9 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
     options: dict[str, Any] = dict(URI_LIST)
     if _adds_columns(services, manifest):
         options["schemaUpdateOptions"] = ["ALLOW_FIELD_ADDITION"]
-    return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **options)
+    return load_configuration(
+        services, LOAD_STEP, uris, services.names.staging_table, manifest.table.columns, **options
+    )
 
 
 def _adds_columns(services: Services, manifest: Manifest) -> bool:
@@ -112,8 +112,8 @@ def load_dates(
         if file.date in uris:
             uris[file.date].append(f"{manifest.data_folder}{file.path}")
     configurations = {
-        attempt_job_id(spec.feed, spec.attempt, f"{STEP}_{day:%Y%m%d}", 1): load_configuration(
-            services, STEP, date_uris, f"{services.names.staging_table}${day:%Y%m%d}", manifest.table.columns
+        attempt_job_id(spec.feed, spec.attempt, f"{LOAD_STEP}_{day:%Y%m%d}", 1): load_configuration(
+            services, LOAD_STEP, date_uris, f"{services.names.staging_table}${day:%Y%m%d}", manifest.table.columns
         )
         for day, date_uris in uris.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.erasure.erasure_records import last_erasure
+from dedup_clone.publish.records.erasure_records import last_erasure
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to

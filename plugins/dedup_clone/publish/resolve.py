@@ -8,15 +8,15 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.early_refusals import without_refused
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.erasure.erasure_records import erasure_uris
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
-from dedup_clone.publish.planning.early_refusals import without_refused
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
+from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec

@@ -19,20 +19,18 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.records import to_json
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
 from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
 from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_STARTED, DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import (
     LONGEST_PAUSE,
-    MAX_RUNS,
     REPEAT_AFTER,
-    REPORTED_RUNS,
     RUN_IDS_PER_CALL,
     FailedPublish,
     find_failed_publish,
-    publish_run_id,
 )
 from dedup_clone.publish.discard import discard
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.warehouse.bigquery import Warehouse

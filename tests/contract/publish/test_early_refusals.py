@@ -11,8 +11,8 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.publish.planning import early_refusals
-from dedup_clone.publish.planning.early_refusals import FOOTERS_READ
+from dedup_clone.publish import early_refusals
+from dedup_clone.publish.early_refusals import FOOTERS_READ
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.ledger import Outcome
 from dedup_spark.landing.file_validation import FileValidator, LandedFile

@@ -14,10 +14,10 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
 from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import is_killed

@@ -9,7 +9,8 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, LaterRelease, LostRace
-from dedup_clone.orchestration.watch.publish_runs import REPEAT_AFTER, publish_run_id
+from dedup_clone.orchestration.shared.publish_run import publish_run_id
+from dedup_clone.orchestration.watch.publish_runs import REPEAT_AFTER
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.state.store import ObjectStore
 from deploy import recover as command

@@ -15,7 +15,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.publish import commit
-from dedup_clone.publish.planning.early_refusals import FOOTERS_READ
+from dedup_clone.publish.early_refusals import FOOTERS_READ
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.publish.conftest import new_feed
 from tests.thoroughness import times

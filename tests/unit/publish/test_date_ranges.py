@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.publish.planning.date_ranges import format_dates, parse_dates
+from dedup_clone.publish.date_ranges import format_dates, parse_dates
 
 
 def test_ranges_and_single_dates_give_each_date_once_ascending() -> None:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
+from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
-ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
 CALLBACK_PATH = "dedup_clone.orchestration.publish.missed_deadline.notify_missed_deadline"
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,9 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import REPLAY_PLANS
-from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
-from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
+from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, is_automatic_run
+from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.environments import require_in_use
-from dedup_clone.publish.planning.date_ranges import parse_dates
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed

@@ -20,18 +20,13 @@ from airflow.sdk import BaseOperator, Context
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, MAX_RUNS, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services, open_gcs_bucket
-from dedup_clone.orchestration.watch.publish_runs import (
-    MAX_RUNS,
-    deliveries_without_run,
-    find_failed_publish,
-    publish_run_id,
-)
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.orchestration.watch.publish_runs import deliveries_without_run, find_failed_publish
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore

@@ -1,4 +1,4 @@
-"""The publish runs that the watch DAG starts for a delivery: their ids, and when another run follows one that ended."""
+"""The publish runs that the watch DAG starts for a delivery, and when another run follows one that ended."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import is_unknown_run
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
@@ -17,22 +18,8 @@ from dedup_clone.state.index import ended_attempts
 
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)
-# When so many runs of a delivery have failed, somebody is told, and no further run may cost as much as a publish.
-REPORTED_RUNS = 4
-MAX_RUNS = REPORTED_RUNS + 24  # a day more, for an outage that lasts long
 RUN_IDS_PER_CALL = 100
 ENDED = ("failed", "success")
-
-
-def publish_run_id(delivery: Delivery, number: int = 1) -> str:
-    """The id of the delivery's `number`-th run. It is not random, so that no run is started twice."""
-    first = f"publish__{delivery.snapshot_id}__{delivery.marker_generation}"
-    return first if number == 1 else f"{first}__{number}"
-
-
-def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
-    """Whether the watch DAG started the run, and not a person."""
-    return run_id in [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.publish.backfill.archived_snapshots import ArchivedSnapshots, BackfillRequest, find_archived
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.landing import Landing, Marker
 from dedup_clone.state.store import in_parallel
 

@@ -11,7 +11,7 @@ from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError, Co
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.bootstrap.existing_table_problems import feed_problems, partition_problems, table_problems
-from dedup_clone.publish.planning.date_ranges import DATES_NAMED
+from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.sql_files import TableNames
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dedup_clone.contract.erasure import Erasure
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.publish.erasure.erase_changes import erase_changes
-from dedup_clone.publish.erasure.erasure_records import complete_certificate, erasure_of_run
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys
 from dedup_clone.publish.prune import prune
+from dedup_clone.publish.records.erasure_records import complete_certificate, erasure_of_run
 from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.services import Services
 

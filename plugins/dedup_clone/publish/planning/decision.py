@@ -8,12 +8,12 @@ from dedup_clone.contract.delivery import Backlog, Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.replayed_dates import require_replayable
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
+from dedup_clone.publish.records.erasure_records import last_erasure
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
+from dedup_clone.publish.waiting_deliveries import find_backlog, find_backlog_with_replay
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.planning.date_ranges import format_dates
+from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.services import Services
 
 

@@ -19,9 +19,9 @@ from dedup_clone.publish.bootstrap.existing_table import (
 )
 from dedup_clone.publish.bootstrap.existing_table_problems import undeclared_options
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
-from dedup_clone.publish.planning.date_ranges import DATES_NAMED
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 

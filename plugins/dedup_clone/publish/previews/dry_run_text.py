@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.request import Plan
-from dedup_clone.publish.planning.date_ranges import format_dates
+from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.previews.dry_run import DryRun
 from dedup_clone.state.ledger import Cost
 

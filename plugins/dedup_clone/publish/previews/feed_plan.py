@@ -17,13 +17,13 @@ from dedup_clone.contract.schema_change import added_columns, relaxed_columns, w
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
 from dedup_clone.publish.previews.setting_changes import setting_changes
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_bytes
 from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.index import published_records
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata

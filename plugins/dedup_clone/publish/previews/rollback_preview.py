@@ -8,9 +8,9 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.planning.waiting_deliveries import excluded_after, find_backlog
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import excluded_after, find_backlog
 
 DATES_LISTED = 10
 

@@ -26,15 +26,15 @@ from dedup_clone.contract.table_rebuild import (
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
 from dedup_clone.publish.check import early_results
+from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.erasure.erasure_records import erasures_up_to
-from dedup_clone.publish.planning.date_ranges import DATES_NAMED
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.changes_table import lost_changes
+from dedup_clone.publish.records.erasure_records import erasures_up_to
 from dedup_clone.publish.records.publish_costs import usd_on_demand
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.warehouse.table_options import without_removed_columns
 
 COPY_SQL_FILE = "rebuild/copy_rows.sql"

@@ -9,13 +9,13 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.erasure.erasure_records import last_erasure
-from dedup_clone.publish.planning.date_ranges import date_ranges
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.date_ranges import date_ranges
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.cost_projection import project_cost
+from dedup_clone.publish.records.erasure_records import last_erasure
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import (

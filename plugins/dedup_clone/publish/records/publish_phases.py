@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.publish.load import REPLACE_STEP, STEP
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.streamed_changes import StreamedChanges
@@ -38,7 +38,7 @@ def publish_phases(
     job_s = sum(candidate.metrics.seconds.values())
     # The candidate of a rollback has no seconds, because no job made it.
     job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
-    loads = [*_times_of(ended, STEP), *_times_of(ended, REPLACE_STEP)]
+    loads = [*_times_of(ended, LOAD_STEP), *_times_of(ended, REPLACE_STEP)]
     swaps = _times_of(ended, "swap")
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
 
 

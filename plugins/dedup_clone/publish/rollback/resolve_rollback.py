@@ -14,14 +14,14 @@ from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.publish.planning.waiting_deliveries import excluded_after
 from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.records.erasure_records import last_erasure
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import excluded_after
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import published_records
 

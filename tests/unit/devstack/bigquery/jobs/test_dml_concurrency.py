@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
-from devstack.bigquery.clock import Clock
+from devstack.bigquery.clock import HOUR_US, Clock
 from devstack.bigquery.jobs import dml_queue, dml_runner
 from devstack.bigquery.jobs.dml_queue import (
     MAXIMUM_RUNNING,
@@ -24,7 +24,6 @@ from devstack.bigquery.jobs.dml_queue import (
     UNQUEUED_INSERTS_PER_DAY,
     DmlQueue,
 )
-from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.model import TableId
 from testkit.waiting import wait_for
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.bigquery.storage.catalog import HOUR_US
+from devstack.bigquery.clock import HOUR_US
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 HOUR = Path(__file__).parents[5] / "docs" / "hour.md"

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, QuotaExceeded, RateLimitExceeded, ResourceInUse
-from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.clock import HOUR_US, MICROSECONDS
 from devstack.bigquery.sql.ddl_options import TableOptions
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy, TableSettings
 from devstack.bigquery.storage.quotas import QuotaLimits

@@ -1,0 +1,21 @@
+"""How the watch DAG names the publish runs of a delivery, and what it passes to them."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.delivery import Delivery
+
+ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
+# When so many runs of a delivery have failed, they are reported, and no further run may cost as much as a publish.
+REPORTED_RUNS = 4
+MAX_RUNS = REPORTED_RUNS + 24  # a day more, for an outage that lasts long
+
+
+def publish_run_id(delivery: Delivery, number: int = 1) -> str:
+    """The id of the delivery's `number`-th run. It is not random, so that no run is started twice."""
+    first = f"publish__{delivery.snapshot_id}__{delivery.marker_generation}"
+    return first if number == 1 else f"{first}__{number}"
+
+
+def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
+    """Whether the watch DAG started the run, and not a person."""
+    return run_id in [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
