@@ -226,6 +226,13 @@ def test_changes_that_were_not_loaded_in_time_are_dropped(world: FeedOnStandIn) 
     assert changes(world) == []
 
 
+def test_after_a_rollback_the_next_publish_adds_the_changes_since_the_rollback(world: FeedOnStandIn) -> None:
+    publish(world, *SECOND)
+    assert world.roll_back(1).change_rows is None
+    assert publish(world, row(9, 1, 33), row(9, 3)) == 2
+    assert changes(world) == [*OF_SECOND, (4, "changed", 1, 20, 33), (4, "new", 3, None, 20)]
+
+
 @pytest.mark.exhaustive
 def test_a_rollback_an_engine_in_sql_and_a_discarded_attempt_add_none(world: FeedOnStandIn) -> None:
     publish(world, *SECOND)

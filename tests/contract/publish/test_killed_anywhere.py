@@ -1,6 +1,7 @@
 """What an operator triggers is killed before one of its writes: run again, it ends as if nothing had happened.
 
-Retirement, backfill and recovery are killed before each of their writes, a rebuild before each third.
+A publish with changes, a retirement, a backfill and a recovery are killed before each of their writes, a rebuild before
+each third.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
+from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import is_killed
-from tests.contract.publish import test_rebuild, test_retirement
+from tests.contract.publish import test_changes, test_rebuild, test_retirement
 from tests.contract.publish.conftest import new_feed
 from tests.contract.publish.test_backfill import Archive
 from tests.contract.publish.test_lost_records import damage, lose
@@ -89,6 +91,31 @@ def test_a_rebuild(killed: Worlds) -> None:
         prune(services)
         assert folders_with_data(world) <= needed_folders(world), number
         assert services.warehouse.table(services.names.incoming_table) is None
+
+
+def test_a_publish_with_changes(killed: Worlds) -> None:
+    """Whichever task dies, and whoever goes on, the table of changes gets the rows of each generation once."""
+
+    def prepare(world: FeedOnStandIn) -> None:
+        world.feed = world.feed.model_copy(update={"changes": True})
+        world.publish(world.land(7, ROWS))
+        world.land(8, [row(8, 1, 21), row(8, 4)])
+
+    def work(world: FeedOnStandIn) -> None:
+        world.publish(world.services.arrivals.deliveries()[-1].name)
+
+    for world, number in killed(prepare, work):
+        if number % 2:  # the watchdog comes first
+            load_changes(world.services)
+        recover(world.services, dag_id="other", run_id="other")
+        if world.services.current.read().generation == 1:
+            work(world)
+        world.publish(world.land(9, [row(9, 1, 22), row(9, 4)]))
+        of_second = [("changed", 1, 20, 21), ("new", 4, None, 20)]
+        assert [change[1:] for change in test_changes.changes(world)] == [*of_second, ("changed", 1, 21, 22)], number
+        prune(world.services)
+        assert not list(world.services.store.objects(world.services.layout.changes)), number
+        assert test_changes.pending(world) == []
 
 
 @pytest.mark.parametrize("action", TargetAction)
