@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -68,13 +69,14 @@ def _section(model: type[BaseModel], path: str) -> Iterator[str]:
     yield ""
     yield inspect.cleandoc(model.__doc__ or "")
     yield ""
-    yield "| Key | Value | Default | Meaning |"
-    yield "| --- | --- | --- | --- |"
+    yield "| Key | Value | Default | Example | Meaning |"
+    yield "| --- | --- | --- | --- | --- |"
     schema = Feed.model_json_schema()
     properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
     for name, field in model.model_fields.items():
         meaning = " ".join((field.description or "").split())
-        yield f"| `{name}` | {_value(schema, properties[name])} | {_default(field)} | {meaning} |"
+        value, default, example = _value(schema, properties[name]), _default(field), _example(name, field)
+        yield f"| `{name}` | {value} | {default} | {example} | {meaning} |"
     yield ""
     for name, field in model.model_fields.items():
         inner = section_model(field.annotation)
@@ -90,6 +92,14 @@ def _default(field: FieldInfo) -> str:
         return ""
     plain = default.value if isinstance(default, Enum) else default
     return f"`{json.dumps(plain)}`"
+
+
+def _example(name: str, field: FieldInfo) -> str:
+    """The key with an example, in YAML on one line. A section has none: its keys have."""
+    if not field.examples:
+        return ""
+    flow = yaml.safe_dump({name: field.examples[0]}, default_flow_style=True, sort_keys=False, width=10_000)
+    return f"`{flow.strip()[1:-1]}`"
 
 
 def _value(schema: dict[str, Any], part: dict[str, Any]) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel, create_model
 
-from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.settings.strict_yaml import StrictModel, section_model
 from tests.docs.feed_file_reference import HEAD, render_reference, render_schema
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +38,29 @@ def test_the_smallest_feed_file_of_the_reference_is_valid(tmp_path: Path) -> Non
     path = tmp_path / f"{yaml.safe_load(found[1])['feed']}.yaml"
     path.write_text(found[1])
     assert read_feed(path).landing.marker == "_SUCCESS"
+
+
+def keys(model: type[BaseModel] = Feed) -> Iterator[tuple[type[BaseModel], str]]:
+    """Each key of a feed file with the model of its section."""
+    for name, field in model.model_fields.items():
+        yield model, name
+        inner = section_model(field.annotation)
+        if inner is not None and inner is not model:
+            yield from keys(inner)
+
+
+@pytest.mark.parametrize(("model", "name"), [*keys()], ids=lambda value: getattr(value, "__name__", value))
+def test_each_key_has_an_example_that_is_valid_and_in_the_schema(model: type[BaseModel], name: str) -> None:
+    field = model.model_fields[name]
+    inner = section_model(field.annotation)
+    if inner is not None and not field.examples:
+        return  # its keys have
+    assert field.examples
+    only_this_key: Any = create_model("OnlyThisKey", __base__=StrictModel, **{name: (field.annotation, field)})
+    only_this_key.model_validate_json(json.dumps({name: field.examples[0]}))
+    schema = Feed.model_json_schema()
+    properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
+    assert properties[name]["examples"] == field.examples
 
 
 @pytest.mark.parametrize("path", sorted(FEEDS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -24,41 +24,41 @@ from dedup_clone.settings.table_settings import TableSettings
 class LandingSettings(StrictModel):
     """Landed files are `<prefix>/snapshot_id=N/[<partition column>=D/]*.parquet`; the marker is written last."""
 
-    prefix: ObjectPrefix
-    """Folder of the feed in the landing bucket, such as `stores/visits`."""
-    format: Literal["parquet"] = "parquet"
+    prefix: ObjectPrefix = Field(examples=["shop/orders"])
+    """Folder of the feed in the landing bucket."""
+    format: Literal["parquet"] = Field("parquet", examples=["parquet"])
     """Has no effect: all files are Parquet. Feed files of earlier versions may set it."""
-    marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "_SUCCESS"
+    marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field("_SUCCESS", examples=["_DONE"])
     """Name of the empty object that the producer writes last; its arrival starts a publish."""
-    date_folders: bool = True
+    date_folders: bool = Field(True, examples=[False])
     """Whether each date's files lie in a folder `<partition column>=YYYY-MM-DD`."""
 
 
 class DedupSettings(StrictModel):
     """How the Spark job compares a delivery with the published files."""
 
-    plan: Plan = Plan.AUTO
+    plan: Plan = Field(Plan.AUTO, examples=["rewrite"])
     """How each date is written: `auto` adopts a date if it can; docs/architecture.md describes the plans."""
-    exact: bool = False
+    exact: bool = Field(False, examples=[True])
     """Compare the keys themselves (in mode `last_changed` also the values) instead of fingerprints and hashes.
 
     ADRs 0005 and 0006 give the odds of a collision."""
-    compare_values: bool = True
+    compare_values: bool = Field(True, examples=[False])
     """Whether plan `adopt` also reads the value columns, to count changed rows. If false, their share is unknown."""
-    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = DEFAULT_FILE_BYTES // MIB
+    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(DEFAULT_FILE_BYTES // MIB, examples=[512])
     """Target size of the files that the job writes. Files are larger if they would be too many for one load job."""
 
 
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
-    publish: Literal["staging", "direct"] = "staging"
+    publish: Literal["staging", "direct"] = Field("staging", examples=["direct"])
     """`staging`: rows are streamed into staging and checked; readers see all of them at the swap.
 
     `direct`: rows are streamed into target; readers see each row as soon as BigQuery has applied it."""
-    max_changed_share: Annotated[float, Field(gt=0, le=1)] = 0.02
+    max_changed_share: Annotated[float, Field(gt=0, le=1)] = Field(0.02, examples=[0.05])
     """If more than this share of the table's rows is new or changed, a free load job fills staging instead."""
-    max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 15
+    max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(15, examples=[30])
     """Option `max_staleness` of the table: BigQuery applies streamed rows within so many minutes.
 
     BigQuery recommends twice the duration of an apply job, plus seven minutes."""
@@ -67,42 +67,42 @@ class CdcSettings(StrictModel):
 class ContentAuditSettings(StrictModel):
     """Each day, some partitions of the target are compared with the published files."""
 
-    enabled: bool = True
+    enabled: bool = Field(True, examples=[False])
     """Whether the DAG has a schedule. If false, it can still be triggered by hand."""
-    partitions_per_day: Annotated[int, Field(ge=1, le=100)] = 1
+    partitions_per_day: Annotated[int, Field(ge=1, le=100)] = Field(1, examples=[4])
     """How many partitions are compared each day."""
-    bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
+    bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(64 * GIB, examples=[256 * GIB])
     """Most bytes that BigQuery may bill for the comparison in one UTC day."""
 
 
 class Feed(StrictModel):
     """One feed file."""
 
-    feed: FeedName
+    feed: FeedName = Field(examples=["orders"])
     """Name of the feed, of its file, and of its table in BigQuery; its DAGs are `<feed>_watch`, `<feed>_publish`, …"""
-    description: str
+    description: str = Field(examples=["One row for each order and day."])
     """What one row of the table is; shown on the page and in Airflow."""
-    owner: str
+    owner: str = Field(examples=["data-platform"])
     """Owner of the DAGs."""
     landing: LandingSettings
     """Where snapshots arrive."""
     table: TableSettings
     """The table and the roles of its columns."""
-    update_id_mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    update_id_mode: UpdateIdMode = Field(UpdateIdMode.LAST_SEEN, examples=["last_changed"])
     """Which snapshot id a row has: `last_seen` (the newest that contains it) or `last_changed` (that last changed it).
 
     `last_changed` needs snapshots in order."""
-    engine: Engine = Engine.SPARK
+    engine: Engine = Field(Engine.SPARK, examples=["bigquery"])
     """What deduplicates: Spark (`spark`; `cdc` streams new and changed rows only) or SQL (`bigquery`, `merge`).
 
     docs/engines.md compares them."""
-    form: SqlForm = SqlForm.QUALIFY
+    form: SqlForm = Field(SqlForm.QUALIFY, examples=["group_by"])
     """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/costs.md)."""
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
-    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = TIB
+    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(TIB, examples=[64 * GIB])
     """Most bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused."""
-    runner: Runner | None = None
+    runner: Runner | None = Field(None, examples=["cluster"])
     """Where the feed's Spark job runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
     """Size of the Spark job."""
@@ -112,13 +112,13 @@ class Feed(StrictModel):
     """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
     """The feed's freshness SLA, and when snapshots are expected."""
-    full_size_gb: Annotated[float, Field(gt=0)] | None = None
+    full_size_gb: Annotated[float, Field(gt=0)] | None = Field(None, examples=[15000])
     """Logical size of the whole table at full scale, in GB; the page projects costs to it (null: no projection)."""
-    changes: bool = False
+    changes: bool = Field(False, examples=[True])
     """Whether a table `FEED_changes` gets the rows by which each publish differs from the one before.
 
     docs/changes.md describes it."""
-    changes_days: Annotated[int, Field(ge=1, le=3652)] = 60
+    changes_days: Annotated[int, Field(ge=1, le=3652)] = Field(60, examples=[14])
     """How many days `FEED_changes` retains the changes of a publish."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """The daily comparison of the table with the published files."""

@@ -16,11 +16,11 @@ ClockTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 class ExpectedArrivals(StrictModel):
     """The times of the day at which a snapshot is due."""
 
-    times: Annotated[tuple[ClockTime, ...], Field(min_length=1)]
+    times: Annotated[tuple[ClockTime, ...], Field(min_length=1)] = Field(examples=[["06:00", "18:00"]])
     """Each as `"HH:MM"`, in quotes."""
-    zone: str = "UTC"
-    """IANA time zone of `times`, such as `Europe/Berlin`."""
-    grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = 30
+    zone: str = Field("UTC", examples=["Europe/Berlin"])
+    """IANA time zone of `times`."""
+    grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(30, examples=[60])
     """A snapshot is overdue if it has not arrived this many minutes after its due time."""
 
     @field_validator("times", mode="before")
@@ -54,9 +54,9 @@ class FreshnessSettings(StrictModel):
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
-    ] = 60
+    ] = Field(60, examples=[120])
     """Longest time allowed from a snapshot's arrival to its swap, in minutes (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
-    max_age_minutes: Annotated[int, Field(ge=1)] | None = None
+    max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(None, examples=[480])
     """Alert when the snapshot that readers see arrived longer ago than this (null: no limit)."""

@@ -26,19 +26,21 @@ PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxon
 class ColumnSettings(StrictModel):
     """One column."""
 
-    name: DeclaredColumnName
+    name: DeclaredColumnName = Field(examples=["order_id"])
     """Spelt as in the files. Names that BigQuery reserves are refused."""
-    type: Literal["INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"]
+    type: Literal[
+        "INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"
+    ] = Field(examples=["INT64"])
     """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
-    mode: ColumnMode = ColumnMode.NULLABLE
+    mode: ColumnMode = Field(ColumnMode.NULLABLE, examples=["REPEATED"])
     """REPEATED makes the column an array."""
-    since: Annotated[int, Field(ge=0)] | None = None
+    since: Annotated[int, Field(ge=0)] | None = Field(None, examples=[2001])
     """For a column that was added later: the first snapshot id whose files must have it (null: all files).
 
     Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
-    description: Annotated[str, Field(max_length=1024)] = ""
+    description: Annotated[str, Field(max_length=1024)] = Field("", examples=["Amount in EUR."])
     """Shown by BigQuery beside the column. Removing it here does not remove it from the table."""
-    fields: tuple[ColumnSettings, ...] = ()
+    fields: tuple[ColumnSettings, ...] = Field((), examples=[[{"name": "city", "type": "STRING"}]])
     """The nested columns of a STRUCT; other types have none."""
 
     @model_validator(mode="after")
@@ -75,30 +77,42 @@ class PolicySettings(StrictModel):
     This project never creates policies. When staging lacks one, nothing is published.
     """
 
-    row_access: tuple[ColumnName, ...] = ()
+    row_access: tuple[ColumnName, ...] = Field((), examples=[["only_own_region"]])
     """Names of row access policies."""
-    column_tags: dict[ColumnName, PolicyTag] = Field(default_factory=dict)
+    column_tags: dict[ColumnName, PolicyTag] = Field(
+        default_factory=dict, examples=[{"email": "projects/my-project/locations/eu/taxonomies/1/policyTags/2"}]
+    )
     """Resource name of the policy tag of each tagged column."""
 
 
 class TableSettings(StrictModel):
     """The table's columns and their roles, its retention, policies and options."""
 
-    columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
+    columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)] = Field(
+        examples=[
+            [
+                {"name": "ordered_on", "type": "DATE"},
+                {"name": "order_id", "type": "INT64"},
+                {"name": "snapshot_id", "type": "INT64"},
+            ]
+        ]
+    )
     """All columns of the files and of the table, in the table's order."""
-    partition_column: ColumnName
+    partition_column: ColumnName = Field(examples=["ordered_on"])
     """The DATE column by which the table has day partitions; one of the keys."""
-    snapshot_id_column: ColumnName
+    snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
     """The INT64 column that holds the snapshot id in every row of a delivery."""
-    keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
     """The columns that identify a row. The table has at most one row for each combination of their values."""
-    cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
+    cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = Field(
+        (), examples=[["order_id"]]
+    )
     """Clustering columns, in order."""
-    retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
+    retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] = Field(examples=[730])
     """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
     """Policies that every published table must have."""
-    primary_key: bool = False
+    primary_key: bool = Field(False, examples=[True])
     """Whether the keys are the tables' primary key. BigQuery does not enforce it, but its optimizer uses it.
 
     Removing it here does not remove it from the tables."""
