@@ -28,7 +28,7 @@ with DAG(
     tags=[TAG, "watchdog"],
     default_args={"owner": "data-platform", "retries": 0, "execution_timeout": timedelta(minutes=5)},
 ) as dag:
-    # -- send -- in: the profile   runs: worker   out: the names of the notifiers that accepted both messages
+    # -- 1 send -- in: the profile   runs: worker   out: the names of the notifiers that accepted both messages
     @task(task_id="send_test_alerts")
     def send() -> list[str]:
         return send_alerts_of_profile(folders.profiles)

@@ -41,7 +41,7 @@ with DAG(
     tags=[TAG, "watchdog"],
     default_args={"retries": 1, "retry_delay": timedelta(seconds=20), "execution_timeout": timedelta(minutes=10)},
 ) as dag:
-    # -- check ------- in: state, landing, targets' metadata, Airflow   runs: worker   out: verdicts, alerts
+    # -- 1 check ----- in: state, landing, targets' metadata, Airflow   runs: worker   out: verdicts, alerts
     @task(owner=setup.feed.owner if setup else "airflow")
     def check_feeds() -> dict[str, list[str]]:
         return check_all_feeds(folders)
@@ -49,7 +49,7 @@ with DAG(
     check_feeds()
 
     if setup:
-        # -- report ---- in: rows that runs left in state   runs: worker   out: status, ledger and changes tables
+        # -- 2 report -- in: rows that runs left in state   runs: worker   out: status, ledger and changes tables
         @task(owner=setup.feed.owner)
         def write_reporting_tables() -> None:
             load_waiting_rows(setup)

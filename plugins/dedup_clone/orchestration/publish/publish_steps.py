@@ -1,4 +1,7 @@
-"""What publish, rollback and bootstrap share: the arguments of their DAGs, and the tasks from load to commit."""
+"""What the DAGs that change a feed share: their arguments, and the tasks from load to commit.
+
+Publish, bootstrap, erase, rebuild and rollback have these tasks.
+"""
 
 from __future__ import annotations
 
@@ -65,16 +68,19 @@ def load_to_commit(
     with_approval: bool = False,
     spark_task: BaseOperator | None = None,
 ) -> PublishSteps:
-    """Makes the tasks from load to commit. When one fails, `reconcile_failure` also stops the runs of `spark_task`."""
+    """Makes the tasks from load to commit, which are numbered here as in the publish DAG.
+
+    When one fails, `reconcile_failure` also stops the runs of `spark_task`.
+    """
     target = target_asset(setup)
 
-    # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
+    # -- 3 load ------ in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = load_operator(task_id="load_staging", setup=setup)
 
-    # -- check ------- in: staging, manifest    runs: worker    out: parameters of the swap; check results in state
+    # -- 4 check ----- in: staging, manifest    runs: worker    out: parameters of the swap; check results in state
     check = CheckStagingOperator(task_id=CHECK_TASK, setup=setup, approve_task=APPROVE_TASK if with_approval else None)
 
-    # -- approve ----- in: accepted failures    runs: a person  out: approved; skipped when no accepted check failed
+    # -- 5 approve --- in: accepted failures    runs: a person  out: approved; skipped when no accepted check failed
     if with_approval:
         approve = ApproveAcceptedOperator(
             task_id=APPROVE_TASK,
@@ -85,7 +91,7 @@ def load_to_commit(
             retry_delay=timedelta(seconds=1),
         )
 
-    # -- swap -------- in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
+    # -- 6 swap ------ in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
     swap = swap_operator(
         task_id="swap_target",
         # The approval may be skipped, so the swap requires one upstream success and no upstream failure.
@@ -95,7 +101,7 @@ def load_to_commit(
         configuration=swap_configuration(setup.feed.feed, setup.names.target_table),
     )
 
-    # -- commit ------ in: target               runs: worker    out: ledger record, CURRENT, Asset event
+    # -- 7 commit ---- in: target               runs: worker    out: ledger record, CURRENT, Asset event
     @task(outlets=[target])
     def commit_generation(**context: Any) -> dict[str, Any]:
         return _commit_generation(setup, context, target)
