@@ -19,7 +19,7 @@ from deploy.doctor.network import check_network
 from deploy.doctor.organization_views import check_organization_views
 from deploy.doctor.procedure_connection import check_connection
 from deploy.doctor.row_policies import check_policy_tags, check_row_policies
-from deploy.doctor.spark_code import check_spark
+from deploy.doctor.spark_checks import check_spark
 
 CHECKS: tuple[Check, ...] = (
     check_services,

@@ -85,7 +85,9 @@ def test_what_runtime_3_needs_is_looked_for() -> None:
     found = {f.subject: f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL}
     assert set(found) == {"APIs", "runtime 3.0"}
     assert "gcloud services enable dataprocrm.googleapis.com" in found["APIs"].command
-    assert "services identity create --service=dataprocrm.googleapis.com" in found["runtime 3.0"].command
+    command = found["runtime 3.0"].command
+    assert "services identity create --service=dataprocrm.googleapis.com" in command
+    assert command.endswith("@gcp-sa-dataprocrmnode.iam.gserviceaccount.com --role=roles/dataprocrm.nodeServiceAgent")
     answers[google.SERVICES]["services"].append({"config": {"name": "dataprocrm.googleapis.com"}})
     agent = "serviceAccount:service-42@gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
     answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/dataprocrm.nodeServiceAgent", agent))

@@ -1,4 +1,4 @@
-"""Checks the profile's cluster, what runtime 3.0 needs, and that a release has uploaded the Spark code."""
+"""Checks the profile's cluster, what Dataproc Serverless runtime 3.0 needs, and that the Spark code is uploaded."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
         state = live.google.get(url).get("status", {}).get("state")
     except ApiError as error:
         text = (
-            f"[{name}] in [{spark.region}] cannot be read, {error}. If the profile names no cluster "
-            f"(`spark.cluster.name`), each run creates one of its own."
+            f"[{name}] in [{spark.region}] cannot be read, {error}. Correct [spark.cluster.name], or remove it: then "
+            f"each run creates a cluster."
         )
         yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters list {place}")
         return
@@ -48,7 +48,11 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
-    """Batches of runtime 3.0 need a service agent of their own. Google creates it, but it may lack its role."""
+    """Batches of Dataproc Serverless runtime 3.0 need a service agent with its role.
+
+    Google creates the agent and grants the role when it first needs them. An agent that `identity create` makes has no
+    role (source: IAM, "Create and grant roles to service agents"), so the command grants it too.
+    """
     profile = live.profile
     if Runner.SERVERLESS not in live.runners or not profile.spark.has_runtime_3:
         return
@@ -59,7 +63,12 @@ def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
         return
     text = f"no service agent [service-NUMBER@{NODE_AGENT}] has [{NODE_AGENT_ROLE}] on the project: batches of "
     text += f"runtime [{profile.spark.runtime_version}] get no machines."
-    command = f"gcloud beta services identity create --service=dataprocrm.googleapis.com --project={profile.project}"
+    number = f"$(gcloud projects describe {profile.project} --format='value(projectNumber)')"
+    command = (
+        f"gcloud beta services identity create --service=dataprocrm.googleapis.com --project={profile.project} && "
+        f"gcloud projects add-iam-policy-binding {profile.project} --condition=None "
+        f"--member=serviceAccount:service-{number}@{NODE_AGENT} --role={NODE_AGENT_ROLE}"
+    )
     yield Finding(Level.FAIL, "runtime 3.0", text, command)
 
 
