@@ -224,6 +224,11 @@ REPORTED = [
         True,
     ),  # terraform-provider-google 16492
     (
+        "java.net.UnknownHostException: storage.googleapis.com: Temporary failure in name resolution",
+        "could not be resolved. The task tries again by itself",
+        False,
+    ),
+    (
         "Driver compute node failed to initialize for batch in 600 seconds",
         "Spark's driver did not start in time",
         False,

@@ -41,7 +41,8 @@ class ErrorHints:
             ),
             (("quota exceeded for quota metric",), self._requests_exhausted),
             (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
-            (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
+            (("domain name not found",), self._no_region),
+            (("dns resolution failed", "name resolution", "could not resolve"), self._not_resolved),
             (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
             (("actas", "serviceaccountuser", "act as service account"), self._act_as_denied),
             (
@@ -128,6 +129,13 @@ class ErrorHints:
             permanent=True,
         )
 
+    def _not_resolved(self) -> Hint:
+        return Hint(
+            f"A host name could not be resolved. The task tries again by itself. If this lasts, see whether Airflow's "
+            f"network has DNS, and whether region [{self._region}] has Dataproc.",
+            permanent=False,
+        )
+
     def _api_disabled(self) -> Hint:
         return Hint(
             f"The API is not enabled in project [{self.project}]: `gcloud services enable dataproc.googleapis.com "
@@ -137,7 +145,7 @@ class ErrorHints:
         )
 
     def _act_as_denied(self) -> Hint:
-        account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
+        account = self._spark_account
         return Hint(
             f"Airflow may not run Spark as [{account}]: `gcloud iam service-accounts add-iam-policy-binding {account} "
             f"--member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT --role=roles/iam.serviceAccountUser "
@@ -145,19 +153,29 @@ class ErrorHints:
             permanent=True,
         )
 
+    @property
+    def _spark_account(self) -> str:
+        return self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
+
+    @property
+    def _grant_of_worker_role(self) -> str:
+        return (
+            f"`gcloud projects add-iam-policy-binding {self.project} --member=serviceAccount:{self._spark_account} "
+            f"--role=roles/dataproc.worker` (`make doctor` prints this command with the condition that limits the "
+            f"role to one bucket)"
+        )
+
     def _worker_role_missing(self) -> Hint:
-        account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
         return Hint(
-            f"Service account [{account}] may not run Spark: `gcloud projects add-iam-policy-binding {self.project} "
-            f"--member=serviceAccount:{account} --role=roles/dataproc.worker` (`make doctor` prints this command with "
-            f"the condition that limits the role to one bucket), then clear the task.",
+            f"Service account [{self._spark_account}] may not run Spark: {self._grant_of_worker_role}, then clear the "
+            f"task.",
             permanent=True,
         )
 
     def _driver_not_started(self) -> Hint:
-        role = self._worker_role_missing().text.removesuffix(", then clear the task.")
         return Hint(
-            f"Spark's driver did not start in time. The task tries again by itself. If this repeats: {role}, and see "
+            f"Spark's driver did not start in time. The task tries again by itself. If this repeats, grant service "
+            f"account [{self._spark_account}] the role in case it is missing: {self._grant_of_worker_role}, and see "
             f"that subnetwork [{self.settings.subnetwork or 'default'}] lets machines reach each other and Google's "
             f"services.",
             permanent=False,
