@@ -1,4 +1,4 @@
-"""`python -m deploy.new_feed`: makes a feed file from landed sample files, and validates the files with it."""
+"""`python -m deploy.new_feed`: makes a feed file from landed sample files, and validates the first of these with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PROBLEMS_SHOWN = 10
 
 
 def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> int:
-    """Returns the exit status: 0 if the files of the sample can be published with the new feed file."""
+    """Returns the exit status: 1 if the feed file was not made, or if a validated file would be refused with it.
+
+    Only the first FILES_VALIDATED files are validated. Expired rows are only reported, because the job drops them.
+    """
     parser = argparse.ArgumentParser(prog="python -m deploy.new_feed", description=__doc__)
     parser.add_argument("name", help="the feed's name")
     parser.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")
@@ -42,6 +45,9 @@ def _make(options: argparse.Namespace, feeds: Path) -> int:
     feed = _write(path, feed_text(options.name, options.owner, sample, proposal))
     files = sample.files[:FILES_VALIDATED]
     print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
+    if proposal.expired_rows:
+        days = feed.table.retention_days
+        print(f"{proposal.expired_rows} of {proposal.rows} rows are older than {days} days, and will be dropped")
     problems = validate(feed, sample, proposal)
     if problems:
         print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files:")
@@ -62,29 +68,23 @@ def _write(path: Path, text: str) -> Feed:
 
 
 def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
-    """What the dedup job would refuse the files for, by the job's own rules. Reads all values of the files."""
+    """What the dedup job would refuse the first FILES_VALIDATED files for, by the job's own rules. Reads all values."""
     snapshot_id = sample.snapshot_id
     if snapshot_id is None:
         column = proposal.table.snapshot_id_column
         snapshot_id = int(pc.min(read_columns(sample, [column], 1)[column]).as_py())
     validator = FileValidator(feed.table.to_contract(), datetime.now(UTC).date() + timedelta(days=1))
-    expired = []
-    if proposal.expired_rows:
-        days = feed.table.retention_days
-        expired = [
-            f"[{proposal.expired_rows}] of [{proposal.rows}] rows are older than [{days}] days, and would be dropped"
-        ]
     landed = [
         LandedFile(file.uri, file.size, snapshot_id, file.folder[1] if sample.date_column and file.folder else None)
         for file in sample.files[:FILES_VALIDATED]
     ]
-    return [*expired, *(problem for file in landed for problem in validator(file).problems)]
+    return [problem for file in landed for problem in validator(file).problems]
 
 
 def _uniqueness(proposal: Proposal) -> str:
     if not proposal.surplus_rows:
         return f"unique in {proposal.rows} rows"
-    return f"which {proposal.surplus_rows} of {proposal.rows} rows share with another"
+    return f"not unique: {proposal.surplus_rows} of {proposal.rows} rows repeat a key"
 
 
 if __name__ == "__main__":

@@ -131,8 +131,8 @@ def test_rows_beyond_the_longest_retention_are_reported(tmp_path: Path, capsys: 
     write(tmp_path / "landed", date(2007, 1, 1), sales(1, 2))
     write(tmp_path / "landed", FIRST, sales(1, 3))
     status, feed = make(tmp_path)
-    assert (status, feed.table.retention_days) == (1, 3650)
-    assert "[2] of [5] rows are older than [3650] days" in capsys.readouterr().out
+    assert (status, feed.table.retention_days) == (0, 3650)
+    assert "2 of 5 rows are older than 3650 days, and will be dropped" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
