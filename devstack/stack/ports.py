@@ -5,6 +5,7 @@ The chosen ports are stored, and used again by the next start.
 
 import json
 import socket
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,7 +56,9 @@ DEFAULT = Ports()
 
 @dataclass(frozen=True)
 class PortChoice:
-    """The chosen ports. `moved`: a message for each port that differs from that of the last start."""
+    """The chosen ports. `moved`: a message for each port that is not that of the last start, or, if there was none, not
+    the default.
+    """
 
     ports: Ports
     moved: tuple[str, ...]
@@ -77,11 +80,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-def any_free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def any_free_port(other_than: Collection[int] = ()) -> int:
+    """A free port that is none of `other_than`."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((HOST, 0))
+            port: int = probe.getsockname()[1]
+        if port not in other_than:
+            return port
 
 
 def read_saved(path: Path) -> Ports | None:
@@ -95,18 +101,21 @@ def read_saved(path: Path) -> Ports | None:
 
 
 def choose(path: Path) -> PortChoice:
-    """Choose and store the ports: for each server that of its last start, or else the default, or else any.
+    """Choose and store the ports.
 
-    Only free ports are chosen.
+    Each server keeps its last port if that is free; otherwise it gets its default, otherwise any free port.
     """
-    default, saved = asdict(DEFAULT), asdict(read_saved(path) or DEFAULT)
+    default, last = asdict(DEFAULT), asdict(read_saved(path) or DEFAULT)
     chosen: dict[str, int] = {}
     moved: list[str] = []
-    for name, wanted in saved.items():
-        candidates = [port for port in (wanted, default[name]) if port not in chosen.values()]
-        chosen[name] = next((port for port in candidates if is_free(port)), 0) or any_free_port()
-        if chosen[name] != wanted:
-            moved.append(f"port {wanted} is taken by another program: {name} uses {chosen[name]} instead")
+    for name, wanted in last.items():
+        servers = {port: server for server, port in chosen.items()}
+        candidates = [port for port in (wanted, default[name]) if port not in servers]
+        port = next((port for port in candidates if is_free(port)), 0) or any_free_port(servers)
+        if port != wanted:
+            user = f"used by {servers[wanted]}" if wanted in servers else "taken by another program"
+            moved.append(f"port {wanted} is {user}: {name} uses {port} instead")
+        chosen[name] = port
     ports = Ports(**chosen)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(chosen, indent=1) + "\n")

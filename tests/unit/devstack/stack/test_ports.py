@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -53,8 +54,17 @@ def test_chosen_ports_are_kept_over_restarts(tmp_path: Path) -> None:
 def test_no_two_parts_get_the_same_port(tmp_path: Path) -> None:
     one = ports.any_free_port()
     (tmp_path / "ports.json").write_text(json.dumps(dict.fromkeys(asdict(ports.DEFAULT), one)))
-    chosen = list(asdict(ports.choose(tmp_path / "ports.json").ports).values())
+    choice = ports.choose(tmp_path / "ports.json")
+    chosen = list(asdict(choice.ports).values())
     assert len(set(chosen)) == len(chosen)
+    assert all(line.startswith(f"port {one} is used by gcs: ") for line in choice.moved)
+
+
+def test_a_free_port_that_is_chosen_already_is_not_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = MagicMock()
+    offered.return_value.__enter__.return_value.getsockname.side_effect = [("", 5000), ("", 5000), ("", 5001)]
+    monkeypatch.setattr(ports.socket, "socket", offered)
+    assert ports.any_free_port({5000}) == 5001
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"unknown": 1}'])
