@@ -23,7 +23,7 @@ class DoesNotHold(DedupCloneError):
 
 
 class CannotTry(DedupCloneError):
-    """Something that the test needs was not named. The message says what."""
+    """The command line lacks a resource that the test needs, such as POLICY_TAG. The message names it."""
 
 
 AssumptionTest = Callable[[ProbeDataset], str]

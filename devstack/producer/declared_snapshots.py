@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.table import TableContract
 from devstack.producer.column_values import field, key_values, pseudo_random, values
-from devstack.producer.realistic_snapshots import CHANGED_SHARE, SnapshotChanges
+from devstack.producer.realistic_snapshots import DIFFERING_SHARE, SnapshotChanges
 
 DATES = 13
 ROWS_PER_DATE = 1_000
@@ -35,15 +35,16 @@ def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per
 def following(
     table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`. About 0.1 % of the rows differ. It also has the date `day`, and no expired dates.
+    """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
 
-    Half of the differing rows have other values, a quarter are missing, and a quarter are new.
+    Half of the differing rows have other values, a quarter are missing, and a quarter are new. If `previous` lacks the
+    date `day`, `rows_per_date` rows of it are added.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
     oldest = day - timedelta(days=table.retention_days - 1)
     retained = previous.filter(pc.greater_equal(previous[date_column], pa.scalar(oldest)))
-    differing = max(4, round(retained.num_rows * CHANGED_SHARE))
+    differing = max(4, round(retained.num_rows * DIFFERING_SHARE))
     missing = new = differing // 4
     changed = differing - missing - new if table.value_columns else 0
     selected = rng.choice(retained.num_rows, size=changed + missing, replace=False)

@@ -12,7 +12,7 @@ from devstack.producer.demo_feeds import SCHEMA, SNAPSHOT_ID, VALUE
 DATES = 13
 ROWS_PER_DATE = 8_000
 RETENTION_DAYS = 730
-CHANGED_SHARE = 0.001
+DIFFERING_SHARE = 0.001
 
 PRODUCTS = 2_000_000
 STORES = 4_000
@@ -44,14 +44,15 @@ def first(day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_
 def following(
     previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`. About 0.1 % of the rows differ. It also has the date `day`, and no expired dates.
+    """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
 
-    Half of the differing rows have another value, a quarter are missing, and a quarter are new.
+    Half of the differing rows have another value, a quarter are missing, and a quarter are new. If `previous` lacks the
+    date `day`, `rows_per_date` rows of it are added, which count as new too.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     oldest = day - timedelta(days=RETENTION_DAYS - 1)
     retained = previous.filter(pc.greater_equal(previous["date"], pa.scalar(oldest)))
-    differing = max(4, round(retained.num_rows * CHANGED_SHARE))
+    differing = max(4, round(retained.num_rows * DIFFERING_SHARE))
     missing = new = differing // 4
     changed = differing - missing - new
 

@@ -1,7 +1,7 @@
 """Makes files readable as the temporary external tables of a query job.
 
-Each external table becomes a table version, so that it is read and billed like other tables. Its segments are deleted
-when the job ends. Its pseudo column `_FILE_NAME` contains the source URI of each row.
+Each external table becomes a table version, so that it is read and billed like other tables. Its segments (stored
+Parquet files) are deleted when the job ends. Its pseudo column `_FILE_NAME` contains the source URI of each row.
 """
 
 from __future__ import annotations
@@ -101,21 +101,19 @@ class ExternalTables:
         self,
         definitions: Mapping[str, ExternalDefinition],
         objects: ObjectStore,
-        segments: SegmentStore,
         batch: SegmentBatch,
-        has_file_name: bool,
+        sql_mentions_file_name: bool,
     ) -> None:
         self._definitions = definitions
         self._objects = objects
-        self._segments = segments
         self._batch = batch
-        self.has_file_name = has_file_name
+        self.sql_mentions_file_name = sql_mentions_file_name
         self._opened: dict[str, ExternalTable] = {}
 
     @property
     def names_with_file_name(self) -> frozenset[str]:
         """The lower-case names of the tables that get the pseudo column: all if the SQL mentions it, otherwise none."""
-        return frozenset(self._definitions) if self.has_file_name else frozenset()
+        return frozenset(self._definitions) if self.sql_mentions_file_name else frozenset()
 
     def open(self, name: str) -> ExternalTable | None:
         """The table, or None if the job defines none of this name."""
@@ -144,8 +142,8 @@ class ExternalTables:
             source = _source(definition, file.uri, content)
             source.check(schema)
             rows = source.rows(schema)
-            adopts = source.can_be_adopted(schema)
-            segments.append(self._batch.adopt(rows, content) if adopts else self._batch.write(rows))
+            stores_as_is = source.can_be_stored_as_is(schema)
+            segments.append(self._batch.adopt(rows, content) if stores_as_is else self._batch.write(rows))
         settings = TableSettings(schema)
         version = TableVersion(1, 0, "external", 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
         table = TableId("", "", definition.name)
@@ -159,6 +157,6 @@ def open_external_tables(
     """Yield the external tables of a job with this SQL. Their segments are deleted when the block ends."""
     with segments.batch() as batch:
         try:
-            yield ExternalTables(definitions, objects, segments, batch, FILE_NAME in sql.upper())
+            yield ExternalTables(definitions, objects, batch, FILE_NAME in sql.upper())
         finally:
             segments.remove(file for file in batch.files if segments.file_path(file).exists())

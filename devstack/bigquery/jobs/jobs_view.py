@@ -107,8 +107,11 @@ def _table(table: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def _target_of_dml(record: JobRecord) -> dict[str, str] | None:
-    changed = dml_statement(record)
-    return None if changed is None else _table(changed[1].to_api())
+    found = dml_statement(record)
+    if found is None:
+        return None
+    _, table = found
+    return _table(table.to_api())
 
 
 def _dml_statistics(counts: Mapping[str, str] | None) -> dict[str, int] | None:

@@ -156,7 +156,7 @@ def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, con
         return parse_rows(uri, content, schema), False
     source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
     source.check(schema)
-    return source.rows(schema), source.can_be_adopted(schema)
+    return source.rows(schema), source.can_be_stored_as_is(schema)
 
 
 def _with_properties(

@@ -71,7 +71,7 @@ class ParquetSource:
         except Invalid as error:
             raise Invalid(f"{_READ_ERROR} {error.message} File: {self.uri}") from error
 
-    def can_be_adopted(self, declared: Sequence[TableField]) -> bool:
+    def can_be_stored_as_is(self, declared: Sequence[TableField]) -> bool:
         return is_canonical(self.schema, declared)
 
 

@@ -1,4 +1,4 @@
-"""Defines which rows of a table a statement or an apply job changes."""
+"""Defines which rows of a table a statement, or a job that merges streamed row changes (change_apply.py), changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 class RowChanges:
     """What a statement changes in its target.
 
-    `removed`: a temporary table with the ids of the deleted rows and of the old versions of updated rows. `new_rows`:
-    the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of change.
+    `removed`: the name of a temporary table with the ids of the deleted rows and of the old versions of updated rows.
+    `new_rows`: the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of
+    change.
     """
 
     removed: str

@@ -219,7 +219,8 @@ class DateMetrics:
 class DedupMetrics:
     """The work of the dedup job: stored bytes, and wall-clock seconds by phase.
 
-    `dates`: the work for each date that was not copied forward.
+    `dates`: the work for each date that was not copied forward. Bytes of refused deliveries, of erasures and of the
+    table of changes are not counted.
     """
 
     bytes_read: int

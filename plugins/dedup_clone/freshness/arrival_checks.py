@@ -106,8 +106,8 @@ def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
         Severity.ALERT,
         since=overdue[0],
         what=(
-            f"{len(overdue)} expected arrival(s) are missing, the latest: {times}; overdue for "
-            f"{format_duration(now - overdue[-1])}, the grace period is {expected.grace_minutes} min. "
+            f"{len(overdue)} expected arrival(s) are missing, the latest: {times}; the last of them was due "
+            f"{format_duration(now - overdue[-1])} ago, the grace period is {expected.grace_minutes} min. "
             f"Last arrival: {format_time(max(state.arrivals)) if state.arrivals else 'none'}."
         ),
         readers_see=state.readers_see(now),

@@ -1,4 +1,4 @@
-"""Classifies each generation by what made it: a first publish, replay, rollback, bootstrap, erasure or rebuild."""
+"""Classifies each generation by what made it: a publish of new deliveries, a replay, rollback or other kind of run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PublishKind(StrEnum):
     """What made a generation. The freshness SLA applies to PUBLISH only."""
 
     PUBLISH = "publish"  # at least one delivery became live for the first time
-    REPLAY = "replay"  # all its deliveries had been live before; a replay of single dates records no delivery
+    REPLAY = "replay"  # all its deliveries had been live before, or it records none, as a replay of single dates
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"

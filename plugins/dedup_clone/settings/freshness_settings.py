@@ -30,7 +30,7 @@ class ExpectedArrivals(StrictModel):
             return times
         if any(isinstance(item, int) for item in times):
             raise ValueError('write each time in quotes, as "10:00": otherwise YAML reads it as a number')
-        # In strict mode, pydantic accepts a list for a tuple in JSON, but not in a value that a validator returned.
+        # Strict pydantic turns a list into a tuple only when it parses JSON, so return a tuple here.
         return tuple(times)
 
     @model_validator(mode="after")
@@ -50,7 +50,7 @@ class ExpectedArrivals(StrictModel):
 
 
 class FreshnessSettings(StrictModel):
-    """How fresh the feed has to be. The SLA also limits the duration and the retries of the feed's runs."""
+    """How fresh the feed has to be. The SLA also limits pauses before retries and the wait for streaming buffers."""
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))

@@ -219,10 +219,10 @@ class IndexFile:
 
 def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
     """The ledger records of the newest attempts, newest last."""
-    return attempts_since(store, feed, IndexFile(store, feed).read().index)
+    return indexed_and_later_attempts(store, feed, IndexFile(store, feed).read().index)
 
 
-def attempts_since(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
+def indexed_and_later_attempts(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
     """The records in the index, and those of attempts that ended since the index was written, newest last."""
     ledger = Ledger(store, feed)
     if index is None:

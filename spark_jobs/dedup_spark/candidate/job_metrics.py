@@ -1,4 +1,4 @@
-"""Computes what the job read and wrote, in all and by date."""
+"""Computes what the job read and wrote for the deliveries that it applied, in total and by date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dedup_spark.landing.delivery_validation import ValidatedDelivery
 
 
 def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seconds: dict[str, float]) -> DedupMetrics:
-    """Return the cost of the job: one read of each landed file for its validation, and the cost of each date."""
+    """Return the cost of the job: one read of each landed file for its validation, and the cost of each date.
+
+    Not counted: refused deliveries, and what the job reads and writes for erasures and for the table of changes.
+    """
     by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))
     return DedupMetrics(
         bytes_read=sum(validated.bytes for validated in applied) + sum(metrics.bytes_read for metrics in by_date),

@@ -59,7 +59,7 @@ class ValidatingReader(KeyReader):
                 raise UnsuitableFile(landed.uri)
             first_row = 0
             for group in range(file.num_row_groups):
-                # Not the sizes of the column chunks: pyarrow crashes on the metadata of an encrypted column chunk.
+                # The sizes of the column chunks are not read: pyarrow crashes on the metadata of an encrypted one.
                 metadata = file.metadata.row_group(group)
                 rows = rows_per_batch(metadata.num_rows, metadata.total_byte_size)
                 for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):

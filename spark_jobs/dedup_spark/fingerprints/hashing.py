@@ -2,8 +2,9 @@
 
 A key's columns are a sequence of 64-bit words. Each hash is a chain: a word is mixed into the state of the row by a
 bijective step, so keys of one word never collide. The steps of the two chains differ, and their constants are drawn
-from the feed's secret seed. A step of the first chain multiplies twice and reverses the bytes in between: one
-multiplication leaves a change of the highest bits where it is, but the second spreads it over bits that only the seed
+from the feed's secret seed. A step of the first chain multiplies twice and reverses the bytes in between. A product's
+low bits do not depend on a factor's high bits, so one multiplication cannot spread a change of the highest bits. After
+the byte reversal these bits are the lowest, and the second multiplication spreads them over bits that only the seed
 determines. So nobody without the seed can choose words whose changes cancel. The second chain has a quicker step of one
 multiplication: changes can be made to cancel in it, but not in both chains at once. Both hashes end in a finalizer, so
 that equal sums of words do not make sums of hashes equal. Columns are hashed with their declared types, never as
@@ -140,7 +141,7 @@ class StrongChain(QuickChain):
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Make the hashes of these rows, in which a value replaced NULL, differ from those of rows with that value."""
+        """Tell NULL from the value that it was filled with: change the state of the rows that were NULL."""
         self._state[rows] *= _NULL_FACTOR
 
 

@@ -15,7 +15,8 @@ from dedup_clone.state.store import in_parallel
 def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
     """Land the next snapshots of the archive, unless a delivery waits. Returns whether all have landed and none waits.
 
-    Raises ContractViolation if landing has other objects in the folder of such a snapshot, and ConfigurationError.
+    Raises ContractViolation if landing has other objects in the folder of such a snapshot. Raises ConfigurationError as
+    `find_archived` does.
     """
     found = find_archived(services, archive, request)
     waits_for = _waits_for(services, found, request)

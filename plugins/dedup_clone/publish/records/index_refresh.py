@@ -33,7 +33,7 @@ from dedup_clone.state.index import (
     IndexProjection,
     IndexVerdict,
     TimeTravel,
-    attempts_since,
+    indexed_and_later_attempts,
 )
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import retry_lost_race
@@ -73,7 +73,7 @@ def refresh_index(services: Services) -> None:
         stored = file.read()
         generation = services.current.read().generation
         live = None if generation is None else services.manifests.read(generation)
-        attempts = attempts_since(services.store, services.feed.feed, stored.index)
+        attempts = indexed_and_later_attempts(services.store, services.feed.feed, stored.index)
         index = _derive(services, Inputs(stored.index, live, attempts))
         file.write(index, expected_object_generation=stored.object_generation)
 
