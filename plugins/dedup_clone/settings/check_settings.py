@@ -31,15 +31,15 @@ class SqlCheck(StrictModel):
 
     name: CheckName = Field(examples=["no_negative_amounts"])
     """The check appears as `sql_<name>` in results, on the page and among the checks that an operator may accept."""
-    max_rows: Annotated[int, Field(ge=0)] = Field(0, examples=[10])
+    max_rows: Annotated[int, Field(ge=0)] = Field(default=0, examples=[10])
     """The check fails when the query returns more rows than this."""
-    min: float | None = Field(None, examples=[1000000])
+    min: float | None = Field(default=None, examples=[1000000])
     """The check fails when the number that the query returns is smaller (null: no limit).
 
     With `min` or `max` the query returns one row with one column, and `max_rows` is left out."""
-    max: float | None = Field(None, examples=[2000000])
+    max: float | None = Field(default=None, examples=[2000000])
     """The check fails when the number that the query returns is greater (null: no limit)."""
-    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(64 * GIB, examples=[GIB])
+    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[GIB])
     """Most bytes that BigQuery may bill for one run of the query. A dry run, which is free, estimates them first."""
 
     @model_validator(mode="after")
@@ -68,19 +68,19 @@ class CheckSettings(StrictModel):
     Shares are fractions of the rows on the dates that both the parent generation and the delivery have.
     """
 
-    duplicate_keys: DuplicateKeys = Field(DuplicateKeys.WARN, examples=["fail"])
+    duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
     """Result of the check if a delivery contains a key more than once: `warn` or `fail`. One row of the key counts."""
-    max_missing_dates: Annotated[int, Field(ge=0)] = Field(1, examples=[0])
+    max_missing_dates: Annotated[int, Field(ge=0)] = Field(default=1, examples=[0])
     """How many dates of the parent generation a delivery may lack."""
-    max_new_share: Share = Field(0.2, examples=[0.05])
+    max_new_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows whose key the parent generation lacks."""
-    max_survivor_share: Share = Field(0.2, examples=[0.05])
+    max_survivor_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows whose key the delivery lacks; these rows stay in the table."""
-    max_changed_share: Share = Field(0.5, examples=[1.0])
+    max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows whose key the parent generation has with other values."""
-    max_times_usual: Annotated[float, Field(ge=1)] | None = Field(10.0, examples=[3])
+    max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
     """Each share may be at most this many times its median over the last twenty publishes (null: not compared)."""
-    tolerated_share: Share = Field(0.01, examples=[0.001])
+    tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()
     """The feed's own queries. They run before each swap, except in a rollback or an erasure."""

@@ -18,9 +18,9 @@ class ExpectedArrivals(StrictModel):
 
     times: Annotated[tuple[ClockTime, ...], Field(min_length=1)] = Field(examples=[["06:00", "18:00"]])
     """Each as `"HH:MM"`, in quotes."""
-    zone: str = Field("UTC", examples=["Europe/Berlin"])
+    zone: str = Field(default="UTC", examples=["Europe/Berlin"])
     """IANA time zone of `times`."""
-    grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(30, examples=[60])
+    grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(default=30, examples=[60])
     """A snapshot is overdue if it has not arrived this many minutes after its due time."""
 
     @field_validator("times", mode="before")
@@ -54,9 +54,9 @@ class FreshnessSettings(StrictModel):
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
-    ] = Field(60, examples=[120])
+    ] = Field(default=60, examples=[120])
     """Longest time allowed from a snapshot's arrival to its swap, in minutes (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
-    max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(None, examples=[480])
+    max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[480])
     """Alert when the snapshot that readers see arrived longer ago than this (null: no limit)."""

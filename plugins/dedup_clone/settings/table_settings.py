@@ -32,15 +32,15 @@ class ColumnSettings(StrictModel):
         "INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"
     ] = Field(examples=["INT64"])
     """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
-    mode: ColumnMode = Field(ColumnMode.NULLABLE, examples=["REPEATED"])
+    mode: ColumnMode = Field(default=ColumnMode.NULLABLE, examples=["REPEATED"])
     """REPEATED makes the column an array."""
-    since: Annotated[int, Field(ge=0)] | None = Field(None, examples=[2001])
+    since: Annotated[int, Field(ge=0)] | None = Field(default=None, examples=[2001])
     """For a column that was added later: the first snapshot id whose files must have it (null: all files).
 
     Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
-    description: Annotated[str, Field(max_length=1024)] = Field("", examples=["Amount in EUR."])
+    description: Annotated[str, Field(max_length=1024)] = Field(default="", examples=["Amount in EUR."])
     """Shown by BigQuery beside the column. Removing it here does not remove it from the table."""
-    fields: tuple[ColumnSettings, ...] = Field((), examples=[[{"name": "city", "type": "STRING"}]])
+    fields: tuple[ColumnSettings, ...] = Field(default=(), examples=[[{"name": "city", "type": "STRING"}]])
     """The nested columns of a STRUCT; other types have none."""
 
     @model_validator(mode="after")
@@ -77,7 +77,7 @@ class PolicySettings(StrictModel):
     This project never creates policies. When staging lacks one, nothing is published.
     """
 
-    row_access: tuple[ColumnName, ...] = Field((), examples=[["only_own_region"]])
+    row_access: tuple[ColumnName, ...] = Field(default=(), examples=[["only_own_region"]])
     """Names of row access policies."""
     column_tags: dict[ColumnName, PolicyTag] = Field(
         default_factory=dict, examples=[{"email": "projects/my-project/locations/eu/taxonomies/1/policyTags/2"}]
@@ -105,14 +105,14 @@ class TableSettings(StrictModel):
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
     """The columns that identify a row. The table has at most one row for each combination of their values."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = Field(
-        (), examples=[["order_id"]]
+        default=(), examples=[["order_id"]]
     )
     """Clustering columns, in order."""
     retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] = Field(examples=[730])
     """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
     """Policies that every published table must have."""
-    primary_key: bool = Field(False, examples=[True])
+    primary_key: bool = Field(default=False, examples=[True])
     """Whether the keys are the tables' primary key. BigQuery does not enforce it, but its optimizer uses it.
 
     Removing it here does not remove it from the tables."""
