@@ -56,7 +56,7 @@ def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Contain
         len(missing) <= settings.max_missing_dates,
         found=f"{len(missing)} missing: {listed(missing)}" if missing else "none missing",
         expected=f"at most {settings.max_missing_dates} missing",
-        next_step="ask the producer why these dates are missing; if that is right, rerun and accept [missing_dates].",
+        next_step="ask the producer why these dates are missing; if that is right, replay and accept [missing_dates].",
     )
 
 
@@ -68,7 +68,7 @@ def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> Check
         not duplicates,
         found=f"surplus rows of equal keys: {listed(duplicates)}" if duplicates else "none",
         expected="no key twice in one delivery",
-        next_step="tell the producer; the greatest values were taken. Rerun and accept [duplicate_keys] to publish.",
+        next_step="tell the producer; the greatest values were taken. Replay and accept [duplicate_keys] to publish.",
         otherwise=Level.FAIL if settings.duplicate_keys is DuplicateKeys.FAIL else Level.WARN,
     )
 

@@ -78,7 +78,7 @@ def shares_within_bounds(
                 good,
                 found=text if good else text + _most_affected(counts, rows),
                 expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
-                next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
+                next_step=f"look at the snapshot with its producer; if it is right, replay and accept [{check.name}].",
                 brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
                 examples=_examples(check, counts, key_examples),
             )

@@ -106,7 +106,7 @@ def _is_number_or_null(value: object) -> bool:
 
 
 def _look_at_snapshot(check: SqlCheck) -> str:
-    return f"look at the snapshot with its producer; if it is right, rerun and accept [{check.check}]."
+    return f"look at the snapshot with its producer; if it is right, replay and accept [{check.check}]."
 
 
 def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, Any]) -> CheckResult:

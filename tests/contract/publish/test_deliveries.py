@@ -84,7 +84,7 @@ def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_unless_its_check_is_
     assert "changed_share: [10 of 10 rows changed (100.0000%)" in message
     assert f"most on {TODAY}: 10 of 10]" in message
     assert "product_id" not in message
-    assert "rerun and accept [changed_share]" in message
+    assert "replay and accept [changed_share]" in message
     assert strict_world.rows() == expected(*base)
     with pytest.raises(CheckFailed, match="changed_share"):
         strict_world.publish(name, run_id="manual", accepted_checks=("new_share",), reason="another check")

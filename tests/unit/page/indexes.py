@@ -87,7 +87,7 @@ def checks(number: int, *, fails: bool = False) -> IndexChecks:
         IndexVerdict("before", "staging_rows", "pass", "730 of 730 as in the manifest", "every partition", ""),
         IndexVerdict(
             "before", "new_share", *share, "at most 20.00% as configured and 1.00% as usual",
-            "look at the snapshot with its producer; if it is right, rerun and accept [new_share]." if fails else "",
+            "look at the snapshot with its producer; if it is right, replay and accept [new_share]." if fails else "",
         ),
         IndexVerdict("before", "duplicate_keys", "warn", "12 surplus rows", "none", "ask the producer."),
         *(() if fails else (IndexVerdict("after", "clone_of_staging", "pass", "of staging at T", "the same", ""),)),
