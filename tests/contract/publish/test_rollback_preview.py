@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.publish.previews.date_difference import NOT_KNOWN, describe_difference
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 
@@ -16,7 +19,10 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     preview = world.preview(1)
     assert (preview.live_generation, preview.restored_generation) == (2, 1)
     assert (preview.live_rows, preview.restored_rows) == (3, 2)
-    assert f"| {TODAY} | 2 | 1 |" in preview.text
+    assert f"| {TODAY} | 2 | 1 | -1 | other keys |" in preview.text
+    assert "1 of 2 dates differ; -1 rows in all. Generations in between: 2." in preview.text
+    assert "At most 1 rows vanish as keys that are new in them; rows that get other values: at most 1." in preview.text
+    assert "manifests/00000002.json (now) and gs://" in preview.text
     assert f"Excluded until somebody replays them or they are delivered again: {taken_out}." in preview.text
     assert f"Waiting now: {waiting}." in preview.text
     assert "a clone of staging as it was at" in preview.text
@@ -29,7 +35,26 @@ def test_forward_again_names_what_is_let_in_again(world: FeedOnStandIn) -> None:
     taken_out = world.land(8, [row(8, 1, 99)])
     world.publish(taken_out)
     world.roll_back(1)
-    assert f"No longer excluded: {taken_out}." in world.preview(2).text
+    text = world.preview(2).text
+    assert f"No longer excluded: {taken_out}." in text
+    assert "Generations in between: 2. At most 0 rows appear" in text
+
+
+def test_a_date_is_described_by_its_fingerprints_where_they_tell_something(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    (entry,) = world.services.manifests.read(1).dates
+    known = replace(entry, key_fingerprint="a", content_fingerprint="b", survivors=0)
+    changes = {
+        "same keys and values, but for update ids or files": {},
+        "same keys, other values": {"content_fingerprint": "c"},
+        "other keys": {"key_fingerprint": "c"},
+        NOT_KNOWN: {"survivors": 1},
+    }
+    for text, change in changes.items():
+        assert describe_difference(known, replace(known, **change), values_are_comparable=True) == text  # type: ignore[arg-type]
+    assert NOT_KNOWN in describe_difference(known, replace(known, files_digest="d"), values_are_comparable=False)
+    assert describe_difference(None, known, values_are_comparable=True) == "all its rows appear"
+    assert describe_difference(known, None, values_are_comparable=True) == "all its rows vanish"
 
 
 def test_a_generation_that_is_not_there_is_refused_with_those_that_are(world: FeedOnStandIn) -> None:

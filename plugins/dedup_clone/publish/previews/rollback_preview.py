@@ -8,6 +8,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.previews.date_difference import changes_between, describe_difference
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import excluded_after, find_backlog
@@ -101,19 +102,30 @@ def _text(
         f"- No longer excluded: {_names(released)}.",
         f"- The next arrival builds on the restored rows. Waiting now: {', '.join(waiting) or 'none'}.",
         "",
-        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates differ.",
+        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates differ; "
+        f"{restored.rows - live.rows:+d} rows in all. {changes_between(services, live, restored)}",
     ]
     if dates:
-        lines += ["", "| date | rows now | rows then |", "| --- | --- | --- |"]
-        lines += [_row(a, b) for a, b in dates[:DATES_LISTED]]
-        lines += [f"| and {len(dates) - DATES_LISTED} more | | |"] if len(dates) > DATES_LISTED else []
+        lines += [
+            "",
+            "| date | rows now | rows then | more or fewer | what differs |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        comparable = live.table.columns == restored.table.columns
+        lines += [_row(a, b, comparable) for a, b in dates[:DATES_LISTED]]
+        more = len(dates) - DATES_LISTED
+        lines += [f"| and {more} more | | | | |"] if more > 0 else []
+        uris = [services.store.uri(services.layout.manifest(m.generation)) for m in (live, restored)]
+        lines += ["", f"All dates: `dates` in {uris[0]} (now) and {uris[1]} (then)."]
     return "\n".join(lines)
 
 
-def _row(live: DateEntry | None, restored: DateEntry | None) -> str:
+def _row(live: DateEntry | None, restored: DateEntry | None, values_are_comparable: bool) -> str:
     known = live or restored
-    day = known.date if known else ""
-    return f"| {day} | {live.rows if live else 'none'} | {restored.rows if restored else 'none'} |"
+    now, then = live.rows if live else 0, restored.rows if restored else 0
+    what = describe_difference(live, restored, values_are_comparable=values_are_comparable)
+    rows = f"{now if live else 'none'} | {then if restored else 'none'} | {then - now:+d}"
+    return f"| {known.date if known else ''} | {rows} | {what} |"
 
 
 def _names(deliveries: set[Delivery]) -> str:
