@@ -62,7 +62,11 @@ def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_publis
     with pytest.raises(LeaseHeld):
         world.resolve(world.land(9, CHANGED), run_id="automatic")
     world.swap(waiting.spec, waiting.swap)
-    assert world.commit(waiting.spec).reason == "prices were reset"
+    record = world.commit(waiting.spec)
+    assert record.reason == "prices were reset"
+    assert record.lag_s
+    assert {"checks", "approval", "swap"} <= set(record.phases)
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
     assert world.rows() == expected(*CHANGED)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from dedup_clone.publish.records.publish_phases import divide_into_phases
+from dedup_clone.publish.records.publish_phases import PHASES, divide_into_phases, in_order
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def at(second: float) -> datetime:
@@ -35,3 +39,12 @@ def test_the_time_in_which_jobs_were_pending_is_a_phase_of_its_own_and_counted_o
     found = divide_into_phases(at(0), {"dedup": at(20), "load": at(28), "swap": at(31)}, pending, until=at(31))
     assert found == {"dedup": 18.0, "load": 2.0, "swap": 1.0, "queued": 10.0}
     assert sum(found.values()) == 31.0
+
+
+def test_the_page_the_document_and_the_ledger_table_have_the_phases_in_the_same_order() -> None:
+    page = (REPOSITORY / "plugins" / "dedup_clone" / "page" / "static" / "phases.js").read_text()
+    assert tuple(re.findall(r"^  (\w+): ", page.split("PHASES = {")[1].split("};")[0], re.MULTILINE)) == PHASES
+    budget = (REPOSITORY / "docs" / "hour.md").read_text().split("## The budget")[1].split("**reserve**")[0]
+    documented = [name for name in re.findall(r"`(\w+)`: ", budget) if name != "queued"]
+    assert documented == [name for name in PHASES if name not in ("load_queue", "queued")]
+    assert [name for name, _ in in_order(dict.fromkeys(sorted(PHASES), 1.0))] == list(PHASES)

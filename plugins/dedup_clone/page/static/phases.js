@@ -11,7 +11,8 @@ const PHASES = {
   load_start: "the load task started",
   load_queue: "the load waited to run", // only in records without `queued`
   load: "load into staging",
-  checks: "checks, an approval if one was asked for, and the start of the swap",
+  checks: "checks, and the start of the swap",
+  approval: "a person was asked to approve",
   swap: "swap",
   queued: "jobs waited in BigQuery (PENDING), in all phases",
 };

@@ -6,6 +6,7 @@ from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
+from dedup_clone.publish.records.publish_phases import in_order
 from dedup_clone.state.ledger import LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
@@ -51,7 +52,7 @@ LEDGER_COLUMNS = {
     "dcu_hours": "DCU hours that the Spark run used; NULL if its service does not report them",
     "deliveries": "the deliveries that were applied whole, each as snapshot id and marker generation",
     "plans": "how dates were written",
-    "phases": "seconds of each phase; of a publish with a lag, they add up to it",
+    "phases": "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
     "shares": "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
     "verdicts": "results of the checks before and after the swap, with their evidence",
 }
@@ -112,7 +113,7 @@ def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[
         **{name: costs.get(name) if name in _COST_COLUMNS else plain[name] for name in _COLUMN_TYPES},
         "deliveries": [d.name for d in record.deliveries],
         "plans": plain["plans"],
-        "phases": [{"name": name, "seconds": seconds} for name, seconds in sorted(record.phases.items())],
+        "phases": [{"name": name, "seconds": seconds} for name, seconds in in_order(record.phases)],
         "shares": [{"name": name, "share": share} for name, share in sorted(record.shares.items())],
         "verdicts": [
             {"phase": r.phase, "check_name": i.check, "level": str(i.level), "found": i.found, "expected": i.expected}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from dedup_clone.checks.check_result import accepted_failures
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
+from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.streamed_changes import StreamedChanges
@@ -14,6 +16,12 @@ from dedup_clone.warehouse.metadata import JobMetadata
 
 # The time in which a BigQuery job of the publish was PENDING, whatever the phase; no other phase includes it.
 QUEUED = "queued"
+# In the order in which they happen (docs/hour.md).
+PHASES = (
+    *("until_lease", "task_start", "spark_start", "dedup", "load_start"),
+    "load_queue",  # only in records without `queued`
+    *("load", "checks", "approval", "swap", QUEUED),
+)
 
 
 def publish_phases(
@@ -42,17 +50,33 @@ def publish_phases(
     swaps = _times_of(ended, "swap")
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
-    ends = {  # in their order; docs/hour.md describes each phase
+    swap_began_at = min((begin for begin, _ in swaps), default=None)
+    approval_asked_at = _approval_asked_at(services, intent.attempt)
+    ends = {
         "until_lease": intent.taken_at if arrived_at else None,
         "task_start": dedup_started_at,
         "spark_start": job_started_at,
         "dedup": candidate_at,
         "load_start": min((begin for begin, _ in loads), default=None),
         "load": max((end for _, end in loads), default=None),
-        "checks": min((begin for begin, _ in swaps), default=None),
+        "checks": approval_asked_at or swap_began_at,
+        "approval": swap_began_at if approval_asked_at else None,
         "swap": swapped_at,
     }
     return divide_into_phases(arrived_at or intent.taken_at, ends, pending_times(services, ended), until=swapped_at)
+
+
+def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
+    """When the checks ended whose failures a person approved; None if nobody was asked."""
+    results = find_check_results(services, attempt, "before")
+    if results is None or not accepted_failures(results.items):
+        return None
+    return next((info.created_at for info in services.store.stat([services.layout.verdicts(attempt, "before")])), None)
+
+
+def in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
+    """The phases with their seconds, in the order in which they happen."""
+    return sorted(phases.items(), key=lambda phase: (PHASES.index(phase[0]) if phase[0] in PHASES else -1, phase[0]))
 
 
 def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
