@@ -365,6 +365,19 @@ def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(show
     assert all(amount in cost for amount in ("$10.28", "$483.20", "$341.00"))
 
 
+def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown: Callable[[str], Page]) -> None:
+    known = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
+    data = {"live": known, "costs": {**known, "publishes": 1}, "projection": {**known, "full_size_gb": 15, "times": 2}}
+    text = (
+        "import('./static/cost.js').then((m) => { const card = document.createElement('section');"
+        f" m.renderCost(card, {json.dumps(data)}); return card.textContent; }})"
+    )
+    cost = shown("/nothing/").value(text)
+    assert cost.count("$0.0002") == cost.count("$0.0002 + Spark") == 4
+    assert "Not in it: Spark, which is most of the cost." in cost
+    assert "less." not in cost
+
+
 def test_the_order_of_a_publishs_files_is_beside_its_rows_where_it_is_known(shown: Callable[[str], Page]) -> None:
     page = shown("/dedup-clone/#product_attributes")
     column = "[...document.querySelectorAll('th')].find((head) => head.innerText.toLowerCase() === 'overlap')"

@@ -95,10 +95,16 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "audit": to_plain(index.audit),
         "checks": [_checks(index, attempt) for attempt in index.checks],
         "costs": _costs(shown),
-        "projection": to_plain(index.projection),
+        "projection": {**to_plain(index.projection), "runs_spark": index.engine.runs_spark}
+        if index.projection
+        else None,
         "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
         "excluded": [d.name for d in index.excluded],
-        "refused": [arrival_view(a) for a in reversed(index.arrivals) if a.state is DeliveryState.REFUSED],
+        "refused": [
+            {**arrival_view(a), "corrected_by": _corrected_by(index, a)}
+            for a in reversed(index.arrivals)
+            if a.state is DeliveryState.REFUSED
+        ],
         "replayable": [arrival_view(a) for a in reversed(index.arrivals)],
         "choices": {
             "engines": [str(engine) for engine in Engine],
@@ -113,6 +119,14 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
 def _waiting(index: Index) -> list[IndexArrival]:
     """Deliveries that are not live yet, oldest first."""
     return [a for a in index.arrivals if a.state is DeliveryState.WAITING]
+
+
+def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
+    """The name of the newest later delivery of the same snapshot that was published; None if there is none."""
+    snapshot_id = refused.delivery.snapshot_id
+    published = [a.delivery for a in index.arrivals if a.state is DeliveryState.PUBLISHED]
+    later = [d for d in published if d.snapshot_id == snapshot_id and d > refused.delivery]
+    return max(later).name if later else None
 
 
 def _stopped(index: Index) -> dict[str, Any] | None:
@@ -155,6 +169,7 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "dag_id": record.dag_id,
         "run_id": record.run_id,
         "engine": str(record.engine),
+        "runs_spark": _runs_spark(record),
         "plans": list(record.plans),
         "reason": record.reason,
         "arrived_at": record.arrived_at.isoformat(),
@@ -173,6 +188,10 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "merge_usd": cost.merge_usd if cost else None,
         "qualify_usd": cost.qualify_usd if cost else None,
     }
+
+
+def _runs_spark(record: LedgerRecord) -> bool:
+    return record.engine.runs_spark and record.restores is None
 
 
 def _failure(record: LedgerRecord) -> dict[str, Any]:
@@ -205,8 +224,12 @@ def _sql_checks(index: Index) -> list[str]:
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
     """Summed costs of the publishes for which the cost of a MERGE is known; rollbacks and bootstraps have none."""
-    costs = [r.cost for r in records if r.cost is not None and r.cost.merge_usd is not None]
+    compared = [(r, r.cost) for r in records if r.cost is not None and r.cost.merge_usd is not None]
+    costs = [cost for _, cost in compared]
+    unknown = any(_runs_spark(r) and cost.spark_usd is None for r, cost in compared)
     return {
+        "runs_spark": any(_runs_spark(r) for r, _ in compared),
+        "spark_usd": None if unknown else sum(c.spark_usd or 0 for c in costs),
         "publishes": len(costs),
         "usd": sum(c.total_usd for c in costs),
         "merge_usd": sum(c.merge_usd or 0 for c in costs),

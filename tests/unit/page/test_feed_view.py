@@ -45,6 +45,16 @@ def test_refused_failed_and_excluded_are_shown_with_their_reasons() -> None:
     view = feed_view(late(), None, NOW)
     assert [a["snapshot_id"] for a in view["refused"]] == ["2121"]
     assert "NULL in key column [store_id]" in view["refused"][0]["reason"]
+    assert view["refused"][0]["corrected_by"] is None
+
+
+def test_a_refused_delivery_names_the_one_that_corrects_it() -> None:
+    index = late()
+    refused = next(a for a in index.arrivals if a.state is DeliveryState.REFUSED)
+    again = replace(refused.delivery, marker_generation=refused.delivery.marker_generation + 1)
+    correction = replace(refused, delivery=again, state=DeliveryState.PUBLISHED, reason="")
+    view = feed_view(replace(index, arrivals=(*index.arrivals, correction)), None, NOW)
+    assert view["refused"][0]["corrected_by"] == again.name
     assert [f["generation"] for f in view["failures"]] == [122]
     assert view["excluded"] == ["2090-1795000000000090"]
     assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]

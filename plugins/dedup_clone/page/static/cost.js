@@ -9,15 +9,26 @@ function bar(share, kind) {
     svg("rect", { class: kind, width: `${Math.max(share * 100, 0.4).toFixed(2)}%`, height: 12, rx: 3 }));
 }
 
-function bars(ours, { merge_usd: merge, qualify_usd: qualify }, label) {
+const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
+
+/** The amount of `of`, a publish, sum or projection, which is not all if the cost of Spark is not known. */
+export const amount = (ours, of) => `${usd(ours)}${lacksSpark(of) ? " + Spark" : ""}`;
+
+function bars(ours, of, label) {
+  const { merge_usd: merge, qualify_usd: qualify } = of;
   const most = Math.max(ours, merge, qualify) || 1;
   return h("div", { class: "bars" },
-    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, usd(ours)),
+    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, amount(ours, of)),
     h("span", {}, "One MERGE"), bar(merge / most, "theirs"), h("span", {}, usd(merge)),
     h("span", {}, "One QUALIFY"), bar(qualify / most, "theirs"), h("span", {}, usd(qualify)));
 }
 
-const sparkPart = (spark) => (spark === null ? "The cost of Spark is not known here" : `Spark is ${usd(spark)} of it`);
+function sparkPart(of) {
+  if (!of.runs_spark) return "No Spark ran";
+  return lacksSpark(of) ? "The cost of Spark is not known here" : `Spark is ${usd(of.spark_usd)} of it`;
+}
+
+const MISSING = "Not in it: Spark, which is most of the cost. The last run reported no price, as on the local stack.";
 
 function projected(projection) {
   if (!projection) return null;
@@ -25,7 +36,7 @@ function projected(projection) {
   return h("div", { class: "projection" },
     h("h3", {}, `A complete snapshot at the full size, ${count(size)} GB`),
     bars(projection.usd + (spark ?? 0), projection, "This project"),
-    h("p", { class: "muted" }, `${times >= 1 ? `${count(Math.round(times))} times` : "A part of"} the table as it is; rows keep their size. ${sparkPart(spark)}.`));
+    h("p", { class: "muted" }, `${times >= 1 ? `${count(Math.round(times))} times` : "A part of"} the table as it is; rows keep their size. ${lacksSpark(projection) ? MISSING : `${sparkPart(projection)}.`}`));
 }
 
 export function renderCost(container, { live, costs, projection }) {
@@ -34,12 +45,12 @@ export function renderCost(container, { live, costs, projection }) {
     container.replaceChildren(...[h("p", { class: "muted" }, words), projected(projection)].filter(Boolean));
     return;
   }
-  const saved = Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;
+  const saved = lacksSpark(costs) ? 0 : Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;
   container.replaceChildren(...[
-    h("p", { class: "figure" }, usd(live.usd), h("small", {}, " for this snapshot")),
+    h("p", { class: "figure" }, amount(live.usd, live), h("small", {}, " for this snapshot")),
     bars(live.usd, live, "This publish"),
-    h("p", { class: "muted" }, `${sparkPart(live.spark_usd)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
-      `${usd(costs.usd)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
+    h("p", { class: "muted" }, `${sparkPart(live)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
+      `${amount(costs.usd, costs)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
       `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
     projected(projection),
   ].filter(Boolean));

@@ -1,6 +1,7 @@
 // Tables of what happened: publishes, generations, and what was refused, failed or excluded.
 
 import { openInAirflow } from "./airflow.js";
+import { amount } from "./cost.js";
 import { h, pill, table } from "./dom.js";
 import { count, duration, time, usd, withTimes } from "./formats.js";
 
@@ -42,7 +43,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
     ...(publishes.some((p) => p.cluster_overlap !== null)
       ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : h("span", { title: OVERLAP }, `${Math.round(p.cluster_overlap * 100)} %`) }] : []),
     { title: "Plan", short: true, cell: (p) => [p.engine, p.is_direct ? h("span", { title: DIRECT }, " (direct)") : "", p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
-    { title: "Cost", number: true, cell: (p) => usd(p.usd) },
+    { title: "Cost", number: true, cell: (p) => amount(p.usd, p) },
     { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
     { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },
     { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
@@ -85,7 +86,7 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
   if (refused.length) parts.push(h("h3", {}, "Refused deliveries"), table("Refused deliveries", [
     { title: "Snapshot", number: true, cell: (a) => a.snapshot_id },
     { title: "Arrived", short: true, cell: (a) => time(a.arrived_at, now) },
-    { title: "Why", words: true, cell: (a) => withTimes(a.reason) },
+    { title: "Why", words: true, cell: (a) => [a.corrected_by ? h("strong", {}, `Corrected by delivery ${a.corrected_by}. `) : "", withTimes(a.reason)] },
   ], refused));
   if (failures.length) parts.push(h("h3", {}, "Attempts that changed nothing"), table("Attempts that changed nothing", [
     { title: "Generation", number: true, cell: (f) => runLink(f.dag_id, f.run_id, String(f.generation)) },
