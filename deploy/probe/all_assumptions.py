@@ -18,6 +18,7 @@ from deploy.probe import (
     billing,
     changing_tables,
     clones,
+    kept_properties,
     loads,
     objects,
     partitions,
@@ -46,6 +47,7 @@ def all_assumptions() -> tuple[Assumption, ...]:
         billing,
         objects,
         changing_tables,
+        kept_properties,
         repeated_jobs,
     )
     return tuple(assumption for module in modules for assumption in module.assumption.all)

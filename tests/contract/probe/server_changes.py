@@ -252,11 +252,11 @@ def whole_table(extract: dict[str, Any]) -> bool:
     return without_decorator({"destinationTable": extract["sourceTable"]})
 
 
-def patched(edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server overlooks a part of a change of a table."""
+def patched(edit: Callable[[dict[str, Any]], object], path: str = "/tables/") -> Change:
+    """The server overlooks a part of a change of a table, or of what else the path matches."""
 
     def request(call: Call) -> bool:
-        if call.method != "PATCH" or "/tables/" not in call.url:
+        if call.method != "PATCH" or not re.search(path, call.url):
             return False
         before = json.dumps(call.body)
         edit(call.body)
@@ -275,3 +275,40 @@ def permissions(granted: str) -> Change:
         return True
 
     return Change(answer=changed)
+
+
+def without_default_values(table: dict[str, Any]) -> None:
+    for field in table["schema"]["fields"]:
+        field.pop("defaultValueExpression", None)
+
+
+def without_parameters(table: dict[str, Any]) -> None:
+    for field in table["schema"]["fields"]:
+        field.pop("maxLength", None)
+
+
+def still_required(table: dict[str, Any]) -> None:
+    """The server overlooks that nested columns become NULLABLE."""
+    for field in table["schema"]["fields"]:
+        for inner in field.get("fields", ()):
+            inner["mode"] = "REQUIRED"
+
+
+def without_table_access() -> Change:
+    """The server has no access of single tables: it takes any, and knows of none."""
+
+    def request(call: Call) -> bool:
+        before = call.url
+        call.url = re.sub(":[gs]etIamPolicy", "", before)
+        if call.url != before:
+            call.method, call.body = "GET", None
+        return call.url != before
+
+    return Change(request)
+
+
+def together(*changes: Change) -> Change:
+    return Change(
+        lambda call: any([change.request(call) for change in changes]),
+        lambda call, content: any([change.answer(call, content) for change in changes]),
+    )

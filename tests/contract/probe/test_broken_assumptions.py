@@ -32,7 +32,9 @@ from tests.contract.probe.server_changes import (
     shown_rows,
     sql,
     statistics,
+    still_required,
     target,
+    together,
     truncating,
     untagged,
     uploaded,
@@ -40,7 +42,10 @@ from tests.contract.probe.server_changes import (
     whole_table,
     without,
     without_decorator,
+    without_default_values,
     without_enums,
+    without_parameters,
+    without_table_access,
 )
 
 OPTIONS = "OPTIONS (description = 'copied', labels = [('a', 'b')], partition_expiration_days = 730)"
@@ -299,6 +304,16 @@ CASES: list[tuple[str, Change, str]] = [
         sql(r"SELECT attr_value FROM .*", "SELECT 2"),
         "publish-with-a-policy-tag",
     ),
+    ("a clone has no parameters of types", target(without_parameters), "clone-keeps-types-with-parameters"),
+    ("default values are overlooked", patched(without_default_values), "clone-keeps-default-values"),
+    ("foreign keys are overlooked", patched(without("tableConstraints")), "clone-keeps-foreign-keys"),
+    ("a replaced table has no access of its own", without_table_access(), "replacement-keeps-table-access"),
+    (
+        "a dataset authorizes no view",
+        together(sql("CREATE VIEW", "CREATE TABLE"), patched(without("access"), r"/datasets/\w+(\?|$)")),
+        "replacement-keeps-authorized-views",
+    ),
+    ("nested columns stay REQUIRED", patched(still_required), "nested-column-relaxes"),
 ]
 
 

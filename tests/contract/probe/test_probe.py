@@ -21,6 +21,10 @@ REPOSITORY = Path(__file__).parents[3]
 KNOWN_DIFFERENCES = {
     "materialised-view-breaks": ProbeVerdict.NOT_TRIED,  # the stand-in has no materialised views
     "no-ddl-in-transaction": ProbeVerdict.NOT_TRIED,  # nor transactions
+    "clone-keeps-default-values": ProbeVerdict.NOT_TRIED,  # nor default values
+    "clone-keeps-foreign-keys": ProbeVerdict.NOT_TRIED,  # nor foreign keys
+    "replacement-keeps-table-access": ProbeVerdict.NOT_TRIED,  # nor IAM policies of tables
+    "replacement-keeps-authorized-views": ProbeVerdict.NOT_TRIED,  # nor plain views
     "delete-as-read": ProbeVerdict.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
 }
 # Those that are tried each time: of each kind some, except those that publish, and two of the known differences.
