@@ -18,7 +18,7 @@ from devstack.stack.parts import Part, bigquery, fake_gcs, gcloud_proxy
 from devstack.stack.ports import Ports, any_free_port
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.local_servers import start_process, stop_process
-from tests.docs.test_links import DOCS, ROOT
+from tests.docs.pages import DOCS, ROOT
 
 
 @dataclass(frozen=True)

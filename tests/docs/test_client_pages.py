@@ -16,7 +16,7 @@ from devstack.zetasql.install import ZetaSqlUnavailable
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, row
 from tests.docs.local_stack import LocalStack, blocks, start_local_stack
-from tests.docs.test_links import PAGES
+from tests.docs.pages import PAGES
 
 TOOLS = ("gcloud", "gsutil", "bq")
 NAMES = {

@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.settings.feed import read_feed
 from tests.docs.known_commands import BQ, BQ_GLOBAL, GCLOUD, TOOLS, check_tool
-from tests.docs.test_links import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT
 
 HERE_DOCUMENT = re.compile(r"<<(\w+)\n.*?^ *\1$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^ *```(?:bash|sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

@@ -30,8 +30,8 @@ from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.arrivals import NEWEST_SNAPSHOTS
 from deploy.probe.probe_dataset import BUDGET_USD
 from tests.docs.full_size import MODEL, PRICES, REPORT, of_size, publish_usd, size_of
-from tests.docs.test_links import DOCS, PAGES, ROOT
-from tests.unit.page import indexes
+from tests.docs.pages import DOCS, PAGES, ROOT
+from tests.shared import page_indexes
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 MONTH_S, MONTH_PUBLISHES = 30 * 24 * 3600, 180
@@ -179,8 +179,12 @@ def test_the_readme_begins_with_the_models_prices() -> None:
 
 
 def test_the_pictures_feed_has_the_models_size_and_prices() -> None:
-    record, arrival = indexes.record(1, indexes.NOW, 60), indexes.arrival(1, indexes.NOW)
-    assert (record.rows, indexes.DATES, arrival.bytes) == (MODEL.rows, MODEL.assumed.dates, MODEL.assumed.table_bytes)
+    record, arrival = page_indexes.record(1, page_indexes.NOW, 60), page_indexes.arrival(1, page_indexes.NOW)
+    assert (record.rows, page_indexes.DATES, arrival.bytes) == (
+        MODEL.rows,
+        MODEL.assumed.dates,
+        MODEL.assumed.table_bytes,
+    )
     assert arrival.files == MODEL.files
     assert record.cost
     assert record.cost.spark_usd == pytest.approx(MODEL.spark_usd(size_of()), abs=0.005)

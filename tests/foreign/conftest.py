@@ -9,7 +9,7 @@ from google.cloud import bigquery
 
 from testkit.foreign_programs import BIN, Servers
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from tests.contract.bigquery.emulator_client import bigquery_client
+from tests.shared.stand_in_client import bigquery_client
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,49 +12,13 @@ from typing import Any
 
 import uvicorn
 
-from dedup_clone.contract.records import to_json, to_plain
-from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
-from dedup_clone.state.current import Current, Intent, IntentKind
-from dedup_clone.state.index import Index
 from dedup_clone.state.store import StoredText
 from devstack.stack.ports import any_free_port
 from testkit.waiting import wait_for
-from tests.unit.page import indexes
-
-
-class MemoryStore:
-    """A state bucket in memory that counts its reads."""
-
-    bucket = "state"
-
-    def __init__(self, *indexes: Index, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
-        self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in indexes}
-        self.texts |= {f"_freshness/{verdict.feed}.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
-        self.summaries = {f"_freshness/{v.feed}.json": json.dumps(to_plain(v.summary)) for v in verdicts}
-        self.reads: list[str] = []
-        self.listings = 0
-
-    def uri(self, name: str) -> str:
-        return f"gs://state/{name}"
-
-    def folders(self, prefix: str) -> list[str]:
-        self.listings += 1
-        return sorted({f"{name.split('/')[0]}/" for name in self.texts} | {"_status/"})
-
-    def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
-        self.listings += 1
-        return {name: {SUMMARY_KEY: text} for name, text in self.summaries.items() if name.startswith(prefix)}
-
-    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
-        from google.api_core.exceptions import NotFound
-
-        self.reads.append(name)
-        if name not in self.texts:
-            raise NotFound(name)
-        stored = self.texts[name]
-        return None if stored.object_generation == known_object_generation else stored
+from tests.shared import page_indexes
+from tests.shared.page_store import MemoryStore, at_work
 
 
 def let_in() -> None:
@@ -111,18 +74,6 @@ def approval(now: datetime, dag_id: str = "store_visits_rollback", task_id: str 
     }
 
 
-def at_work(now: datetime) -> MemoryStore:
-    """A feed whose run holds the lease; its Spark job has done 12 of 730 dates."""
-    taken = now - timedelta(minutes=9)
-    intent = Intent(IntentKind.PUBLISH, "product_attributes_publish", "publish__1", "00000121-a", 120, 121, taken, ())
-    store = MemoryStore(indexes.fresh(now), verdicts=indexes.verdicts(now)[:1])
-    current = Current(1, "product_attributes", 120, "digest", 121, intent)
-    store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)
-    progress = {"phase": "compare", "done": 12, "of": 730, "at": now.isoformat(timespec="seconds")}
-    store.texts["product_attributes/attempts/00000121-a/progress.json"] = StoredText(json.dumps(progress), 1)
-    return store
-
-
 def site(now: datetime) -> Any:
     """All that the page can look like: fresh, late and empty; to a viewer; unchecked and unknown; before any feed."""
     from fastapi import FastAPI
@@ -145,15 +96,17 @@ def site(now: datetime) -> Any:
         ]
         return {"task_instances": found, "total_entries": 2}
 
-    full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now), verdicts=indexes.verdicts(now))
+    full = MemoryStore(
+        page_indexes.fresh(now), page_indexes.late(now), page_indexes.empty(now), verdicts=page_indexes.verdicts(now)
+    )
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))
-    shown.mount("/first", application(MemoryStore(indexes.make_index(1, 1, now=now))))
-    old = indexes.verdicts(now - timedelta(hours=4))
-    shown.mount("/unchecked", application(MemoryStore(indexes.late(now), verdicts=old)))
+    shown.mount("/first", application(MemoryStore(page_indexes.make_index(1, 1, now=now))))
+    old = page_indexes.verdicts(now - timedelta(hours=4))
+    shown.mount("/unchecked", application(MemoryStore(page_indexes.late(now), verdicts=old)))
     shown.mount("/nothing", application(MemoryStore()))
     shown.mount("/at-work", application(at_work(now)))
-    broken = MemoryStore(verdicts=(indexes.invalid_feed_file("sales", now),))
+    broken = MemoryStore(verdicts=(page_indexes.invalid_feed_file("sales", now),))
     broken.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
     shown.mount("/broken", application(broken))
     return shown

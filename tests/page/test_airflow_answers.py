@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
 from dedup_clone import page
+from tests.page.fake_airflow_api import Api
 from tests.page.serving import site
-from tests.page.test_replay_form import Api
 
 REQUESTS = (Path(page.__file__).parent / "static" / "airflow.js").read_text(encoding="utf-8")
 RUNS = "/api/v2/dags/{dag_id}/dagRuns"

@@ -15,8 +15,9 @@ from dedup_clone.page.access import airflow_dependencies
 from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.state_bucket import open_state_bucket
-from tests.page.serving import MemoryStore, application, let_in
-from tests.unit.page.indexes import NOW, fresh, late, make_index, verdicts
+from tests.page.serving import application, let_in
+from tests.shared.page_indexes import NOW, fresh, late, make_index, verdicts
+from tests.shared.page_store import MemoryStore
 
 PATHS = ["/", "/static/page.js", "/static/page.css", "/api/feeds", "/api/feeds/product_attributes"]
 

@@ -23,8 +23,9 @@ from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.accessibility import AXE, faults
-from tests.page.serving import MemoryStore, application, approval, at_work, serve, site
-from tests.unit.page import indexes
+from tests.page.serving import application, approval, serve, site
+from tests.shared import page_indexes
+from tests.shared.page_store import MemoryStore, at_work
 
 REPOSITORY = Path(__file__).parents[2]
 SCREENSHOTS = Path(os.environ.get("DEDUP_CLONE_SCREENSHOTS") or REPOSITORY / ".local" / "screenshots")
@@ -55,7 +56,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     now = datetime.now(UTC)
-    late = indexes.late(now)
+    late = page_indexes.late(now)
     refused = next(a for a in late.arrivals if a.reason)
     evil = replace(
         late,
@@ -64,14 +65,14 @@ def address() -> Iterator[str]:
     )
     shown = site(now)
     shown.mount("/evil", application(MemoryStore(evil)))
-    few = indexes.make_index(12, 1, now=now)
+    few = page_indexes.make_index(12, 1, now=now)
     first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
     feeds = [f"feed_{number:03}" for number in range(199)]
-    many = MemoryStore(few, verdicts=tuple(indexes.verdict(f, now=now) for f in (*feeds, few.feed)))
+    many = MemoryStore(few, verdicts=tuple(page_indexes.verdict(f, now=now) for f in (*feeds, few.feed)))
     many.texts |= {f"{feed}/CURRENT": StoredText("{}", 1) for feed in feeds}
     shown.mount("/many", application(many))
     hours = (now + timedelta(hours=hour) for hour in count())  # each request is an hour after the one before
-    vanished = MemoryStore(few, verdicts=(indexes.verdict(few.feed, now=now + timedelta(days=9)),))
+    vanished = MemoryStore(few, verdicts=(page_indexes.verdict(few.feed, now=now + timedelta(days=9)),))
     vanished.texts["vanished/CURRENT"] = StoredText("{}", 1)
     vanished.summaries["_freshness/vanished.json"] = vanished.summaries[f"_freshness/{few.feed}.json"]
     shown.mount("/vanished", application(vanished, now=lambda: next(hours)))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
+from tests.page.fake_airflow_api import Api
 from tests.page.serving import serve, site
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -19,46 +18,6 @@ FORM = "document.querySelector('#replay form')"
 BUTTON = "document.querySelector('#replay form button').textContent"
 DATES = "document.querySelector('#replay input[placeholder]')"
 ANSWER = "document.querySelector('#replay .answer').textContent"
-RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
-
-
-@dataclass
-class Api:
-    """Airflow's REST API as far as the form uses it. Returns the `states` of a task one after the other.
-
-    Each test has its own run. Late requests by an earlier test's page are answered, but have no effect.
-    """
-
-    address: str = ""
-    run: int = 0
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    states: list[str] = field(default_factory=list)
-    log: list[dict[str, Any]] = field(default_factory=list)
-
-    def routes(self) -> Any:
-        from fastapi import FastAPI
-
-        api = FastAPI()
-
-        @api.post("/dags/{dag_id}/dagRuns")
-        def start(dag_id: str, body: dict[str, Any]) -> dict[str, str]:
-            self.asked.append({"dag_id": dag_id, **body["conf"]})
-            return {"dag_run_id": f"manual__{self.run}"}
-
-        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
-        def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-            is_asked_now = run_id == f"manual__{self.run}"
-            return {"state": self.states.pop(0) if is_asked_now else "skipped", "try_number": 2}
-
-        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/2")
-        def log(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-            return {"content": [{"event": "begins"}, *self.log]}
-
-        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value")
-        def result(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-            return {"value": {"text": RESULT.format(task_id)}}
-
-        return api
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark import damage
+from tests.spark.delivered_files import NAMES, deliver
 from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
-from tests.spark.test_bad_input import deliver
 
 pytestmark = pytest.mark.spark
 
@@ -83,10 +83,6 @@ OF_WRITTEN_FORM = {"gzip", "zstd", "uncompressed", "no_statistics", "pages_of_ve
 # Arrow's schema is a writer's hint: Parquet's own types are the declared ones.
 OF_WRITTEN_FORM |= {"dictionaries", "large_types", "seconds_as_duration", "date_64"}
 PRODUCT = {"date": DAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 1, "update_id": 1}
-NAMES = [
-    "with space", "quote'", 'double"quote', "hash#1", "percent%20", "plus+", "question?", "bracket[0]", "brace{a,b}",
-    "back\\slash", "Ünïcödé 日本 🚲", "semi;colon", "comma,", "a=b", "amp&", "tilde~", "dollar$x", "pipe|", "<tag>",
-]  # fmt: skip
 
 
 def one_row(schema: pa.Schema, code: int, **changes: Any) -> pa.Table:

@@ -22,7 +22,7 @@ from dedup_spark.column_types import arrow_schema
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, oracle_table
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.shared.random_rows import FIRST_DAY, random_rows
 
 pytestmark = pytest.mark.spark
 

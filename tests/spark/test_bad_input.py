@@ -19,7 +19,8 @@ from dedup_spark.landing import file_format
 from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.bad_deliveries import CASES
-from tests.spark.deliveries import FILE, TYPED, BadDelivery, Files, good, with_row, written
+from tests.spark.delivered_files import deliver
+from tests.spark.deliveries import FILE, TYPED, BadDelivery, good, with_row, written
 from tests.spark.refusal_page import promised_messages
 
 pytestmark = pytest.mark.spark
@@ -31,13 +32,6 @@ PROMISED = promised_messages()
 def area(tmp_path: Path) -> SparkJobFeed:
     """No Spark: most refusals cost none."""
     return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
-
-
-def deliver(area: SparkJobFeed, version: int, files: Files) -> Arrival:
-    for name, content in files.items():
-        area.put(version, name, content)
-    storage.write_text(area.uri(f"{area.folder(version)}_SUCCESS"), "")
-    return area.arrive(version)
 
 
 def assert_says(candidate: Candidate, arrival: Arrival, case: BadDelivery) -> None:

@@ -26,7 +26,7 @@ from testkit.local_servers import start_fake_gcs
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.spark_submit_conf import conf_arguments
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_accepted_input import NAMES as NAMES_ON_ANY_STORE
+from tests.spark.delivered_files import NAMES as NAMES_ON_ANY_STORE
 
 pytestmark = pytest.mark.spark
 

@@ -18,9 +18,9 @@ from testkit.generated_tables import DAY, VERSION, GeneratedHistory, random_tabl
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import oracle_table
-from tests.spark.random_rows import FIRST_DAY
+from tests.shared.random_rows import FIRST_DAY
+from tests.spark.generated_histories import land
 from tests.spark.small_limits import lower_limits
-from tests.spark.test_adopt_histories import land
 from tests.thoroughness import EXHAUSTIVE
 
 pytestmark = pytest.mark.spark

@@ -20,8 +20,8 @@ from dedup_clone.contract.table import UpdateIdMode
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, oracle_table
+from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.spark.expected_changes import assert_changes
-from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark

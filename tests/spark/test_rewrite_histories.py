@@ -26,8 +26,8 @@ from dedup_spark.plans.rewrite import date_merge
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, oracle_table
-from tests.spark.random_rows import FIRST_DAY
-from tests.spark.test_adopt_histories import DAYS, KINDS, REPEATED, Kind, land, spoil_fingerprints
+from tests.shared.random_rows import FIRST_DAY
+from tests.spark.generated_histories import DAYS, KINDS, REPEATED, Kind, land, spoil_fingerprints
 from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ from dedup_clone.warehouse.sql_files import TableNames, render
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.table_contracts import NESTED, oracle_table
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.sql.rendering import SQL
 from tests.thoroughness import times
 

@@ -8,7 +8,7 @@ from google.cloud.storage import Client as Storage
 
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from dedup_clone.settings.feed import ContentAuditSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile
 from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from tests.contract.feed_states import read_state
+from tests.contract.feed_state_reader import read_state
 
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]

@@ -21,7 +21,7 @@ from dedup_clone.audit.fingerprint_files import fingerprint_batches
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames, column_sql, render
 from testkit.job_templates import SQL
-from tests.unit.audit.values import COLUMNS, DAY, TABLE, batch, random_rows
+from tests.shared.audit_values import COLUMNS, DAY, TABLE, batch, random_rows
 
 Row = dict[str, Any]
 ROWS = 300

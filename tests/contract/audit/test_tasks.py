@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.state.index import IndexFile
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
 
 
 class Run:

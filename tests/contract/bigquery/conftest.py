@@ -11,8 +11,8 @@ from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from tests.contract.bigquery.emulator_client import BUCKET, PROJECT, Control, bigquery_client
-from tests.contract.bigquery.write_api_client import write_client
+from tests.shared.stand_in_client import BUCKET, PROJECT, Control, bigquery_client
+from tests.shared.write_api_client import write_client
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, TODAY, load_rows, make_table
+from tests.shared.stand_in_client import PROJECT, TODAY, load_rows, make_table
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 OTHER_TAG = "projects/p/locations/us/taxonomies/1/policyTags/3"

@@ -12,7 +12,7 @@ import pytest
 from google.cloud import bigquery
 
 from testkit.local_servers import REPOSITORY
-from tests.contract.bigquery.emulator_client import PROJECT
+from tests.shared.stand_in_client import PROJECT
 
 pytest.importorskip("airflow.providers.google", reason="the Google provider of Airflow is not installed")
 

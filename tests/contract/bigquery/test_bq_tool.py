@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, TODAY, load_rows, make_table
+from tests.shared.stand_in_client import PROJECT, TODAY, load_rows, make_table
 
 pytestmark = pytest.mark.skipif(shutil.which("bq") is None, reason="the tool bq is not installed")
 

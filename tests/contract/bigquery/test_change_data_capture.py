@@ -16,8 +16,8 @@ from google.api_core import exceptions
 from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 
-from tests.contract.bigquery.emulator_client import PROJECT, Control, rows_of
-from tests.contract.bigquery.write_api_client import append, append_request, default_stream, message_class
+from tests.shared.stand_in_client import PROJECT, Control, rows_of
+from tests.shared.write_api_client import append, append_request, default_stream, message_class
 
 CHANGE = message_class({"id": "int64", "name": "string", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
 PLAIN = message_class({"id": "int64", "name": "string"})

@@ -10,7 +10,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     SCHEMA,
     TODAY,

@@ -11,7 +11,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import PROJECT, TODAY, Control, load, upload
+from tests.shared.stand_in_client import PROJECT, TODAY, Control, load, upload
 
 ROWS = 1_000_000
 KEYS = 50_000

@@ -14,7 +14,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import SCHEMA, TODAY, days_ago, make_table, rows_of, snapshot, upload
+from tests.shared.stand_in_client import SCHEMA, TODAY, days_ago, make_table, rows_of, snapshot, upload
 
 MEGABYTE = 1 << 20
 

@@ -15,7 +15,7 @@ import requests
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     TODAY,
     Control,

@@ -8,7 +8,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, TODAY, Control, days_ago, make_table, rows_of
+from tests.shared.stand_in_client import PROJECT, TODAY, Control, days_ago, make_table, rows_of
 
 DAY = TODAY.isoformat()
 

@@ -12,7 +12,7 @@ from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
 from testkit.enum_files import enum_file
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     SCHEMA,
     TODAY,

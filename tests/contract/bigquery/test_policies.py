@@ -13,7 +13,18 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import (
+from tests.contract.bigquery.policy_calls import (
+    OTHER_TAG,
+    TAG,
+    call,
+    ddl,
+    insert,
+    make_unprotected,
+    policies,
+    tag,
+    tags,
+)
+from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
     PROJECT,
@@ -25,17 +36,6 @@ from tests.contract.bigquery.emulator_client import (
     rows_of,
     snapshot,
     upload,
-)
-from tests.contract.bigquery.policy_calls import (
-    OTHER_TAG,
-    TAG,
-    call,
-    ddl,
-    insert,
-    make_unprotected,
-    policies,
-    tag,
-    tags,
 )
 
 

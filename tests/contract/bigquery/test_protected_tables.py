@@ -12,7 +12,8 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.emulator_client import (
+from tests.contract.bigquery.policy_calls import TAG, call, insert, make_unprotected, tag
+from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
     PROJECT,
@@ -23,7 +24,6 @@ from tests.contract.bigquery.emulator_client import (
     make_table,
     rows_of,
 )
-from tests.contract.bigquery.policy_calls import TAG, call, insert, make_unprotected, tag
 
 
 @pytest.fixture

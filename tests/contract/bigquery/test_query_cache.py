@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import STAND_IN_USER, TODAY, load_rows, make_table
+from tests.shared.stand_in_client import STAND_IN_USER, TODAY, load_rows, make_table
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from google.api_core import exceptions
 from google.cloud import bigquery
 
 from testkit.local_servers import start_stand_in
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     TODAY,
     Control,

@@ -17,7 +17,7 @@ from google.cloud.bigquery_storage_v1 import types
 
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import launch_stand_in, stop_process
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     TODAY,
     Control,
@@ -30,7 +30,7 @@ from tests.contract.bigquery.emulator_client import (
     snapshot,
     upload,
 )
-from tests.contract.bigquery.write_api_client import (
+from tests.shared.write_api_client import (
     append_request,
     default_stream,
     message_class,

@@ -14,7 +14,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, rows_of
+from tests.shared.stand_in_client import PROJECT, rows_of
 
 
 def key_of(client: bigquery.Client, table: str) -> list[str] | None:

@@ -9,7 +9,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, SCHEMA, load_rows, make_table
+from tests.shared.stand_in_client import PROJECT, SCHEMA, load_rows, make_table
 
 
 def test_dataset_can_be_made_read_listed_changed_and_deleted(client: bigquery.Client, dataset: str) -> None:

@@ -16,7 +16,7 @@ from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 
-from tests.contract.bigquery.emulator_client import (
+from tests.shared.stand_in_client import (
     PROJECT,
     TODAY,
     Control,
@@ -27,7 +27,7 @@ from tests.contract.bigquery.emulator_client import (
     snapshot,
     upload,
 )
-from tests.contract.bigquery.write_api_client import (
+from tests.shared.write_api_client import (
     append,
     append_request,
     days_since_epoch,

@@ -17,8 +17,8 @@ from google.cloud.bigquery_storage_v1.types import (
     WriteStream,
 )
 
-from tests.contract.bigquery.emulator_client import Control, rows_of
-from tests.contract.bigquery.write_api_client import (
+from tests.shared.stand_in_client import Control, rows_of
+from tests.shared.write_api_client import (
     append,
     append_request,
     default_stream,

@@ -24,7 +24,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 
 @pytest.fixture

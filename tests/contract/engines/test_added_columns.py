@@ -19,8 +19,7 @@ from testkit.feed_on_stand_in import row
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
-from tests.contract.engines.test_histories import OLDEST
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.contract.engines.nested_snapshots import OLDEST, snapshot
 
 SIZE = Column("size", "INT64")
 # In a STRUCT and in an ARRAY of STRUCTs: BigQuery's page "Modifying table schemas", "Add a nested column".
@@ -43,11 +42,6 @@ def declare(world: FeedAgainstOracle, table: TableContract, before: TableContrac
 
     names = {column.name for column in before.columns}
     world.declare_columns([settings(column, column.name in names) for column in table.columns])
-
-
-def snapshot(random: Random, number: int) -> list[Row]:
-    rows = (row for _ in range(3) for row in random_rows(random, number, 3, [number % 3]))
-    return [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]
 
 
 def widened(rows: list[Row], size: int | None) -> list[Row]:

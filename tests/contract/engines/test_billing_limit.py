@@ -12,7 +12,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.publish.attempt_jobs import capped_query
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])

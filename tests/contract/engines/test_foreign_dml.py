@@ -23,7 +23,7 @@ from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 from testkit.waiting import wait_for
-from tests.contract.feed_states import read_state
+from tests.contract.feed_state_reader import read_state
 
 RIGHT = [([1, 1], [1, 31]), ([1, 2], [1, 20]), ([1, 3], [1, 33])]  # product 2 is missing in snapshot 2
 MAXIMUM_RUNNING, MAXIMUM_WAITING = 2, 20

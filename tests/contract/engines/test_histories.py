@@ -23,13 +23,12 @@ from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS
+from tests.contract.engines.nested_snapshots import OLDEST
 from tests.permutations import orders, steps
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS, times
 
 DAYS = 4
-# The oldest day that is kept today; tomorrow it is not.
-OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
 FEW = settings(
     max_examples=times(1, 10),
     deadline=None,

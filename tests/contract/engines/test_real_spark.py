@@ -23,9 +23,9 @@ from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED
-from tests.contract.engines.test_histories import OLDEST
+from tests.contract.engines.nested_snapshots import OLDEST
 from tests.contract.publish import bootstrap_steps as steps
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.shared.random_rows import FIRST_DAY, random_rows
 
 pytestmark = pytest.mark.spark
 

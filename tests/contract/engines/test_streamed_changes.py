@@ -40,7 +40,7 @@ from tests.contract.engines.streamed_feed import (
     snapshot,
     staging_state,
 )
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, oracle_table
-from tests.contract.engines.test_added_columns import snapshot
-from tests.contract.engines.test_histories import OLDEST
+from tests.contract.engines.nested_snapshots import OLDEST, snapshot
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 from dedup_clone.orchestration.publish.freshness_deadline import arrival_of
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from testkit.feed_on_stand_in import FeedOnStandIn
-from tests.contract.publish.test_arrivals import Watch
+from tests.contract.watch import Watch
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.arrivals import Refusal
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.feed_states import read_state
+from tests.contract.feed_state_reader import read_state
 
 HOUR = timedelta(hours=1)
 

@@ -8,17 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.incident_records import CLAIM_LIFETIME, RECOVERY_RETRIED_FOR, IncidentRecord, IncidentRecords
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
-from tests.unit.freshness.feed_states import NOW
+from tests.shared.freshness_states import NOW
+from tests.shared.incidents import incident
 
 MINUTE = timedelta(minutes=1)
-
-
-def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "") -> Incident:
-    return Incident(kind, Severity.ALERT, NOW, "what", "readers", "next.", subject)
 
 
 class Bench:

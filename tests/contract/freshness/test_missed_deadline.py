@@ -16,7 +16,7 @@ from dedup_clone.orchestration.publish.missed_deadline import notify_missed_dead
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.arrivals import Refusal
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from google.cloud import bigquery, storage
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from deploy.probe.probe_dataset import Clients
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from tests.contract.bigquery.emulator_client import Control
 from tests.contract.probe.broken_session import BrokenSession
+from tests.shared.stand_in_client import Control
 
 
 @pytest.fixture(scope="module")

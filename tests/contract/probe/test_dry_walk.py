@@ -26,8 +26,8 @@ from deploy.probe.probe_dataset import Clients
 from deploy.release import __main__ as release
 from tests.contract.doctor import answers as live
 from tests.contract.doctor.answers import RecordedGoogle, healthy
-from tests.contract.release.conftest import Commands
-from tests.unit.deploy.test_google_cloud_page import commands
+from tests.contract.gcloud_storage import Commands
+from tests.shared.documented_commands import commands
 
 BY_HAND = "gcloud services enable "
 FIRST_ASSUMPTION = "create-if-absent"

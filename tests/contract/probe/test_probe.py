@@ -12,7 +12,7 @@ from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import Assumption, AssumptionTest, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
-from tests.contract.bigquery.emulator_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
+from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
 from tests.thoroughness import EXHAUSTIVE
 
 REPOSITORY = Path(__file__).parents[3]

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.state import reporting_backlog
 from dedup_clone.state.feed_status import FOLDER
-from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
+from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
+from tests.contract.new_feeds import new_feed
 from tests.contract.publish.bootstrap_steps import maintain
-
-_numbers = itertools.count(1)
-
-
-def new_feed(prefix: str = "") -> Feed:
-    """A feed that no other test has; `prefix` keeps it apart from those of another folder's tests."""
-    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
-    name = f"{prefix}feed_{next(_numbers)}"
-    landing = shipped.landing.model_copy(update={"prefix": name})
-    return shipped.model_copy(update={"feed": name, "landing": landing})
 
 
 @pytest.fixture(autouse=True)

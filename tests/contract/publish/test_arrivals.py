@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,78 +11,24 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import TaskDeferred
 from google.api_core.exceptions import ServiceUnavailable
 
-from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.records import to_json
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
-from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
-from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_STARTED, DeliverySensor
+from dedup_clone.orchestration.watch import delivery_sensor
+from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_STARTED
 from dedup_clone.orchestration.watch.publish_runs import (
     LONGEST_PAUSE,
     REPEAT_AFTER,
     RUN_IDS_PER_CALL,
-    FailedPublish,
     find_failed_publish,
 )
 from dedup_clone.publish.discard import discard
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
-
-
-class Watch:
-    """The sensor of one feed; `runs` are the publish runs that Airflow knows, by id. Its clock can be set forward."""
-
-    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.world = world
-        self.runs: dict[str, SimpleNamespace] = {}
-        self.later = timedelta(0)
-        clock = world.now
-        world.now = lambda: clock() + self.later  # type: ignore[method-assign]
-        monkeypatch.setattr(delivery_sensor, "open_feed_services", lambda setup: world.services)
-        monkeypatch.setattr(publish_runs, "RuntimeTaskInstance", self)
-        monkeypatch.setattr(publish_runs, "find_run", lambda dag_id, run_id: self.runs.get(run_id))
-        deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
-        setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
-        self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
-
-    def get_dr_count(self, dag_id: str, *, run_ids: list[str], states: list[str] | None = None) -> int:
-        return sum(run_id in run_ids and (not states or run.state in states) for run_id, run in self.runs.items())
-
-    def mark(self, *snapshot_ids: int) -> None:
-        bucket = self.world.storage.bucket("landing")
-        for snapshot_id in snapshot_ids:
-            name = f"{self.world.feed.landing.prefix}/snapshot_id={snapshot_id}/_SUCCESS"
-            bucket.blob(name).upload_from_string("")
-
-    def register(self) -> list[str]:
-        """The runs that this registration starts; Airflow has them from then on."""
-        context: Any = {}
-        found = [
-            item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "found a marker"})
-        ]
-        self.runs |= {i: SimpleNamespace(run_id=i, state="running", end_date=None) for i in found}
-        return found
-
-    def fail(self, run_id: str) -> None:
-        self.end(run_id, "failed")
-
-    def end(self, run_id: str, state: str) -> None:
-        self.runs[run_id] = SimpleNamespace(run_id=run_id, state=state, end_date=self.world.now())
-
-    def failed(self) -> FailedPublish:
-        found = find_failed_publish(self.world.services, "publish", self.waiting)
-        assert found
-        return found
-
-    @property
-    def waiting(self) -> tuple[Delivery, ...]:
-        return find_backlog(self.world.services, None).apply
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from tests.contract.watch import Watch
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from google.cloud.bigquery import LoadJob, QueryJob
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.shared import bigquery_operators
@@ -17,27 +16,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, job_id, row
-
-
-class ClientHook:
-    """The two calls of BigQueryHook that the operator makes, on a client that tests have."""
-
-    labels: dict[str, str] | None = None
-
-    def __init__(self, world: FeedOnStandIn) -> None:
-        self._client = world.bigquery
-        self.inserted: list[str] = []
-
-    def insert_job(self, *, configuration: dict[str, Any], project_id: str, job_id: str, **_: Any) -> Any:
-        self.inserted.append(job_id)
-        reference = {"projectId": project_id, "jobId": job_id, "location": "US"}
-        kind = LoadJob if "load" in configuration else QueryJob
-        job = kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self._client)
-        job._begin()
-        return job
-
-    def get_job(self, *, job_id: str, **_: Any) -> Any:
-        return self._client.get_job(job_id, location="US")
+from tests.contract.publish.client_hook import ClientHook
 
 
 class Attempt:

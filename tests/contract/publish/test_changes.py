@@ -22,11 +22,12 @@ from dedup_clone.publish.records.changes_table import FIRST_PAUSE, LONGEST_PAUSE
 from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
-from dedup_clone.state.pending_changes import PendingChangesFolder, feeds_with_pending_changes
+from dedup_clone.state.pending_changes import feeds_with_pending_changes
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
-from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.conftest import new_feed
+from tests.contract.feed_setups import setup_of
+from tests.contract.new_feeds import new_feed
+from tests.contract.publish.changes_rows import changes, pending
 
 
 @pytest.fixture
@@ -41,19 +42,6 @@ def world(clients: tuple[Storage, BigQuery]) -> Iterator[FeedOnStandIn]:
 def publish(world: FeedOnStandIn, *rows: Row) -> int | None:
     """Publish the rows as a snapshot, and return how many changes the ledger counts."""
     return world.publish(world.land(rows[0]["update_id"], list(rows))).change_rows
-
-
-def changes(world: FeedOnStandIn) -> list[tuple[int, str, int, int | None, int]]:
-    """Generation, kind, product, old and new value of each row of the table."""
-    sql = f"""
-        SELECT generation, change_type, product_id, old_row.attr_value AS before, new_row.attr_value AS after
-        FROM warehouse.{world.feed.feed}_changes ORDER BY generation, product_id
-    """
-    return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
-
-
-def pending(world: FeedOnStandIn) -> list[int]:
-    return [s.changes.generation for s in PendingChangesFolder(world.services.store, world.feed.feed).read()]
 
 
 def fail_loads(world: FeedOnStandIn, times: int = 1000) -> None:

@@ -17,8 +17,8 @@ from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.feed_on_stand_in import ROLLBACK_DAG, FeedOnStandIn, expected, row
-from tests.contract.feed_states import read_state
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
+from tests.contract.feed_state_reader import read_state
 
 FIRST = [row(7, 1), row(7, 2)]
 SECOND = [row(8, 1, 21)]

@@ -30,7 +30,7 @@ from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStan
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.value_search import Value, contains
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
 KEYS = f"product_id,store_id\n{PERSON},2072\n"

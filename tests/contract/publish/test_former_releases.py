@@ -24,11 +24,11 @@ from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
-from tests.contract.feed_states import read_state
-from tests.contract.freshness.test_watchdog import Watchdog
-from tests.contract.publish import test_rebuild, test_retirement
+from tests.contract.feed_state_reader import read_state
+from tests.contract.publish import rebuild_steps, retirement_steps
+from tests.contract.publish.archive import Archive
 from tests.contract.publish.record_state import FEED, RETENTION_DAYS, ROWS, STATES, THIRD, audit, recorded_feed
-from tests.contract.publish.test_backfill import Archive
+from tests.contract.watchdog import Watchdog
 
 
 @pytest.fixture(params=sorted(path.stem for path in STATES.glob("*.json")))
@@ -113,12 +113,12 @@ def test_dags_that_the_former_release_lacked_work_on_what_it_left(former: FeedOn
     assert former.rows() == expected(*ROWS, row(4, 4, 40))
     former.resolve_erasure("product_id\n4\n")
     recover(former.services, dag_id="other", run_id="other")
-    former.feed = test_rebuild.as_text(former.feed)
-    test_rebuild.rebuild(former, renamed={"attr_value": "value"})
-    values = test_rebuild.select(former, "product_id, value")
+    former.feed = rebuild_steps.as_text(former.feed)
+    rebuild_steps.rebuild(former, renamed={"attr_value": "value"})
+    values = rebuild_steps.select(former, "product_id, value")
     assert values == sorted((r["product_id"], str(r["attr_value"])) for r in (*ROWS, row(4, 4, 40)))
-    test_retirement.retire(former, TargetAction.EXPORT)
-    assert test_retirement.kept(former) == ["RETIRED", "data", "ledger"]
+    retirement_steps.retire(former, TargetAction.EXPORT)
+    assert retirement_steps.kept(former) == ["RETIRED", "data", "ledger"]
 
 
 def test_what_a_former_release_recorded_is_read(former: FeedOnStandIn) -> None:

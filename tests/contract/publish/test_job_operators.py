@@ -12,7 +12,7 @@ from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperat
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.step_specs import PublishSpec
 from testkit.feed_on_stand_in import FeedOnStandIn, job_id, row
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import is_killed
-from tests.contract.publish import test_changes, test_rebuild, test_retirement
-from tests.contract.publish.conftest import new_feed
-from tests.contract.publish.test_backfill import Archive
-from tests.contract.publish.test_lost_records import damage, lose
+from tests.contract.new_feeds import new_feed
+from tests.contract.publish import changes_rows, rebuild_steps, retirement_steps
+from tests.contract.publish.archive import Archive
+from tests.contract.publish.lost_objects import damage, lose
 
 pytestmark = pytest.mark.exhaustive
 
@@ -72,14 +72,14 @@ def needed_folders(world: FeedOnStandIn) -> set[str]:
 def test_a_rebuild(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         world.publish(world.land(7, ROWS))
-        world.feed = test_rebuild.as_text(world.feed)
+        world.feed = rebuild_steps.as_text(world.feed)
 
-    for world, number in killed(prepare, lambda world: test_rebuild.rebuild(world, renamed=RENAMED), 3):
+    for world, number in killed(prepare, lambda world: rebuild_steps.rebuild(world, renamed=RENAMED), 3):
         if number % 2:  # the run of a delivery comes first
             recover(world.services, dag_id="other", run_id="other")
         if world.services.current.read().generation == 1:
             try:
-                test_rebuild.rebuild(world, renamed=RENAMED)
+                rebuild_steps.rebuild(world, renamed=RENAMED)
             except AirflowFailException:  # nothing was left to be done: its swap had happened
                 recover(world.services, dag_id="other", run_id="other")
         services = world.services
@@ -87,7 +87,7 @@ def test_a_rebuild(killed: Worlds) -> None:
         spec = services.manifests.read(services.current.read().generation or 0)
         assert spec.generation > 1, number
         delete_copies(services, spec)  # type: ignore[arg-type]  # needs the attempt alone
-        assert test_rebuild.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
+        assert rebuild_steps.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
         prune(services)
         assert folders_with_data(world) <= needed_folders(world), number
         assert services.warehouse.table(services.names.incoming_table) is None
@@ -112,10 +112,10 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
             work(world)
         world.publish(world.land(9, [row(9, 1, 22), row(9, 4)]))
         of_second = [("changed", 1, 20, 21), ("new", 4, None, 20)]
-        assert [change[1:] for change in test_changes.changes(world)] == [*of_second, ("changed", 1, 21, 22)], number
+        assert [change[1:] for change in changes_rows.changes(world)] == [*of_second, ("changed", 1, 21, 22)], number
         prune(world.services)
         assert not list(world.services.store.objects(world.services.layout.changes)), number
-        assert test_changes.pending(world) == []
+        assert changes_rows.pending(world) == []
 
 
 @pytest.mark.parametrize("action", TargetAction)
@@ -124,17 +124,17 @@ def test_a_retirement(killed: Worlds, action: TargetAction) -> None:
         world.publish(world.land(7, ROWS))
         world.land(8, [row(8, 1)])
 
-    for world, number in killed(prepare, lambda world: test_retirement.retire(world, action)):
-        record = test_retirement.retire(world, action)
+    for world, number in killed(prepare, lambda world: retirement_steps.retire(world, action)):
+        record = retirement_steps.retire(world, action)
         has_data = ["data"] if action is TargetAction.EXPORT else []
-        assert test_retirement.kept(world) == sorted(["RETIRED", "ledger", *has_data]), number
+        assert retirement_steps.kept(world) == sorted(["RETIRED", "ledger", *has_data]), number
         assert (record.generation, record.rows) == (1, 3)
         if action is TargetAction.KEEP:
             assert world.rows() == expected(*ROWS)
         else:
             assert world.services.warehouse.table(world.feed.target) is None
         if action is TargetAction.EXPORT:
-            assert test_retirement.exported_rows(world, record) == expected(*ROWS), number
+            assert retirement_steps.exported_rows(world, record) == expected(*ROWS), number
 
 
 def test_a_backfill(killed: Worlds) -> None:

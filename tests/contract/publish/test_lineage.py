@@ -15,10 +15,10 @@ from dedup_clone.orchestration.runners.local import LocalSparkOperator
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.test_attempt_jobs import ClientHook
-from tests.unit.orchestration.test_lineage import TASKS, Listener, dag_of, expected, task_instance
-from tests.unit.orchestration.test_lineage import listener as listener
+from tests.contract.feed_setups import setup_of
+from tests.contract.publish.client_hook import ClientHook
+from tests.shared.lineage_events import TASKS, Listener, dag_of, expected, task_instance
+from tests.shared.lineage_events import listener as listener
 
 
 @pytest.mark.exhaustive

@@ -15,12 +15,12 @@ from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_o
 from dedup_clone.state.store import ObjectStore
 from deploy import recover as command
 from testkit.feed_on_stand_in import FeedOnStandIn, Places, expected, row
+from tests.contract.new_feeds import new_feed
 from tests.contract.publish import bootstrap_steps as steps
-from tests.contract.publish.conftest import new_feed
-from tests.contract.publish.test_arrivals import Watch
+from tests.contract.publish.lost_objects import damage, lose, path
+from tests.contract.watch import Watch
 
 ROWS = [row(8, 1, 21), row(7, 2)]
-DAMAGE = '{"feed": '
 
 
 @pytest.fixture
@@ -30,23 +30,6 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
     world.publish(world.land(8, [row(8, 1, 21)]))
     assert world.rows() == expected(*ROWS)
     return world
-
-
-def path(world: FeedOnStandIn, name: str) -> str:
-    return f"{world.feed.feed}/{name}"
-
-
-def lose(world: FeedOnStandIn, *prefixes: str) -> None:
-    for prefix in prefixes:
-        world.services.store.delete_folder(path(world, prefix))
-
-
-def damage(world: FeedOnStandIn, *prefixes: str) -> None:
-    for prefix in prefixes:
-        names = [info.name for info in world.services.store.objects(path(world, prefix))]
-        assert names
-        for name in names:
-            world.services.store.put(name, DAMAGE)
 
 
 def objects(world: FeedOnStandIn) -> dict[str, int]:

@@ -17,7 +17,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.publish import commit
 from dedup_clone.publish.early_refusals import FOOTERS_READ
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
 
 # Requests that depend on what earlier tests left on the shared servers.

@@ -10,8 +10,8 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.feed_states import read_state
-from tests.contract.publish.conftest import new_feed
+from tests.contract.feed_state_reader import read_state
+from tests.contract.new_feeds import new_feed
 
 QUEUED_S = 2.0
 

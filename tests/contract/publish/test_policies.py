@@ -18,13 +18,13 @@ from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.bigquery.emulator_client import (
+from tests.contract.new_feeds import new_feed
+from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
     STAND_IN_USER,
     Control,
 )
-from tests.contract.publish.conftest import new_feed
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 ROW_POLICY = "own_stores"

@@ -22,7 +22,7 @@ from devstack.spark_archive import build_spark_code
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 from tests.contract.dataproc.airflow_simulator import SimulatedRun
 from tests.contract.dataproc.fake.clients import connect_bigquery
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 from tests.thoroughness import EXHAUSTIVE
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
@@ -19,80 +16,15 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from dedup_clone.contract.records import from_plain
-from dedup_clone.orchestration.publish import approval_operators, resolve_operator
-from dedup_clone.orchestration.publish.approval_operators import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
+from dedup_clone.orchestration.publish.approval_operators import EVIDENCE
 from dedup_clone.orchestration.publish.publish_form import publish_params
-from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS
 from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
 from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.metadata import StreamingBuffer, TableMetadata
-from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, row
-
-
-class Run:
-    """One run of a small publish DAG, whose tasks are called as the task runner calls them."""
-
-    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
-        self.active_runs = 1
-        count = SimpleNamespace(get_dr_count=lambda dag_id, states: self.active_runs)
-        monkeypatch.setattr(resolve_operator, "RuntimeTaskInstance", count)
-        for module in (resolve_operator, approval_operators):
-            monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
-        deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
-        setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
-        self.world, self.run_id = world, run_id
-        self.results: dict[tuple[str, str], Any] = {}
-        with DAG("feed_publish", schedule=None) as self.dag:
-            self.resolve_task = ResolvePublishOperator(task_id="resolve_publish", setup=setup)
-            self.check_task = CheckStagingOperator(
-                task_id="check_staging", setup=setup, approve_task="approve_accepted"
-            )
-            self.approve_task = ApproveAcceptedOperator(
-                task_id="approve_accepted", setup=setup, check_task="check_staging", subject="?"
-            )
-            self.resolve_task >> self.check_task >> self.approve_task
-
-    def context(self, task: Any, **params: Any) -> Any:
-        def push(*, key: str, value: Any) -> None:
-            self.results[task.task_id, key] = value
-
-        def pull(*, task_ids: str, key: str = "return_value") -> Any:
-            return self.results[task_ids, key]
-
-        ti = SimpleNamespace(xcom_push=push, xcom_pull=pull, map_index=-1)
-        form = {name: param.value for name, param in publish_params(self.world.feed).items()} | params
-        run = SimpleNamespace(dag_id="feed_publish", run_id=self.run_id)
-        return {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": form, "dag_run": run}
-
-    def resolve(self, **params: Any) -> dict[str, Any]:
-        result = self.resolve_task.execute(self.context(self.resolve_task, **params))
-        self.results["resolve_publish", "return_value"] = result
-        return result
-
-    def check(self) -> None:
-        """Runs the steps from the resolved spec to the end of the checks."""
-        self.world.deduplicate(self.spec)
-        self.world.load(self.spec)
-        self.check_task.execute(self.context(self.check_task))
-
-    def answer(self, option: str) -> None:
-        self.approve_task.hitl_summary_extra = {}
-        event = {
-            "chosen_options": [option],
-            "params_input": {},
-            "responded_at": self.world.now(),
-            "responded_by_user": None,
-        }
-        self.approve_task.execute_complete(self.context(self.approve_task), event)
-
-    @property
-    def spec(self) -> PublishSpec:
-        return from_plain(PublishSpec, self.results["resolve_publish", "return_value"], where="XCom")
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
+from tests.contract.publish.operator_run import Run
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
 
 # More than the five changes of a table in ten seconds that BigQuery allows.

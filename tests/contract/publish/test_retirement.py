@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import io
 from datetime import UTC, datetime
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -17,14 +14,13 @@ from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.retirement import retire_feed as retire_feed_module
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
-from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.feed_status import StatusRow, StatusRows
-from dedup_clone.state.retired import Retirement, TargetAction
-from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
-from tests.contract.publish.test_publish_operators import Run
+from dedup_clone.state.retired import TargetAction
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from tests.contract.publish.operator_run import Run
+from tests.contract.publish.retirement_steps import ROWS, exported_rows, kept, request, retire
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 
 
 @pytest.fixture
@@ -32,26 +28,6 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
     world.publish(world.land(7, ROWS))
     world.land(8, [row(8, 1)])
     return world
-
-
-def request(target: TargetAction) -> RetirementRequest:
-    return RetirementRequest("feed_retire", "retire", target, "no longer needed")
-
-
-def retire(world: FeedOnStandIn, target: TargetAction) -> Retirement:
-    return retire_feed(world.services, request(target))
-
-
-def kept(world: FeedOnStandIn) -> list[str]:
-    """The names of what is left in the feed's folder, without what follows the first folder in it."""
-    names = [info.name for info in world.services.store.objects(f"{world.feed.feed}/")]
-    return sorted({name.split("/")[1] for name in names})
-
-
-def exported_rows(world: FeedOnStandIn, record: Retirement) -> list[tuple[Any, ...]]:
-    folder = f"{world.feed.feed}/data/{record.attempt}-export/"
-    files = [b.download_as_bytes() for b in world.storage.list_blobs("state", prefix=folder)]
-    return expected(*(r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()))
 
 
 def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> None:

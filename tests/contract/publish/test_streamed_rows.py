@@ -16,7 +16,7 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.publish.streamed_rows import reason_to_wait
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import open_clients
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 FLUSHED_AFTER = timedelta(minutes=90)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
 from dedup_clone.orchestration.publish.target_asset import event_extra, target_asset
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.freshness.setups import setup_of
+from tests.contract.feed_setups import setup_of
 
 
 def test_the_asset_has_the_schema_and_the_keys_of_the_table(world: FeedOnStandIn) -> None:

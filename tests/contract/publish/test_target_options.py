@@ -14,7 +14,7 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.staging import Staging, StagingState
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from tests.contract.bigquery.emulator_client import STAND_IN_USER
+from tests.shared.stand_in_client import STAND_IN_USER
 
 KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1, 30)]

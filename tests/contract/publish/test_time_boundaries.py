@@ -16,7 +16,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.settings.feed import Feed
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
-from tests.contract.publish.conftest import new_feed
+from tests.contract.new_feeds import new_feed
 
 RETENTION_DAYS = 730
 

@@ -15,9 +15,9 @@ from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest
 from dedup_clone.publish.rebuild.resolve_rebuild import resolve_rebuild
 from dedup_clone.publish.resolve import resolve
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
-from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.test_arrivals import Watch
-from tests.contract.publish.test_publish_operators import Run
+from tests.contract.feed_setups import setup_of
+from tests.contract.publish.operator_run import Run
+from tests.contract.watch import Watch
 
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
 

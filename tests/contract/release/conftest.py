@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from dedup_clone.state.store import ObjectStore
 from deploy.release.release import Release
 from deploy.release.release_content import make_release
 from testkit.local_servers import REPOSITORY, start_fake_gcs
+from tests.contract.gcloud_storage import Commands
 
 
 class Buckets:
@@ -29,35 +30,6 @@ class Buckets:
 
     def names(self) -> set[str]:
         return {store.uri(info.name) for store in (self.environment, self.state) for info in store.objects("")}
-
-
-class Commands:
-    """Carries out `gcloud storage cp --recursive` and `rm` through the client, and remembers them."""
-
-    def __init__(self, client: storage.Client) -> None:
-        self._client = client
-        self.run: list[list[str]] = []
-        self.fail_at: int | None = None
-
-    def __call__(self, command: Sequence[str], text: str = "") -> None:
-        if self.fail_at == len(self.run):
-            raise ConnectionError("the line is dead")
-        self.run.append(list(command))
-        if list(command[:4]) == ["gcloud", "storage", "cp", "--recursive"]:
-            *sources, destination = command[4:]
-            self._copy([Path(source) for source in sources], destination)
-        else:
-            assert list(command) == ["gcloud", "storage", "rm", "--read-paths-from-stdin"]
-            for uri in text.split():
-                bucket, _, name = uri.removeprefix("gs://").partition("/")
-                self._client.bucket(bucket).blob(name).delete()
-
-    def _copy(self, sources: list[Path], destination: str) -> None:
-        bucket = self._client.bucket(destination.removeprefix("gs://").rstrip("/"))
-        for source in sources:
-            for path in [source, *source.rglob("*")]:
-                if path.is_file():
-                    bucket.blob(path.relative_to(source.parent).as_posix()).upload_from_filename(str(path))
 
 
 class World:

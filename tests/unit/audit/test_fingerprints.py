@@ -11,7 +11,7 @@ import pytest
 
 from dedup_clone.audit.fingerprint_files import MAX_BATCH_ROWS, fingerprint_batches, rows_per_batch
 from dedup_clone.state.audits import PartitionFingerprint
-from tests.unit.audit.values import TABLE, batch, random_rows
+from tests.shared.audit_values import TABLE, batch, random_rows
 
 Row = dict[str, Any]
 ROWS = 60

@@ -9,7 +9,7 @@ from dedup_clone.audit.row_text_arrow import row_texts
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.row_text_sql import row_text
 from devstack.zetasql.evaluate import Oracle
-from tests.unit.audit.values import COLUMNS, TABLE, batch, literal, random_rows
+from tests.shared.audit_values import COLUMNS, TABLE, batch, literal, random_rows
 
 ROWS_AT_ONCE = 20
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
 from deploy.environment_settings import REPOSITORY
 from deploy.required_apis import read_services
+from tests.shared.documented_commands import PAGE, commands
 
-PAGE = (REPOSITORY / "docs" / "google-cloud.md").read_text()
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
 # Pattern of a command -> what must be there before it, what is there after it. A command of no pattern fails the walk.
 STEPS: list[tuple[str, set[str], set[str]]] = [
@@ -47,13 +46,6 @@ STEPS: list[tuple[str, set[str], set[str]]] = [
     (r"gcloud storage cp -r snapshot_id=1 .*", {"release"}, set()),
     (r"echo -n \| gcloud storage cp - .*", {"release"}, set()),
 ]
-
-
-def commands(text: str = PAGE) -> Iterator[str]:
-    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            if not line.startswith("#"):
-                yield " ".join(line.partition(" #")[0].split())
 
 
 def missing_before(text: str) -> list[str]:

@@ -18,7 +18,7 @@ from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import Bucket, Grant, Resource, bucket_condition, read_grants
 from deploy.required_apis import read_services
-from tests.unit.freshness.feed_states import NOW, feed_state, minutes, waits
+from tests.shared.freshness_states import NOW, feed_state, minutes, waits
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
 TEXT = "\n".join(path.read_text() for path in sorted(TERRAFORM.glob("*.tf")))

@@ -8,26 +8,12 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.incident import Alert, IncidentKind, Moment, Severity
+from dedup_clone.freshness.incident import Moment
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
-from tests.unit.freshness.feed_states import NOW, audits, feed_state, minutes, record, waits
-
-BEGAN = Alert(
-    incident="promise_missed",
-    feed="sales",
-    kind=IncidentKind.SLA_MISSED,
-    severity=Severity.ALERT,
-    moment=Moment.BEGAN,
-    what="snapshot 8 <b>is</b> not live.",
-    since=NOW,
-    ended_at=None,
-    readers_see="snapshot 7",
-    next_step="open the run.",
-    runbook="https://host/runbook.md#promise_missed",
-    link="https://airflow/dags/sales_publish",
-)
+from tests.shared.freshness_states import NOW, audits, feed_state, minutes, record, waits
+from tests.shared.incidents import BEGAN
 
 
 def test_the_beginning() -> None:

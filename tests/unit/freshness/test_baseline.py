@@ -11,7 +11,7 @@ import pytest
 from dedup_clone.freshness.baseline import BUDGET_MINUTES_PER_HOUR, baseline, describe_over_budget, remaining_time
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.state.current import Intent, IntentKind
-from tests.unit.freshness.feed_states import NOW, current, feed_state, intent, minutes, record, waits
+from tests.shared.freshness_states import NOW, current, feed_state, intent, minutes, record, waits
 
 HOUR = Path(__file__).parents[3] / "docs" / "hour.md"
 IN_TIME = {"until_lease": 60.0, "dedup": 1000.0, "load": 1000.0, "swap": 5.0}

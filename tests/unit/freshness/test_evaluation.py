@@ -17,7 +17,7 @@ from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import IntentKind
-from tests.unit.freshness.feed_states import (
+from tests.shared.freshness_states import (
     CLONED_AT,
     NOW,
     activity,

@@ -2,127 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import uuid
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
-from airflow.providers.openlineage.plugins.listener import OpenLineageListener
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG
-from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType, TIRunContext
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-from openlineage.client import OpenLineageClient
-from openlineage.client.transport.http import HttpConfig, HttpTransport
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders, read_feed_setup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
+from dedup_clone.orchestration.shared.feed_setup import find_folders, read_feed_setup
 from testkit.feed_on_stand_in import REPOSITORY
-
-NOW = datetime.now(UTC)
-TASKS = ("dedup_snapshot", "load_staging", "swap_target", "commit_generation")
-Lineage = dict[str, tuple[set[str], set[str]]]  # by task: namespaces and names of inputs and outputs
-
-
-class Receiver(BaseHTTPRequestHandler):
-    """Keeps the events that are posted to it."""
-
-    events: list[dict[str, Any]]
-
-    def do_POST(self) -> None:
-        self.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(201)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing."""
-
-
-class Listener(OpenLineageListener):
-    """The provider's listener, which here neither forks nor starts a thread for an event."""
-
-    events: list[dict[str, Any]]
-
-    def _execute(self, callable: Callable[[], None], callable_name: str, use_fork: bool = False) -> None:
-        callable()
-
-    def lineage(self) -> Lineage:
-        """What the received events say; each must be of a task that has succeeded."""
-        assert {event["eventType"] for event in self.events} == {"COMPLETE"}
-        return {e["job"]["name"].partition(".")[2]: (names(e["inputs"]), names(e["outputs"])) for e in self.events}
-
-
-def names(datasets: list[dict[str, Any]]) -> set[str]:
-    return {f"{each['namespace']} {each['name']}" for each in datasets}
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    events: list[dict[str, Any]] = []
-    with HTTPServer(("127.0.0.1", 0), type("Recorder", (Receiver,), {"events": events})) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        listener = Listener()
-        listener.events = events
-        transport = HttpTransport(HttpConfig(url=f"http://127.0.0.1:{server.server_port}"))
-        listener.adapter = OpenLineageAdapter(client=OpenLineageClient(transport=transport))
-        yield listener
-        server.shutdown()
-
-
-def dag_of(setup: FeedSetup) -> DAG:
-    """The tasks of a publish that send events."""
-    with DAG(setup.dag_id("publish"), schedule=None, **target_dag_arguments(setup)) as dag:
-        EmptyOperator(task_id=RESOLVE_PUBLISH)
-        dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
-        load_to_commit(setup)
-    return dag
-
-
-def task_instance(dag: DAG, task_id: str) -> RuntimeTaskInstance:
-    """A task of a run as Airflow's task runner has it."""
-    ids = {"dag_id": dag.dag_id, "run_id": "arrival"}
-    run = DagRun(
-        **ids,
-        **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "end_date", "partition_key")),
-        run_after=NOW,
-        start_date=NOW,
-        run_type=DagRunType.MANUAL,
-        state=DagRunState.RUNNING,
-        consumed_asset_events=[],
-    )
-    return RuntimeTaskInstance.model_construct(
-        **ids,
-        id=uuid.uuid4(),
-        task_id=task_id,
-        try_number=1,
-        map_index=-1,
-        task=dag.get_task(task_id).prepare_for_execution(),
-        start_date=NOW,
-        _ti_context_from_server=TIRunContext(dag_run=run, max_tries=1),
-    )
-
-
-def expected(setup: FeedSetup, engine: Engine) -> Lineage:
-    """The chain from landing to target."""
-    tables = f"bigquery {setup.names.project}.{setup.names.dataset}"
-    landing = {f"gs://{setup.deployment.landing_bucket} {setup.feed.landing.prefix}"}
-    state = {f"gs://{setup.deployment.state_bucket} {setup.feed.feed}/data"}
-    staging, target = {f"{tables}.{setup.feed.staging}"}, {f"{tables}.{setup.feed.target}"}
-    incoming = {f"{tables}.{setup.feed.target}_incoming"}
-    return {
-        "dedup_snapshot": (landing, state if engine.runs_spark else incoming),
-        "load_staging": (state if engine.runs_spark else incoming | target, staging),
-        "swap_target": (staging, target),
-        "commit_generation": (set(), target),
-    }
+from tests.shared.lineage_events import TASKS, Listener, dag_of, expected, task_instance
+from tests.shared.lineage_events import listener as listener
 
 
 @pytest.mark.parametrize("engine", [Engine.SPARK, Engine.MERGE])

@@ -23,8 +23,8 @@ from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
-from tests.unit.freshness.feed_states import NOW
-from tests.unit.freshness.test_alert import BEGAN
+from tests.shared.freshness_states import NOW
+from tests.shared.incidents import BEGAN, incident
 
 
 class Recorder(BaseNotifier):
@@ -243,8 +243,6 @@ def test_a_missing_connection_is_recorded() -> None:
 
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.contract.freshness.test_incident_records import incident
-
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
     record = IncidentRecord(replace(incident(), run_id="publish__7__1"), NOW, None, NOW, (), ())
     where = AlertSettings(runbook="https://host/runbook.md")

@@ -14,9 +14,9 @@ from dedup_clone.page.feed_reader import CACHED_S, FeedReader
 from dedup_clone.page.feed_view import view_of
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
-from tests.page.serving import MemoryStore, at_work
+from tests.shared.page_indexes import NOW, fresh, late, make_index, verdict
+from tests.shared.page_store import MemoryStore, at_work
 from tests.thoroughness import times
-from tests.unit.page.indexes import NOW, fresh, late, make_index, verdict
 
 
 class Clock:

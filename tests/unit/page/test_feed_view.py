@@ -11,7 +11,7 @@ from dedup_clone.page.feed_view import feed_summary, feed_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.state.index import DeliveryState, TimeTravel
-from tests.unit.page.indexes import NOW, arrival, empty, fresh, late, make_index, verdict
+from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_index, verdict
 
 
 def test_the_view_is_json_whatever_the_feed_is_like() -> None:

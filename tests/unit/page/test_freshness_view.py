@@ -10,7 +10,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.freshness_view import status_and_headline, status_view, today_view
 from dedup_clone.state.index import ExpectedTimes, Index
-from tests.unit.page.indexes import NOW, arrival, empty, verdict
+from tests.shared.page_indexes import NOW, arrival, empty, verdict
 
 BERLIN = ExpectedTimes(("06:00", "18:00"), "Europe/Berlin", 30)
 MISSED = Incident(IncidentKind.SLA_MISSED, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")

@@ -13,7 +13,7 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import duplicate_keys
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, oracle_table
-from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS
 
 

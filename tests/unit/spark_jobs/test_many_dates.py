@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,13 +10,7 @@ from dedup_clone.contract.request import Plan
 from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-
-NEWEST = date(2026, 3, 31)
-
-
-def rows(snapshot_id: int, dates: int) -> list[dict[str, Any]]:
-    values = {"store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": snapshot_id}
-    return [{"date": NEWEST - timedelta(days=n), "product_id": n, **values} for n in range(dates)]
+from tests.unit.spark_jobs.dated_rows import rows
 
 
 def names_of_objects_made(area: SparkJobFeed, dates: int, monkeypatch: pytest.MonkeyPatch) -> int:

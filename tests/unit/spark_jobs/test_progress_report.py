@@ -22,7 +22,7 @@ from dedup_spark.execution.job_log import JobLog, Progress
 from dedup_spark.execution.progress_report import FILE_NAME, INTERVAL_S, ProgressReport
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.unit.spark_jobs.test_many_dates import rows
+from tests.unit.spark_jobs.dated_rows import rows
 
 PREFIX = "feed=orders snapshot_id=- generation=1 at work for 0 s, "
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.write_api.storage_errors import Code, RowsRefused, WriteApiError
 from devstack.bigquery.write_api.writer_schema import RowReader, message_class
-from tests.contract.bigquery import write_api_client
+from tests.shared import write_api_client
 
 LAST_MICROSECOND = 253_402_300_799_999_999  # of the year 9999
 LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)

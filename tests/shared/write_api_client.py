@@ -14,7 +14,7 @@ from google.cloud.bigquery_storage_v1.services.big_query_write.transports import
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
 from google.protobuf.message import Message
 
-from tests.contract.bigquery.emulator_client import PROJECT
+from tests.shared.stand_in_client import PROJECT
 
 REPEATED = "repeated "
 _TYPES = {

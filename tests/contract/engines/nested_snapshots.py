@@ -1,0 +1,19 @@
+"""Random snapshots of the nested table within the retention."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+from testkit.fake_dedup_job import Row
+from testkit.feed_on_stand_in import TODAY
+from testkit.table_contracts import NESTED
+from tests.shared.random_rows import FIRST_DAY, random_rows
+
+# The oldest day that is kept today; tomorrow it is not.
+OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
+
+
+def snapshot(random: Random, number: int) -> list[Row]:
+    rows = (row for _ in range(3) for row in random_rows(random, number, 3, [number % 3]))
+    return [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]

@@ -1,0 +1,20 @@
+"""Makes a feed of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+
+from dedup_clone.settings.feed import Feed, read_feed
+from testkit.feed_on_stand_in import REPOSITORY
+from testkit.server_clients import shared_clients as shared_clients
+from testkit.server_clients import shared_real_dedup as shared_real_dedup
+
+_numbers = itertools.count(1)
+
+
+def new_feed(prefix: str = "") -> Feed:
+    """A feed that no other test has; `prefix` keeps it apart from those of another folder's tests."""
+    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
+    name = f"{prefix}feed_{next(_numbers)}"
+    landing = shipped.landing.model_copy(update={"prefix": name})
+    return shipped.model_copy(update={"feed": name, "landing": landing})

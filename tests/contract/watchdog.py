@@ -1,0 +1,61 @@
+"""The watchdog's check of a test's feed, with what Airflow would answer."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.freshness.feed_state import DagActivity
+from dedup_clone.orchestration.watch.publish_runs import FailedPublish
+from dedup_clone.orchestration.watchdog import feed_check as watchdog
+from dedup_clone.orchestration.watchdog.feed_check import check_feed
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from testkit.feed_on_stand_in import FeedOnStandIn
+from tests.contract.feed_setups import setup_of
+
+
+class Watchdog:
+    """`gauges` are the emitted metrics by name; Airflow's answers can be set."""
+
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+        from airflow.sdk.observability import stats
+
+        self.world, self.caplog = world, caplog
+        self.setup: Any = setup_of(world)
+        self.gauges: dict[str, float] = {}
+        self.paused: set[str] = set()
+        self.failed: FailedPublish | None = None
+        self.later = timedelta(0)
+        caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+        clock = world.now
+        world.now = lambda: clock() + self.later  # type: ignore[method-assign]
+        monkeypatch.setattr(watchdog, "open_feed_services", lambda setup, clients=None: world.services)
+        monkeypatch.setattr(watchdog, "dag_activity", self.activity)
+        monkeypatch.setattr(watchdog, "find_failed_publish", lambda services, dag_id, waiting: self.failed)
+        monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
+        monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
+
+    def expect(self, when: timedelta) -> None:
+        """A snapshot every day at the time that is so much later than now, half an hour of grace."""
+        expected = ExpectedArrivals(times=(f"{datetime.now(UTC) + when:%H:%M}",))
+        freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
+        self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
+        self.setup = setup_of(self.world)
+
+    def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
+        return DagActivity(dag_id, dag_id in self.paused, True, None, None)
+
+    def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
+        """The titles of the alerts that a check sends so much later than now."""
+        self.later = later
+        self.caplog.clear()
+        check_feed(self.setup)
+        return self.titles()
+
+    def titles(self) -> list[str]:
+        prefix = f"[{self.world.feed.feed}] "
+        lines = [r.getMessage().splitlines()[0] for r in self.caplog.records if r.name == "dedup_clone.alerts"]
+        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]

@@ -1,0 +1,58 @@
+"""A state bucket in memory, for the page."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
+from dedup_clone.state.current import Current, Intent, IntentKind
+from dedup_clone.state.index import Index
+from dedup_clone.state.store import StoredText
+from tests.shared import page_indexes
+
+
+class MemoryStore:
+    """A state bucket in memory that counts its reads."""
+
+    bucket = "state"
+
+    def __init__(self, *indexes: Index, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
+        self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in indexes}
+        self.texts |= {f"_freshness/{verdict.feed}.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
+        self.summaries = {f"_freshness/{v.feed}.json": json.dumps(to_plain(v.summary)) for v in verdicts}
+        self.reads: list[str] = []
+        self.listings = 0
+
+    def uri(self, name: str) -> str:
+        return f"gs://state/{name}"
+
+    def folders(self, prefix: str) -> list[str]:
+        self.listings += 1
+        return sorted({f"{name.split('/')[0]}/" for name in self.texts} | {"_status/"})
+
+    def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
+        self.listings += 1
+        return {name: {SUMMARY_KEY: text} for name, text in self.summaries.items() if name.startswith(prefix)}
+
+    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
+        from google.api_core.exceptions import NotFound
+
+        self.reads.append(name)
+        if name not in self.texts:
+            raise NotFound(name)
+        stored = self.texts[name]
+        return None if stored.object_generation == known_object_generation else stored
+
+
+def at_work(now: datetime) -> MemoryStore:
+    """A feed whose run holds the lease; its Spark job has done 12 of 730 dates."""
+    taken = now - timedelta(minutes=9)
+    intent = Intent(IntentKind.PUBLISH, "product_attributes_publish", "publish__1", "00000121-a", 120, 121, taken, ())
+    store = MemoryStore(page_indexes.fresh(now), verdicts=page_indexes.verdicts(now)[:1])
+    current = Current(1, "product_attributes", 120, "digest", 121, intent)
+    store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)
+    progress = {"phase": "compare", "done": 12, "of": 730, "at": now.isoformat(timespec="seconds")}
+    store.texts["product_attributes/attempts/00000121-a/progress.json"] = StoredText(json.dumps(progress), 1)
+    return store

@@ -1,0 +1,13 @@
+"""Rows of as many dates as a test needs."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+NEWEST = date(2026, 3, 31)
+
+
+def rows(snapshot_id: int, dates: int) -> list[dict[str, Any]]:
+    values = {"store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": snapshot_id}
+    return [{"date": NEWEST - timedelta(days=n), "product_id": n, **values} for n in range(dates)]
