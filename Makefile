@@ -69,7 +69,8 @@ down: ## Stop everything that the stack started; its data stay under .local
 	@if test -x $(PY); then $(PY) -m devstack.stack down; fi
 
 status: ## Say which parts of the stack run
-	@$(PY) -m devstack.stack status
+	@# Its status 1 says that not all parts are healthy, and so does its text.
+	@$(PY) -m devstack.stack status || test $$? -eq 1
 
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
@@ -173,9 +174,11 @@ deploy: setup ## Show what a release to Google Cloud would change, ask, and do i
 		$(if $(TAKE_OVER),--take-over)
 
 # The run of the DAG in the deployed environment fails when a notifier fails.
-alert-test: setup ## Send a test alert to everybody who is told of incidents of the live environment
-	@environment() { sed -n "s/^$$1: *//p" deploy/environment$(if $(filter-out gcp,$(PROFILE)),.$(PROFILE)).yaml; }; \
-	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test
+alert-test: setup ## Send a test alert to everybody who is told of incidents (PROFILE=local: of the local stack)
+	@if test "$$DEDUP_CLONE_PROFILE" = local; then exec $(PY) -m devstack.demo.alert_test; fi; \
+	environment() { sed -n "s/^$$1: *//p" deploy/environment$(if $(filter-out gcp,$(PROFILE)),.$(PROFILE)).yaml; }; \
+	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test \
+		|| { echo "This needs Google Cloud. For the local stack: make alert-test PROFILE=local" >&2; exit 1; }
 
 doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor

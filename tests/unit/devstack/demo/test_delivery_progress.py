@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from devstack.connection import Connection
-from devstack.demo import delivery_progress
+from devstack.demo import alert_test, delivery_progress
 from devstack.demo.airflow_api import AirflowApi, DemoError, Task
 from devstack.demo.delivery_progress import DeliveryProgress
 from devstack.producer.landing import Landed
@@ -71,6 +71,17 @@ def airflow() -> Iterator[FakeAirflow]:
 @pytest.fixture
 def delivery(airflow: FakeAirflow, connection: Connection) -> DeliveryProgress:
     return DeliveryProgress(AirflowApi(replace(connection, airflow_url=airflow.url)), LANDED)
+
+
+def test_the_alert_test_starts_a_run_of_its_dag(
+    airflow: FakeAirflow, connection: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(alert_test, "connect", lambda: replace(connection, airflow_url=airflow.url))
+    assert alert_test.main() == 1
+    assert "does not know the DAG [alert_test] yet" in capsys.readouterr().err
+    airflow.answers["/api/v2/dags/alert_test/dagRuns"] = {"dag_run_id": "manual__1"}
+    assert alert_test.main() == 0
+    assert "/dags/alert_test/runs/manual__1" in capsys.readouterr().out
 
 
 def instance(task_id: str, state: str | None) -> dict[str, Any]:
