@@ -24,6 +24,8 @@ _FOREIGN_PREFIXES = (
     "SUPERVISOR_",
     "PG",
 )
+# Connections and variables for Airflow's tasks, as notifiers need them. Those of the stack replace their namesakes.
+_FOR_TASKS = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")
 # If set, they name proxies in front of storage and the stand-in, which all processes of the stack then use (see soak).
 STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
 BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
@@ -36,7 +38,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
     kept = {
         name: value
         for name, value in environ.items()
-        if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)
+        if name.startswith(_FOR_TASKS) or (name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES))
     }
     no_proxy = ",".join(filter(None, ("127.0.0.1,localhost", environ.get("NO_PROXY"), environ.get("no_proxy"))))
     return {

@@ -60,6 +60,15 @@ def test_connections_are_what_airflow_reads(tmp_path: Path) -> None:
     assert json.loads(parts["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "local[2]"
 
 
+def test_connections_and_variables_of_the_shell_reach_airflow(
+    tmp_path: Path,
+) -> None:
+    theirs = {"AIRFLOW_CONN_ALERTS_SLACK": "{}", "AIRFLOW_VAR_REGION": "eu", "AIRFLOW_CONN_SPARK_DEFAULT": "theirs"}
+    parts = built(tmp_path, theirs)
+    assert (parts["AIRFLOW_CONN_ALERTS_SLACK"], parts["AIRFLOW_VAR_REGION"]) == ("{}", "eu")
+    assert parts["AIRFLOW_CONN_SPARK_DEFAULT"] != "theirs"
+
+
 def test_tasks_stream_to_the_stand_in_and_find_the_uploaded_spark_code(tmp_path: Path) -> None:
     parts = built(tmp_path, {"BIGQUERY_STORAGE_EMULATOR_HOST": "theirs:1"})
     assert parts[ADDRESS_VARIABLE] == PORTS.bigquery_write_address
