@@ -48,12 +48,16 @@ def _make(options: argparse.Namespace, feeds: Path) -> int:
     if proposal.expired_rows:
         days = feed.table.retention_days
         print(f"{proposal.expired_rows} of {proposal.rows} rows are older than {days} days, and will be dropped")
+    print(_retention_warning(path, feed.table.retention_days, proposal))
     problems = validate(feed, sample, proposal)
     if problems:
         print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files:")
         print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
         return 1
-    print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it, then `make plan` and `make deploy`.")
+    print(
+    print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it. On the local stack that is all:")
+    print("its DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
+    print("DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
     return 0
 
 
@@ -79,6 +83,15 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
         for file in sample.files[:FILES_VALIDATED]
     ]
     return [problem for file in landed for problem in validator(file).problems]
+
+
+def _retention_warning(path: Path, days: int, proposal: Proposal) -> str:
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "retention_days:" in text)
+    return (
+        f"WARNING: retention_days is {days} only because the sample's oldest date is {proposal.first}. BigQuery "
+        f"deletes older days from the table, and a publish drops their rows: set line {line} of {path} to the days "
+        f"that readers need."
+    )
 
 
 def _uniqueness(proposal: Proposal) -> str:

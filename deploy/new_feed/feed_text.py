@@ -40,7 +40,8 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     yield f"  keys: [{', '.join(table.keys)}]"
     if table.cluster_by:
         yield f"  cluster_by: [{', '.join(table.cluster_by)}]"
-    yield f"  # Dates in the sample: {proposal.first} to {proposal.last}. Rows older than the retention are dropped."
+    yield f"  # Dates in the sample: {proposal.first} to {proposal.last}."
+    yield "  # BigQuery deletes older days, and a publish drops their rows: set the days that readers need."
     yield f"  retention_days: {table.retention_days}"
     if proposal.surplus_rows:
         yield "checks:"

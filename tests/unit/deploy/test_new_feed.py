@@ -61,7 +61,10 @@ def test_the_file_has_types_roles_and_the_fewest_keys(tmp_path: Path, capsys: py
         write(tmp_path / "landed", day, sales(5, 20))
     status, feed = make(tmp_path)
     assert status == 0
-    assert "unique in 200 rows" in capsys.readouterr().out
+    printed, lines = capsys.readouterr().out, (tmp_path / "feeds" / "sales.yaml").read_text().splitlines()
+    assert "unique in 200 rows" in printed
+    warned = next(line for line in printed.splitlines() if line.startswith("WARNING: retention_days is 10 "))
+    assert f"set line {lines.index('  retention_days: 10') + 1} of " in warned
     assert {c.name: f"{c.type} {c.mode}" for c in feed.table.columns} == {
         "shop": "STRING NULLABLE",
         "article": "INT64 NULLABLE",
