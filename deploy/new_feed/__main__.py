@@ -54,10 +54,8 @@ def _make(options: argparse.Namespace, feeds: Path) -> int:
         print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files:")
         print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
         return 1
-    print(
     print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it. On the local stack that is all:")
     print("its DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
-    print("DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
     return 0
 
 
