@@ -24,6 +24,7 @@ atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
 os.environ["AIRFLOW_HOME"] = _home
 os.environ["DEDUP_CLONE_PROFILE"] = "local"
+os.environ["DEDUP_CLONE_ENVIRONMENT"] = "tests"
 os.environ.setdefault("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
 # Without this, Google's client requests the bucket's metadata, for traces, whenever an object is missing.
 os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"

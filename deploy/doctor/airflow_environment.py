@@ -13,6 +13,7 @@ from deploy.environment_settings import REPOSITORY, environment_file
 
 OLDEST_AIRFLOW = (3, 3, 1)
 PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
+ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
 IMPORT_TIMEOUT_S = 120
 # The options, each with the sections in which it may be set. The doctor proposes the first section.
@@ -87,6 +88,14 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
         yield Finding(Level.FAIL, "environment variables", text, _gcloud(live, "update", option))
     else:
         yield ok("environment variables", "they name the state bucket and the profile.")
+    if found.get(ENVIRONMENT_VARIABLE):
+        yield ok("environment's name", f"[{found[ENVIRONMENT_VARIABLE]}].")
+    else:
+        text = f"[{ENVIRONMENT_VARIABLE}] is not set: feeds know by it which environment publishes them, and without "
+        text += "it tasks fail unless Airflow's [api] base_url is set. If CURRENT of a feed has a name, set that one."
+        name = f"{live.profile.project}/{live.airflow_environment.region}/{live.airflow_environment.name}"
+        option = f"--update-env-variables={ENVIRONMENT_VARIABLE}={name}"
+        yield Finding(Level.WARN, "environment's name", text, _gcloud(live, "update", option))
 
 
 def _timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:

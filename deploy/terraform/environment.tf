@@ -22,6 +22,7 @@ resource "google_composer_environment" "airflow" {
       env_variables = {
         DEDUP_CLONE_PROFILE      = var.profile
         DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
+        DEDUP_CLONE_ENVIRONMENT  = local.environment_name
       }
 
       # Importing a DAG file takes seconds on a small machine. Managed Airflow refuses an import timeout that is shorter

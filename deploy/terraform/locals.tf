@@ -3,6 +3,8 @@ locals {
   labels   = { application = "dedup-clone" }
   location = coalesce(var.location, var.region)
 
+  environment_name = coalesce(var.environment_name, "${var.project}/${var.region}/${var.name}")
+
   services = { for service in yamldecode(file("${path.module}/services.yaml")) : service.api => service.why }
 
   packages = {
@@ -25,8 +27,8 @@ locals {
   bucket_names = {
     landing       = "${var.project}-landing"
     state         = "${var.project}-dedup-clone-state"
-    environment   = "${var.project}-dedup-clone-airflow"
-    spark_staging = "${var.project}-dedup-clone-spark"
+    environment   = "${var.project}-${var.own_buckets}-airflow"
+    spark_staging = "${var.project}-${var.own_buckets}-spark"
   }
 
   conditions = {

@@ -21,6 +21,18 @@ variable "name" {
   default     = "dedup-clone"
 }
 
+variable "environment_name" {
+  description = "By this name feeds know which environment publishes them: unless set, PROJECT/REGION/NAME. See docs/upgrades.md, two environments."
+  type        = string
+  default     = null
+}
+
+variable "own_buckets" {
+  description = "Part of the names of the buckets that only this environment uses, for DAGs and for Dataproc: another one for a second environment."
+  type        = string
+  default     = "dedup-clone"
+}
+
 variable "profile" {
   description = "The file of dags/profiles, without its ending, that the environment's DAGs read."
   type        = string

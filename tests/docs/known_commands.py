@@ -46,10 +46,11 @@ BQ: dict[str, tuple[str, ...]] = {
 GSUTIL: dict[str, tuple[str, ...]] = {"cp": ("-r",), "rm": ("-r",)}
 TERRAFORM: dict[str, tuple[str, ...]] = {
     "apply": ("-var",),
-    "import": (),
+    "import": ("-var-file",),
     "init": (),
     "output": ("-raw",),
-    "plan": (),
+    "plan": ("-var-file",),
+    "state rm": (),
     "workspace new": (),
 }
 TOOLS = {"gcloud": GCLOUD, "bq": BQ, "gsutil": GSUTIL, "terraform": TERRAFORM}

@@ -7,7 +7,7 @@ their runs the same ids.
 from __future__ import annotations
 
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import finish_or_discard, require_visible_jobs
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 
@@ -44,7 +44,8 @@ def take_over_feed(services: Services, reason: str) -> str:
 
     An unfinished attempt of the other environment is committed if its swap happened, else discarded. If tasks of that
     attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, when no other
-    environment publishes the feed, and when the feed is retired.
+    environment publishes the feed, when this one's account may not see the attempt's jobs, and when the feed is
+    retired.
     """
     require_in_use(services)
     former = services.current.read().environment
@@ -60,6 +61,9 @@ def take_over_feed(services: Services, reason: str) -> str:
         )
     if not reason:
         raise ConfigurationError("Say why this environment takes the feed over, in the parameter [reason].")
+    held = services.current.read().intent
+    if held is not None:
+        require_visible_jobs(services, held)
     intent = services.current.take_over_feed(services.environment)
     text = f"environment [{services.environment}] took the feed over from [{former}]: {reason}"
     services.log(text)

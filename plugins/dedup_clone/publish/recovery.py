@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dedup_clone.checks.table_checks import labelled_generation
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.services import Services
@@ -30,11 +34,13 @@ def finish_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
     A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
-    first, and BigQuery rejects a later job of that id.
+    first, and BigQuery rejects a later job of that id. Raises ConfigurationError when this account may not see the
+    jobs: while nobody knows whether they still run, the lease stays.
     """
-    for job_id in intent.jobs:
-        services.warehouse.fence_job_id(job_id)
-    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    with _explain_hidden_jobs(services, intent):
+        for job_id in intent.jobs:
+            services.warehouse.fence_job_id(job_id)
+        services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     live = labelled_generation(services.warehouse.table(services.feed.target))
     if live == str(intent.generation):
         services.log(f"recovering run [{intent.run_id}]: commits its swap", generation=intent.generation)
@@ -46,3 +52,26 @@ def finish_or_discard(services: Services, intent: Intent) -> bool:
         generation=intent.generation,
     )
     return False
+
+
+def require_visible_jobs(services: Services, intent: Intent) -> None:
+    """Raise ConfigurationError when this environment's account may not see the attempt's BigQuery jobs."""
+    with _explain_hidden_jobs(services, intent):
+        for job_id in intent.jobs:
+            services.warehouse.job(job_id)
+
+
+@contextmanager
+def _explain_hidden_jobs(services: Services, intent: Intent) -> Iterator[None]:
+    from google.api_core.exceptions import Forbidden
+
+    try:
+        yield
+    except Forbidden as error:
+        if not any(item.get("reason") == "accessDenied" for item in error.errors):
+            raise  # quotas are refused with the same status
+        raise ConfigurationError(
+            f"Attempt [{intent.attempt}] of run [{intent.run_id}] has BigQuery jobs that this environment's account "
+            f"may not see, so nobody knows whether they still change staging or target: {error.message}. Grant "
+            f"the account roles/bigquery.resourceViewer on project [{services.names.project}], then clear the run."
+        ) from error

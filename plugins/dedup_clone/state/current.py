@@ -22,6 +22,9 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
+# What release 0.2.0 wrote where the environment's address was not configured: any environment could be meant.
+_NO_ENVIRONMENT = "http://localhost:8080"
+
 
 class IntentKind(StrEnum):
     """What the run that holds the lease does."""
@@ -121,7 +124,13 @@ class CurrentFile:
         stored = self._store.read(self._name)
         if stored is None:
             return Current(FORMAT_VERSION, self._feed, None, None, 0, None), 0
-        return from_json(Current, stored.text, where=self._store.uri(self._name)), stored.object_generation
+        current = from_json(Current, stored.text, where=self._store.uri(self._name))
+        intent = current.intent
+        if current.environment == _NO_ENVIRONMENT:
+            current = dataclasses.replace(current, environment="")
+        if intent is not None and intent.environment == _NO_ENVIRONMENT:
+            current = dataclasses.replace(current, intent=dataclasses.replace(intent, environment=""))
+        return current, stored.object_generation
 
     def _change(self, change: Callable[[Current], Current]) -> Current:
         current, object_generation = self._read()

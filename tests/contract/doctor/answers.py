@@ -51,6 +51,7 @@ QUOTAS = (
 _USER = ("storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list")
 ROLES: dict[str, tuple[str, ...]] = {
     "roles/bigquery.jobUser": ("bigquery.jobs.create",),
+    "roles/bigquery.resourceViewer": ("bigquery.jobs.get",),
     "roles/bigquery.metadataViewer": ("bigquery.tables.get",),
     "roles/composer.worker": ("composer.environments.get", "storage.buckets.create", *_USER),
     "roles/dataproc.editor": ("dataproc.batches.create",),
@@ -142,6 +143,7 @@ def healthy() -> dict[str, Any]:
     enabled = (*enabled, "logging", "monitoring", "storage")
     on_project = _policy(
         ("roles/bigquery.jobUser", AIRFLOW),
+        ("roles/bigquery.resourceViewer", AIRFLOW),
         ("roles/bigquery.metadataViewer", AIRFLOW),
         ("roles/dataproc.editor", AIRFLOW),
     )
@@ -217,7 +219,10 @@ def healthy() -> dict[str, Any]:
                         "core-dagbag_import_timeout": "120",
                         "dag_processor-dag_file_processor_timeout": "120",
                     },
-                    "envVariables": {"DEDUP_CLONE_STATE_BUCKET": "my-project-dedup-clone-state"},
+                    "envVariables": {
+                        "DEDUP_CLONE_STATE_BUCKET": "my-project-dedup-clone-state",
+                        "DEDUP_CLONE_ENVIRONMENT": "my-project/europe-west1/dedup-clone",
+                    },
                 },
             },
         },

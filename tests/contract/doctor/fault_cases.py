@@ -117,6 +117,15 @@ CASES = [
     ),
     (
         google.ENVIRONMENT,
+        "config.softwareConfig.envVariables.DEDUP_CLONE_ENVIRONMENT",
+        None,
+        "environment's name",
+        "warn",
+        "by it which environment publishes them",
+        "--update-env-variables=DEDUP_CLONE_ENVIRONMENT=my-project/europe-west1/dedup-clone",
+    ),
+    (
+        google.ENVIRONMENT,
         "config.workloadsConfig.triggerer.count",
         0,
         "triggerers",

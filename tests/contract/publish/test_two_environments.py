@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from google.api_core.exceptions import Forbidden
 
 from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
@@ -13,7 +15,9 @@ from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest
 from dedup_clone.publish.rebuild.resolve_rebuild import resolve_rebuild
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
+from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.feed_setups import setup_of
 from tests.contract.publish.operator_run import Run
@@ -122,3 +126,40 @@ def test_a_feed_that_no_environment_publishes_needs_no_takeover(world: FeedOnSta
     with pytest.raises(ConfigurationError, match="No Airflow environment publishes"):
         take_over_feed(world.services, "to be sure")
     assert world.services.current.read().environment == ""
+
+
+def test_a_takeover_from_an_account_whose_jobs_cannot_be_seen_is_refused_with_the_grant_to_give(
+    world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = world.resolve(world.land(7, FIRST))
+    world.deduplicate(spec)
+    world.load(spec)
+    denied = {"reason": "accessDenied", "message": "Access Denied: Job local-dev:US.load"}
+    with monkeypatch.context() as patch:
+        hidden = Forbidden("Access Denied", errors=[denied])  # type: ignore[no-untyped-call]
+        patch.setattr(Warehouse, "job", Mock(side_effect=hidden))
+        grant = r"may not see.*Grant the account roles/bigquery\.resourceViewer on project \[local-dev\]"
+        with pytest.raises(ConfigurationError, match=grant):
+            take_over_feed(other.services, "it burnt down")
+        assert world.services.current.require_intent(spec.attempt).environment == world.environment
+        with pytest.raises(ConfigurationError, match=grant):
+            recover(world.services, dag_id="other", run_id="other")
+        assert world.services.current.require_intent(spec.attempt)
+        slow = Forbidden("Quota exceeded", errors=[{"reason": "rateLimitExceeded"}])  # type: ignore[no-untyped-call]
+        patch.setattr(Warehouse, "job", Mock(side_effect=slow))
+        with pytest.raises(Forbidden, match="Quota"):
+            take_over_feed(other.services, "it burnt down")
+    take_over_feed(other.services, "it burnt down")
+    assert other.services.current.read().intent is None
+
+
+def test_a_feed_of_an_environment_whose_address_was_not_configured_belongs_to_none(
+    world: FeedOnStandIn, other: FeedOnStandIn
+) -> None:
+    world.environment = "http://localhost:8080"
+    world.publish(world.land(7, FIRST))
+    world.resolve(world.land(8, SECOND))  # and dies
+    other.publish(world.land(9, [row(9, 9)]))
+    current = world.services.current.read()
+    assert (current.environment, current.generation) == ("new.example.org", 3)
+    assert world.rows() == expected(*SECOND, row(9, 9))

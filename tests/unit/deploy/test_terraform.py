@@ -45,11 +45,12 @@ def test_files_are_formatted() -> None:
     terraform("fmt", "-check", "-recursive", folder=TERRAFORM)
 
 
-def console(expression: str, folder: Path) -> Any:
+def console(expression: str, folder: Path, **variables: str) -> Any:
     """The value of an expression of locals and variables. Terraform itself reads the lists; no provider is needed."""
     for name in ("variables.tf", "locals.tf", "grants.yaml", "services.yaml"):
         shutil.copy(TERRAFORM / name, folder)
-    printed = terraform("console", "-var", "project=my-project", folder=folder, text=f"jsonencode({expression})\n")
+    options = [part for item in {"project": "my-project", **variables}.items() for part in ("-var", "=".join(item))]
+    printed = terraform("console", *options, folder=folder, text=f"jsonencode({expression})\n")
     return json.loads(json.loads(printed.strip().splitlines()[-1]))
 
 
@@ -93,6 +94,14 @@ def test_the_past_of_tables_with_row_policies_is_read_only_if_a_feed_has_some() 
     resources = re.findall(r'resource "\w+" "read_past" \{(.*?)\n\}', TEXT, re.DOTALL)
     assert [re.findall(r"count *= (.*)", resource) for resource in resources] == [["var.row_policies ? 1 : 0"]] * 2
     assert re.search(r'variable "row_policies" \{[^}]*default *= false', TEXT)
+
+
+@needs_terraform
+def test_an_environment_has_a_name_and_a_second_one_buckets_of_its_own(tmp_path: Path) -> None:
+    assert console("local.environment_name", tmp_path) == "my-project/europe-west1/dedup-clone"
+    assert re.search(r"DEDUP_CLONE_ENVIRONMENT += local\.environment_name\n", TEXT)
+    one, other = console("local.bucket_names", tmp_path), console("local.bucket_names", tmp_path, own_buckets="second")
+    assert {key for key in one if one[key] == other[key]} == {"landing", "state"}
 
 
 def test_roles_with_rights_on_every_bucket_are_limited_to_one() -> None:
@@ -169,7 +178,8 @@ def test_names_of_the_examples_are_those_that_terraform_makes(monkeypatch: pytes
         Bucket.SPARK_STAGING: str(profile.spark.staging_bucket),
     }
     for key, name in buckets.items():
-        assert re.search(rf'{key} += "\$\{{var.project\}}{name.removeprefix(project)}"', TEXT), key
+        suffix = name.removeprefix(project)
+        assert f'"${{var.project}}{suffix}"' in TEXT.replace("${var.own_buckets}", "dedup-clone"), key
     assert (environment.region, profile.location) == (profile.spark.region, profile.spark.region)
     assert environment.airflow == f"dedup-clone-airflow@{project}.iam.gserviceaccount.com"
     assert profile.spark.service_account == f"dedup-clone-spark@{project}.iam.gserviceaccount.com"

@@ -10,12 +10,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, Er
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from dedup_clone.contract.errors import ContractViolation, LeaseLost, LostRace
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LeaseLost, LostRace
 from dedup_clone.orchestration.bootstrap import bootstrap_tasks
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.orchestration.rebuild import rebuild_tasks
-from dedup_clone.orchestration.shared.task_runtime import dag_run_is_running
+from dedup_clone.orchestration.shared.task_runtime import ENVIRONMENT_VARIABLE, dag_run_is_running, environment_name
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status_code: int | None) -> None:
@@ -38,6 +38,18 @@ def test_a_run_is_not_taken_for_dead_while_airflow_does_not_answer(
     answer(monkeypatch, status_code)
     with pytest.raises(AirflowRuntimeError):
         dag_run_is_running("publish", "run")
+
+
+@pytest.mark.parametrize("address", ["", "http://localhost:8080", "http://127.0.0.1:28080/"])
+def test_an_environment_without_a_name_of_its_own_does_nothing(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", address)
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
+    with pytest.raises(ConfigurationError, match=rf"has no name.*variable \[{ENVIRONMENT_VARIABLE}"):
+        environment_name()
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
+    assert environment_name() == "https://airflow.example.org"
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "project/region/name")
+    assert environment_name() == "project/region/name"
 
 
 @pytest.mark.parametrize(

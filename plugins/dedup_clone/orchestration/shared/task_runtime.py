@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.records import from_plain
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.retries import is_permanent
@@ -34,6 +36,7 @@ RESOLVE_ROLLBACK = "resolve_rollback"
 RESOLVE_BOOTSTRAP = "resolve_bootstrap"
 RESOLVE_ERASURE = "resolve_erasure"
 RESOLVE_REBUILD = "resolve_rebuild"
+ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
 RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 
@@ -86,11 +89,22 @@ def open_feed_services(setup: FeedSetup, clients: Clients | None = None) -> Serv
 
 
 def environment_name() -> str:
-    """The name of this Airflow environment: the variable DEDUP_CLONE_ENVIRONMENT, or else the address of its pages."""
+    """The name of this Airflow environment: the variable DEDUP_CLONE_ENVIRONMENT, or else the address of its pages.
+
+    Raises ConfigurationError if it has neither. An address on this machine counts as none, because others have it too.
+    """
     from airflow.sdk.configuration import conf
 
-    base_url = str(conf.get("api", "base_url", fallback="http://localhost:8080"))
-    return os.environ.get("DEDUP_CLONE_ENVIRONMENT") or base_url.rstrip("/")
+    base_url = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    has_own_address = (urlsplit(base_url).hostname or "localhost") not in ("localhost", "127.0.0.1", "0.0.0.0", "::1")
+    name = os.environ.get(ENVIRONMENT_VARIABLE, "").strip() or (base_url if has_own_address else "")
+    if not name:
+        raise ConfigurationError(
+            f"This Airflow environment has no name, by which feeds know who publishes them: set its environment "
+            f"variable [{ENVIRONMENT_VARIABLE}] to a name that no other environment has (docs/upgrades.md, two "
+            f"environments)."
+        )
+    return name
 
 
 def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
