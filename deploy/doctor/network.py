@@ -41,15 +41,15 @@ def check_network(live: LiveEnvironment) -> Iterator[Finding]:
         return
     yield from _quota(live, spark.region)
     place = _subnetwork(live, spark.region)
-    look = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
+    command = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
     if place.region != spark.region:
         text = f"[{place.name}] is in [{place.region}], but Spark runs in [{spark.region}]."
-        yield Finding(Level.FAIL, "subnetwork", text, look)
+        yield Finding(Level.FAIL, "subnetwork", text, command)
         return
     try:
         subnetwork = live.google.get(place.url)
     except ApiError as error:
-        yield _unreadable(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", error, look)
+        yield _unreadable(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", error, command)
         return
     if subnetwork.get("privateIpGoogleAccess"):
         yield ok("subnetwork", f"[{place.name}] reaches Google's APIs without public addresses.")

@@ -45,9 +45,9 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("family", OF_EACH_FEED)
-def test_structure(bag: DagBag, feed: str, family: str) -> None:
-    dag = bag.dags[f"{feed}_{family}"]
+@pytest.mark.parametrize("dag_name", OF_EACH_FEED)
+def test_structure(bag: DagBag, feed: str, dag_name: str) -> None:
+    dag = bag.dags[f"{feed}_{dag_name}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
 
 
@@ -65,7 +65,7 @@ def test_structure_of_the_dags_that_serve_all_feeds(bag: DagBag, dag_id: str) ->
 @pytest.mark.parametrize("feed", FEEDS)
 def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconciled(bag: DagBag, feed: str) -> None:
     """Airflow takes a run's state from its last tasks: behind every task is one that runs only after its success."""
-    of_feed = [bag.dags[f"{feed}_{family}"] for family in OF_EACH_FEED]
+    of_feed = [bag.dags[f"{feed}_{dag_name}"] for dag_name in OF_EACH_FEED]
     dags = [dag for dag in of_feed if dag.has_task("reconcile_failure")]
     assert len(dags) >= 2
     for dag in dags:
@@ -115,8 +115,8 @@ def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
 
     setup: Any = read_feed_setup(DAGS / "feeds" / f"{FEED}.yaml", find_folders(DAGS))
     off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
-    family = runpy.run_path(str(DAGS / "content_audit.py"))
-    assert family["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
+    module = runpy.run_path(str(DAGS / "content_audit.py"))
+    assert module["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
 
 
 def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagBag) -> None:

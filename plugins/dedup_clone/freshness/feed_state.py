@@ -1,4 +1,4 @@
-"""Reads the state of a feed that the freshness checks look at.
+"""Reads the state of a feed that the freshness checks read.
 
 This takes a few small objects, three listings, and metadata of target and of the running step's job. No query runs and
 nothing is billed.

@@ -32,7 +32,7 @@ def utc_now() -> datetime:
 class Services:
     """What the steps of one feed's runs work with.
 
-    `job_poll_s`: seconds between two looks at a running BigQuery job. `is_running(dag_id, run_id)`: whether that run of
+    `job_poll_s`: seconds between two polls of a running BigQuery job. `is_running(dag_id, run_id)`: whether that run of
     this Airflow `environment` may be at work. `now`: in UTC.
     """
 

@@ -9,7 +9,7 @@ from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.selected_rows import SelectedRows
 
 _ONE = np.uint64(1)
-# Rows that are looked at for examples of changed rows.
+# Rows that are examined for examples of changed rows.
 _MAX_CANDIDATES = 1000
 # With sixteen slots for each hash, the bitmap has about one false positive in sixteen other hashes.
 _SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24

@@ -62,7 +62,7 @@ def repeated_in(ordered: U64Array) -> U64Array:
 class KeySet:
     """Finds which keys of long lists are in a set. `keys`: the set, sorted. `bitmap`: excludes most other keys.
 
-    The bitmap is looked at first, because each step of the exact search costs a cache miss.
+    The bitmap is read first, because each step of the exact search costs a cache miss.
     """
 
     keys: U64Array

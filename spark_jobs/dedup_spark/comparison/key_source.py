@@ -106,7 +106,7 @@ class KeySource:
         return self._files.hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
 
     def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
-        """First hashes that several rows have, in ascending arrays. At most about `limit` rows are looked at together.
+        """First hashes that several rows have, in ascending arrays. At most about `limit` rows are compared together.
 
         `counts` is the number of rows in each of `2**bits` buckets.
         """

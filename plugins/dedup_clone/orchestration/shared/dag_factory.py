@@ -13,7 +13,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders,
 TAG = "dedup-clone"
 
 
-def build_dags(dags: Path, family: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
+def build_dags(dags: Path, dag_name: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
     """Calls `build` for every feed file below `dags/feeds`; a worker builds only the DAG that it is about to run.
 
     The DAGs need `auto_register=False`: otherwise Airflow would also pick up a DAG whose `build` failed halfway.
@@ -21,7 +21,7 @@ def build_dags(dags: Path, family: str, build: Callable[[FeedSetup], DAG]) -> di
     folders, requested = find_folders(dags), get_parsing_context().dag_id
     built = {}
     for feed_file in folders.feed_files:
-        dag_id = f"{feed_file.stem}_{family}"
+        dag_id = f"{feed_file.stem}_{dag_name}"
         if requested in (None, dag_id):
             try:
                 built[dag_id] = build(read_feed_setup(feed_file, folders))

@@ -61,9 +61,9 @@ class FeedSetup:
     def names(self) -> TableNames:
         return TableNames(self.deployment.project, self.deployment.dataset, self.feed.staging, self.feed.target)
 
-    def dag_id(self, family: str) -> str:
-        """The id of one of the feed's DAGs. `family`: the name of its DAG file, such as watch or publish."""
-        return f"{self.feed.feed}_{family}"
+    def dag_id(self, dag_name: str) -> str:
+        """The id of one of the feed's DAGs. `dag_name`: the name of its DAG file, such as watch or publish."""
+        return f"{self.feed.feed}_{dag_name}"
 
 
 def read_feed_setup(feed_file: Path, folders: DeployedFolders) -> FeedSetup:

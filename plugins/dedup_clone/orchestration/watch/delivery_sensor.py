@@ -40,7 +40,7 @@ _LISTING_THREADS = ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="list
 IDLE_LIMIT_S = 12 * 60 * 60
 # While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
 BACKLOG_LIMIT_S = 5 * 60
-# How often an environment looks whether another environment still publishes the feed.
+# How often an environment checks whether another environment still publishes the feed.
 FOREIGN_INTERVAL = timedelta(minutes=5)
 # Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
 # (core.max_map_length). One run publishes all that waits.

@@ -62,14 +62,14 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
 def _with_cached_views(clients: Clients) -> Clients:
     """The clients, with the materialized views read once for all feeds.
 
-    If BigQuery does not answer, they say so: feeds are then checked without a look at target.
+    If BigQuery does not answer, they say so: feeds are then checked without target.
     """
     try:
         clients.warehouse.cache_materialized_views()
     except Exception as error:
         if is_permanent(error):
             raise
-        log.warning("BigQuery does not answer, so no target is looked at: %s", error)
+        log.warning("BigQuery does not answer, so no target is checked: %s", error)
         return replace(clients, bigquery_answers=False)
     return clients
 

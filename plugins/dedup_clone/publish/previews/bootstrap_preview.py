@@ -146,7 +146,7 @@ def _text(
         f"{existing.partitions[-1].date}. {effect} a clone of {names.staging_table} as {names.target_table}.",
         *_left_with_source(services, existing),
         f"- Left out, because the retention is {feed.table.retention_days} days: {expired}.",
-        f"- Duplicates: {duplicates}; {resolution}. The Spark job looks at every key, which scans nothing in BigQuery.",
+        f"- Duplicates: {duplicates}; {resolution}. The Spark job reads every key, which scans nothing in BigQuery.",
         f"- Exported to state: about {_size(existing.size)}, free. Read and written anew by Spark: as much. Loaded "
         f"into {names.staging_table}: as much, free.",
         f"- Billed: {_size(compared_bytes)} ({compared_bytes / TIB * USD_PER_TIB:.2f} USD on demand), to compare all "
