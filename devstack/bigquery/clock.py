@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.storage.durable_files import write_durably
+from devstack.bigquery.durable_files import write_durably
 
 MICROSECONDS = 1_000_000
 HOUR_US = 3_600 * MICROSECONDS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.jobs.change_apply import ApplyJob, ApplySchedule
@@ -17,6 +16,7 @@ from devstack.bigquery.jobs.load_job import LoadJob
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.query_job import QueryJob
 from devstack.bigquery.jobs.spark_submit import SparkSubmit
+from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from devstack.bigquery.storage.quotas import QuotaLimits

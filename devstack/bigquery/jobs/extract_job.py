@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.job_configuration import ExtractConfiguration, parse_extract_configuration
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_export import export_parquet
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Segment, TableVersion
 from devstack.bigquery.storage.protection import check_read

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.callers import DEFAULT_USER
+from devstack.bigquery.storage.callers import DEFAULT_USER
 
 KINDS = ("query", "load", "extract")
 PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"

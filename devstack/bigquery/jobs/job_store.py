@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.jobs.job_record import JobRecord, job_key
-from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
 
 JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
 

@@ -10,7 +10,6 @@ import re
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import AccessDenied, InvalidQuery
-from devstack.bigquery.callers import DELEGATE_CONNECTION, USE_CONNECTION, Caller
 from devstack.bigquery.jobs.ddl_statements import ddl_operation_of
 from devstack.bigquery.jobs.object_store import split_uri
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql, check_assignable
@@ -18,6 +17,7 @@ from devstack.bigquery.jobs.statement_outcome import Outcome
 from devstack.bigquery.sql.ddl_options import evaluate_procedure_options
 from devstack.bigquery.sql.statements import Call, CreateProcedure, DropProcedure, TableName
 from devstack.bigquery.sql.type_parser import field_of_type
+from devstack.bigquery.storage.callers import DELEGATE_CONNECTION, USE_CONNECTION, Caller
 from devstack.bigquery.storage.routine_store import Procedure, RoutineId
 
 FILE_OPTIONS = ("py_file_uris", "jar_uris", "file_uris", "archive_uris")

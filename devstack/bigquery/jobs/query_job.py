@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import InvalidQuery
-from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import admission, dml_statement, name_defaults
@@ -35,6 +34,7 @@ from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.sql.script_parser import parse_script
 from devstack.bigquery.sql.statements import Call, Declare, If, Query, Script, SetVariable
+from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
 from devstack.bigquery.storage.partition_decorators import split_decorator

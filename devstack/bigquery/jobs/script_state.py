@@ -12,7 +12,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
-from devstack.bigquery.callers import Caller
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import ExternalTables
 from devstack.bigquery.jobs.job_store import JobStore
@@ -25,6 +24,7 @@ from devstack.bigquery.sql.referenced_tables import referenced_tables
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.sql.transpile import to_duckdb
 from devstack.bigquery.storage.arrow_schema import arrow_type
+from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.storage.table_rules import RESERVED_PREFIXES, reserved_name_message

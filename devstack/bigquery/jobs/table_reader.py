@@ -10,7 +10,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
-from devstack.bigquery.callers import Caller
 from devstack.bigquery.clock import from_datetime
 from devstack.bigquery.jobs.change_merge import merged_version
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
@@ -21,6 +20,7 @@ from devstack.bigquery.jobs.jobs_view import jobs_rows
 from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
+from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import needs_runtime_merge
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion

@@ -15,7 +15,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError, StandInFailed
-from devstack.bigquery.callers import user_of
 from devstack.bigquery.rest import (
     control_handlers,
     dataset_handlers,
@@ -35,6 +34,7 @@ from devstack.bigquery.rest.request_validation import check_body, check_paramete
 from devstack.bigquery.rest.supported_methods import METHODS, Method
 from devstack.bigquery.rest.uploads import Uploads, parse_multipart
 from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.callers import user_of
 
 Handler = Callable[[StandIn, ApiRequest], ApiResponse]
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.callers import user_of
+from devstack.bigquery.storage.callers import user_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import threading
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.callers import OVERRIDE_TIME_TRAVEL
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_policy_changes import add_policy_change, check_predicate, drop_policy_change
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
@@ -17,6 +16,7 @@ from devstack.bigquery.rest.table_handlers import requested_table
 from devstack.bigquery.rest.table_resource import etag_of, rfc3339
 from devstack.bigquery.sql.script_parser import parse_predicate
 from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.callers import OVERRIDE_TIME_TRAVEL
 from devstack.bigquery.storage.model import RowPolicy, TableId
 from devstack.bigquery.storage.row_policy_rules import find_policy, get_policy, policy_reference
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotFound
-from devstack.bigquery.callers import Caller
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import interval_microseconds
 from devstack.bigquery.storage.arrow_schema import arrow_schema
+from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import ChangeLog, PendingChanges, TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows, check_columns

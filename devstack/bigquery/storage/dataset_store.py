@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.clock import DAY_US, HOUR_US, Clock
-from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.json_codec import decode_dataset, encode_dataset
 from devstack.bigquery.storage.model import Dataset, DatasetId
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from devstack.bigquery.bigquery_errors import AccessDenied, NotImplementedConstruct
-from devstack.bigquery.callers import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Caller
+from devstack.bigquery.storage.callers import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import TableId, TableVersion
 

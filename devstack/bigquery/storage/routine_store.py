@@ -11,7 +11,7 @@ from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.clock import Clock
-from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.model import DatasetId
 
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from devstack.bigquery.storage.durable_files import sync_folder
+from devstack.bigquery.durable_files import sync_folder
 from devstack.bigquery.storage.logical_bytes import column_bytes
 from devstack.bigquery.storage.model import Segment
 

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.json_codec import decode_version, encode_version
 from devstack.bigquery.storage.model import TableVersion
 

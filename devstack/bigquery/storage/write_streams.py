@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from devstack.bigquery.clock import DAY_US
-from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.model import BufferedRows, Segment, TableId
 
 COMMITTED, PENDING, BUFFERED = "COMMITTED", "PENDING", "BUFFERED"

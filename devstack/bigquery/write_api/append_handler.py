@@ -15,9 +15,9 @@ from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRows
 from google.protobuf.message import Message
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct, StandInError
-from devstack.bigquery.callers import Caller
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_changes, is_change_stream
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion

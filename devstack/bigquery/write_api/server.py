@@ -13,9 +13,9 @@ from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
 from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.callers import user_of
 from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.callers import user_of
 from devstack.bigquery.write_api.append_handler import AppendConnection
 from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults

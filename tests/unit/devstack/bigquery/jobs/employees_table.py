@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from devstack.bigquery.callers import DEFAULT_USER
 from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.storage.callers import DEFAULT_USER
 from devstack.bigquery.storage.change_log import RowChange, append_changes
 from devstack.bigquery.storage.model import TableId, TableVersion
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from devstack.bigquery.bigquery_errors import AccessDenied, Invalid, NotFound
-from devstack.bigquery.callers import DEFAULT_USER
 from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.callers import DEFAULT_USER
 from devstack.bigquery.storage.change_log import InvalidRows, RowChange, is_change_stream, sortable_sequence_number
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.table_change import Change

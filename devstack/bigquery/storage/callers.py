@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.storage.durable_files import write_durably
+from devstack.bigquery.durable_files import write_durably
 from devstack.bigquery.storage.model import RowPolicy
 
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
