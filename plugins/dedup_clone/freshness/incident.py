@@ -56,6 +56,8 @@ class Severity(StrEnum):
     ALERT = "alert"
 
 
+# In `what` of an incident whose publish failed a check before the swap. The title of its alerts says so.
+STOPPED_BY_CHECK = "A check stopped the publish"
 # The warning on the left becomes the alert on the right. The warning's record is removed without a recovery message.
 ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
 
@@ -127,7 +129,10 @@ class Alert:
 
     @property
     def title(self) -> str:
-        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {self.kind.label}"
+        stopped = "a check stopped the publish, " if STOPPED_BY_CHECK in self.what else ""
+        return (
+            f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {stopped}{self.kind.label}"
+        )
 
     @property
     def text(self) -> str:

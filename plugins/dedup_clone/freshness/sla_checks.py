@@ -9,7 +9,7 @@ from dedup_clone.checks.check_result import next_step_after_checks
 from dedup_clone.freshness.baseline import describe_over_budget, describe_remaining, remaining_time
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Incident, IncidentKind, Severity
 from dedup_clone.state.current import IntentKind
 
 
@@ -114,6 +114,8 @@ def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
     intent, failure = state.current.intent, _last_failure(state, oldest)
     if failure:
         text += f"The last attempt failed: {failure}. "
+    if state.failed_checks and intent is None:
+        text += f"{STOPPED_BY_CHECK}. "
     if state.failed_run is not None and state.failed_run.repeat_at is not None:
         text += f"The next run starts at {format_time(state.failed_run.repeat_at)}. "
     if intent is None:

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -33,7 +33,8 @@ class FeedRecords:
     """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
 
     `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `intent`: the run
-    that holds the lease. `progress`: how far its dedup job is; None if that is not known.
+    that holds the lease. `progress`: how far its dedup job is; None if that is not known. `newest_summary`: of the
+    newest verdict of any feed; None if there is none.
     """
 
     feed: str
@@ -42,6 +43,7 @@ class FeedRecords:
     problem: str = ""
     intent: Intent | None = None
     progress: JobProgress | None = None
+    newest_summary: VerdictSummary | None = None
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,14 @@ class JobProgress:
 class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness; `problem` may say why.
 
-    `waiting`: the number of deliveries that are not live yet.
+    `waiting`: the number of deliveries that are not live yet. `newest_summary`: as in FeedRecords.
     """
 
     feed: str
     summary: VerdictSummary | None
     waiting: int
     problem: str = ""
+    newest_summary: VerdictSummary | None = None
 
 
 @dataclass
@@ -155,13 +158,20 @@ class FeedReader:
                 arrivals = records.index.arrivals if records.index else ()
                 waiting = sum(arrival.state is DeliveryState.WAITING for arrival in arrivals)
                 summary = self._summaries.get(records.feed)
-                overviews[records.feed] = FeedOverview(records.feed, summary, waiting, records.problem)
+                overviews[records.feed] = FeedOverview(
+                    records.feed, summary, waiting, records.problem, self._newest_summary
+                )
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if it has neither an index nor a verdict `stopped`."""
         store, feeds = self._list()
-        return self._read(store, feed) if feed in feeds else None
+        records = self._read(store, feed) if feed in feeds else None
+        return None if records is None else replace(records, newest_summary=self._newest_summary)
+
+    @property
+    def _newest_summary(self) -> VerdictSummary | None:
+        return max(self._summaries.values(), key=lambda summary: summary.checked_at, default=None)
 
     def _list(self) -> tuple[ObjectStore, list[str]]:
         with self._lock:

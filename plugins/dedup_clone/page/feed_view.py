@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict
+from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict, VerdictSummary
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
@@ -35,7 +35,7 @@ def rollback_dag(feed: str) -> str:
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     """The feed's entry in the list of all feeds, which knows of no delivery that arrived after the last check."""
-    status, headline = status_and_headline(overview.summary, now, overview.waiting)
+    status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_summary)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
         headline = headline.replace(IS_NEWEST, f"{IS_NEWEST} at the check {age} ago")
@@ -50,9 +50,10 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
 def view_of(records: FeedRecords, now: datetime) -> dict[str, Any]:
     """Everything that the page shows of one feed at `now` (UTC): without an index, its freshness and the problem."""
     if records.index is not None:
-        view = feed_view(records.index, records.verdict, now)
+        view = feed_view(records.index, records.verdict, now, records.newest_summary)
     else:
-        view = {"now": now.isoformat(), "feed": records.feed, "freshness": status_view(records.verdict, now)}
+        freshness = status_view(records.verdict, now, others=records.newest_summary)
+        view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     is_indexed = records.index is not None
     return {**view, "has_index": is_indexed, "problem": records.problem, "running": _running(records)}
 
@@ -72,13 +73,15 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
     }
 
 
-def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """What the page shows of a feed's index and verdict at `now` (UTC)."""
+def feed_view(
+    index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_summary: VerdictSummary | None = None
+) -> dict[str, Any]:
+    """What the page shows of a feed's index and verdict at `now` (UTC). `newest_summary`: as of any feed."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
-        "freshness": status_view(verdict, now, len(_waiting(index))),
+        "freshness": status_view(verdict, now, len(_waiting(index)), newest_summary),
         "description": index.description,
         "owner": index.owner,
         "target": index.target,

@@ -17,14 +17,18 @@ UNKNOWN = "unknown"
 NO_VERDICT = (
     "The watchdog has not checked this feed yet: see whether the DAG freshness_watchdog is paused or its task fails."
 )
+FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {} of the one at {}."
 
 
-def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0) -> dict[str, Any]:
+def status_view(
+    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, others: VerdictSummary | None = None
+) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict.
+    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict. `others`: the newest
+    verdict of any feed, which tells whether the watchdog runs.
     """
-    status, headline = status_and_headline(verdict, now, waiting)
+    status, headline = status_and_headline(verdict, now, waiting, others)
     if verdict is None:
         return {
             "status": status,
@@ -45,11 +49,17 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 
 
 
 def status_and_headline(
-    verdict: FreshnessVerdict | VerdictSummary | None, now: datetime, waiting: int
+    verdict: FreshnessVerdict | VerdictSummary | None,
+    now: datetime,
+    waiting: int,
+    others: VerdictSummary | None = None,
 ) -> tuple[str, str]:
     """Status and headline as of `now`; see `status_view`."""
     if verdict is None:
-        return UNKNOWN, NO_VERDICT
+        if others is None or others.is_stale(now):
+            return UNKNOWN, NO_VERDICT
+        interval = format_duration(timedelta(seconds=others.check_interval_s))
+        return UNKNOWN, FIRST_CHECK.format(interval, format_time(others.checked_at))
     headline = verdict.headline
     if waiting:
         headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")

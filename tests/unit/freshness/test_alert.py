@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.incident import Moment
+from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Moment
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
@@ -89,3 +89,8 @@ def test_what_is_not_known_is_no_metric() -> None:
         "incidents_open",
     }
     assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)
+
+
+def test_the_title_says_that_a_check_stopped_the_publish() -> None:
+    stopped = dataclasses.replace(BEGAN, what=f"snapshot 8 is not live. {STOPPED_BY_CHECK}.")
+    assert stopped.title == "[sales] ALERT: a check stopped the publish, freshness SLA missed (promise_missed)"

@@ -12,7 +12,7 @@ from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FailedRun, FeedState, InvalidMarker, PendingJob, RefusedDelivery
-from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
@@ -277,6 +277,7 @@ def test_a_publish_that_waits_for_a_person_says_for_what() -> None:
     )
     (incident,) = find_incidents(NOW, stopped)
     assert "replay it and accept [new_share] with a reason" in incident.next_step
+    assert STOPPED_BY_CHECK in incident.what
     asked = current(replace(intent(minutes(1)), waits_for_approval=True))
     (incident,) = find_incidents(NOW, replace(stopped, current=asked))
     assert "Run [run-8] waits for an approval." in incident.what

@@ -11,7 +11,7 @@ from typing import Any
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
-from dedup_clone.page.feed_view import view_of
+from dedup_clone.page.feed_view import feed_summary, view_of
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
 from tests.shared.page_indexes import NOW, fresh, late, make_index, verdict
@@ -53,6 +53,11 @@ def test_a_feed_that_was_not_checked_yet_is_listed_by_its_index() -> None:
         ("product_attributes", False, 0),
         ("store_visits", True, 1),
     ]
+    (_, unchecked) = listed
+    assert "first check within" in feed_summary(unchecked, NOW)["headline"]
+    records = FeedReader(lambda: store, Clock()).read("store_visits")
+    assert records is not None
+    assert "first check within" in view_of(records, NOW)["freshness"]["headline"]
 
 
 def test_a_feed_without_deliveries_is_not_listed() -> None:

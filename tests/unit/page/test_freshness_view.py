@@ -47,7 +47,15 @@ def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> 
 def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> None:
     view = status_view(None, NOW)
     assert (view["status"], view["incidents"], view["check_age_s"]) == ("unknown", [], None)
-    assert view["headline"].startswith("The watchdog has not checked this feed yet")
+    assert view["headline"].startswith("The watchdog has not checked this feed yet: see whether the DAG")
+
+
+def test_a_feed_that_is_newer_than_the_last_check_of_others_says_when_it_is_checked() -> None:
+    others = verdict("sales").summary
+    view = status_view(None, NOW, others=others)
+    assert view["headline"].endswith("yet: first check within 5 min of the one at 2026-11-21 15:29:20 UTC.")
+    late = status_view(None, NOW + timedelta(hours=1), others=others)
+    assert "paused" in late["headline"]
 
 
 def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Index:
