@@ -122,7 +122,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         command.add_argument(
             "--points", default="", help="names of points, moments, steps or killed processes, separated by commas"
         )
-    kill.add_argument("--list", action="store_true", help="only print the names of the points")
+    kill.add_argument("--list", action="store_true", help="only print the points, and how each moment is hit")
     for command in (all_tests, readers):
         command.add_argument("--swaps", type=int, default=50, help="number of swaps")
         command.add_argument(
@@ -170,7 +170,8 @@ def run_chosen_tests(options: argparse.Namespace, folder: Path, report: Report) 
 def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     if getattr(options, "list", False):
-        log("\n".join(point.name for point in kill_points.select_points(options.points)))
+        points = kill_points.select_points(options.points)
+        log("\n".join(f"{point.name:<42} {point.moment.description}" for point in points))
         return 0
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, _raise_interrupt)
