@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from devstack.zetasql.grammar import running_grammar
@@ -88,8 +89,16 @@ def test_a_notebook_sees_freshness_one_state_and_what_changed(capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("here")
-def test_python_and_duckdb_read_landing_and_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_duckdb_read_landing_and_table_and_write_a_snapshot(
+    stack: LocalStack, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = run("local-clients.md")
+    copies = list((stack.folder / "my_snapshot").glob("date=*/*.parquet"))
+    assert {i for file in copies for i in pq.ParquetFile(file).read()["update_id"].to_pylist()} == {9001}
+    assert len(copies) == len(
+        list((stack.folder / ".local/gcs/landing/product_attributes/snapshot_id=2").glob("*/*.parquet"))
+    )
+    shutil.rmtree(stack.folder / "my_snapshot")
     assert names["rows"].num_rows == 3
     out = capsys.readouterr().out
     assert "product_attributes/snapshot_id=1/_SUCCESS" in out
@@ -101,7 +110,7 @@ def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) ->
     (block,) = blocks("local-clients.md", "bash")
     file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
     file.parent.mkdir(parents=True)
-    file.write_bytes(parquet_bytes([row(2001, 1, day=TODAY - timedelta(days=3))]))
+    file.write_bytes(parquet_bytes([row(9001, 1, day=TODAY - timedelta(days=3))]))
     environment = {name: value for name, value in stack.environment.items() if name in ("HOME", "PATH")}
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", block],
@@ -109,8 +118,8 @@ def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) ->
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NoneType" not in done.stderr
-    assert "snapshot_id=2001/date=2026-11-20/part-0.parquet" in done.stdout
-    left = list(stack.connection.storage_client().list_blobs("landing", prefix="product_attributes/snapshot_id=2001/"))
+    assert "snapshot_id=9001/date=2026-11-20/part-0.parquet" in done.stdout
+    left = list(stack.connection.storage_client().list_blobs("landing", prefix="product_attributes/snapshot_id=9001/"))
     assert left == []
     assert "dedup_clone_generation:2" in done.stdout
 

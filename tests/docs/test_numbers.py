@@ -70,6 +70,7 @@ OTHER_USD = {
 }
 # Minutes that are no figures of the model.
 OTHER_MINUTES = {
+    "5": "README: the first make demo",
     "10": "pauses of retries, deadlines",
     "20": "the metrics' alarm on a silent watchdog",
     "25": "the load in the budget of an hour",
