@@ -95,7 +95,8 @@ def _retention_warning(path: Path, days: int, proposal: Proposal) -> str:
 def _uniqueness(proposal: Proposal) -> str:
     if not proposal.surplus_rows:
         return f"unique in {proposal.rows} rows"
-    return f"not unique: {proposal.surplus_rows} of {proposal.rows} rows repeat a key"
+    unfit = "".join(f"; column [{name}] would help, but {why}" for name, why in proposal.unfit_keys.items())
+    return f"not unique: {proposal.surplus_rows} of {proposal.rows} rows repeat a key{unfit}"
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     yield f"  # Measured over {proposal.rows} rows: {_measured(proposal)}"
     for key, distinct in proposal.distinct_without.items():
         yield f"  # Without column {key} only {distinct} of {proposal.rows} keys would be different."
+    for column_name, reason in proposal.unfit_keys.items():
+        yield f"  # Column {column_name} would tell more rows apart, but {reason}."
     for names in proposal.alternatives:
         yield f"  # Unique in the sample, too: [{', '.join(names)}]"
     yield f"  keys: [{', '.join(table.keys)}]"
@@ -51,7 +53,7 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
 def _measured(proposal: Proposal) -> str:
     if not proposal.surplus_rows:
         return "every row has a key of its own."
-    return f"{proposal.surplus_rows} rows are duplicates: no choice of key columns tells them apart."
+    return f"{proposal.surplus_rows} rows are duplicates: no choice of columns that can be keys tells them apart."
 
 
 def _column(column: Column, indent: str) -> Iterator[str]:

@@ -30,8 +30,9 @@ class Proposal:
     """The proposed table, and what was measured.
 
     `rows`: read for the keys. `surplus_rows`: rows whose key another row has. `distinct_without`: for each key
-    column the number of different keys without it. `alternatives`: other keys of as few columns. `first`, `last`: the
-    dates of the rows. `expired_rows`: rows of dates before the longest retention that a feed may have.
+    column the number of different keys without it. `alternatives`: other keys of as few columns. `unfit_keys`: columns
+    that would tell more rows apart but cannot be keys, each with the reason. `first`, `last`: the dates of the rows.
+    `expired_rows`: rows of dates before the longest retention that a feed may have.
     """
 
     table: TableContract
@@ -39,6 +40,7 @@ class Proposal:
     surplus_rows: int
     distinct_without: dict[str, int]
     alternatives: tuple[tuple[str, ...], ...]
+    unfit_keys: dict[str, str]
     first: date
     last: date
     expired_rows: int
@@ -46,13 +48,13 @@ class Proposal:
 
 def propose(sample: Sample) -> Proposal:
     """Raises ConfigurationError if the sample lacks what a feed needs, with what the producer must add."""
-    columns = tuple(bigquery_column(field) for field in read_schema(sample))
+    columns = _columns(read_schema(sample))
     if unfit := _unfit_names(columns):
         raise ConfigurationError(
             f"Sample columns [{', '.join(unfit)}] have names that no feed can have: the producer must rename "
             f"them, with letters, digits and underscores, and not as BigQuery names its own."
         )
-    scalars = [c.name for c in columns if c.type in KEY_TYPES and c.mode is ColumnMode.NULLABLE]
+    scalars = [c.name for c in columns if c.type in (*KEY_TYPES, "DATETIME") and c.mode is ColumnMode.NULLABLE]
     rows = read_columns(sample, scalars, MAX_ROWS)
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
@@ -75,6 +77,7 @@ def propose(sample: Sample) -> Proposal:
         surplus_rows=rows.num_rows - distinct,
         distinct_without=without,
         alternatives=tuple(others[:_ALTERNATIVES_NAMED]),
+        unfit_keys=_unfit_keys(rows, columns, table) if distinct < rows.num_rows else {},
         first=bounds["min"],
         last=bounds["max"],
         expired_rows=int(pc.sum(pc.less(rows[partition], oldest)).as_py()),
@@ -91,6 +94,20 @@ def _unfit_names(columns: tuple[Column, ...]) -> list[str]:
             found.append(column.name)
         found += _unfit_names(column.fields)
     return found
+
+
+def _columns(schema: pa.Schema) -> tuple[Column, ...]:
+    """The columns that the data contract gives. Raises ConfigurationError, which names all columns of other types."""
+    columns, problems = [], []
+    for field in schema:
+        try:
+            columns.append(bigquery_column(field))
+        except ConfigurationError as error:
+            problems.append(str(error))
+    if problems:
+        listed = "\n  ".join(problems)
+        raise ConfigurationError(f"The sample has columns that no feed can have:\n  {listed}")
+    return tuple(columns)
 
 
 def bigquery_column(field: pa.Field) -> Column:
@@ -131,10 +148,13 @@ def _scalar_type(field: pa.Field) -> str:
 
 
 def _unsuitable(field: pa.Field) -> ConfigurationError:
-    return ConfigurationError(
-        f"Sample column [{field.name}] has type [{field.type}], which no feed can have: docs/data-contract.md says "
-        f"which types the producer may write."
-    )
+    if pa.types.is_timestamp(field.type):  # of nanoseconds, as pandas writes them
+        remedy = 'the producer must write microseconds (pandas: to_parquet(…, coerce_timestamps="us")).'
+    elif pa.types.is_null(field.type):  # pandas writes a column of None so
+        remedy = "no row of the file has a value in it. Let the producer write every file with the same schema."
+    else:
+        remedy = "docs/data-contract.md says which types the producer may write."
+    return ConfigurationError(f"Sample column [{field.name}] has type [{field.type}], which no feed can have: {remedy}")
 
 
 def _partition_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Table) -> str:
@@ -199,6 +219,19 @@ def _keys(
         fewer = tuple(name for name in kept if name != column.name)
         kept = fewer if _distinct(rows, fewer) == distinct else kept
     return [kept], distinct
+
+
+def _unfit_keys(rows: pa.Table, columns: tuple[Column, ...], table: TableContract) -> dict[str, str]:
+    """Columns with which more rows would have a key of their own, and why they cannot be keys."""
+    found, distinct = {}, _distinct(rows, table.keys)
+    for column in columns:
+        if column.name not in rows.column_names or column.name in (*table.keys, table.snapshot_id_column):
+            continue
+        if _distinct(rows, (*table.keys, column.name)) > distinct:
+            is_local = column.type == "DATETIME"
+            no_zone = "is a time without zone, which cannot be a key: let the producer write it in UTC"
+            found[column.name] = no_zone if is_local else "has NULL in some rows"
+    return found
 
 
 def _unlikelihood(column: Column) -> int:

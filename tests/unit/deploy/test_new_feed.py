@@ -21,6 +21,7 @@ from testkit.table_contracts import PRODUCTS
 
 FIRST = datetime.now(UTC).date() - timedelta(days=9)
 SECOND = FIRST + timedelta(days=1)
+MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)  # a local time
 
 
 def write(folder: Path, day: date, rows: list[dict[str, Any]], *, snapshot_id: int = 7, dated: bool = True) -> None:
@@ -172,6 +173,37 @@ def test_a_sample_that_cannot_be_a_feed_says_what_the_producer_must_add(
     with pytest.raises(ConfigurationError) as caught:
         propose(find_sample(str(tmp_path)))
     assert reason in str(caught.value)
+
+
+def test_columns_that_cannot_be_keys_but_would_tell_rows_apart_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in measurements, whose only identity is a local time."""
+    measured = [
+        {"value": n % 3, "at": MIDNIGHT + timedelta(minutes=n), "note": f"{n}" if n else None, "kind": n % 2}
+        for n in range(12)
+    ]
+    write(tmp_path / "landed", FIRST, measured)
+    _, feed = make(tmp_path)
+    assert feed.table.keys == ("day", "value", "kind")
+    text, printed = (tmp_path / "feeds/sales.yaml").read_text(), capsys.readouterr().out
+    for column, reason in (("at", "is a time without zone, which cannot be a key"), ("note", "has NULL in some rows")):
+        assert f"# Column {column} would tell more rows apart, but {reason}" in text
+        assert f"column [{column}] would help, but {reason}" in printed
+
+
+def test_all_columns_of_types_that_no_feed_can_have_are_named_with_what_to_do(tmp_path: Path) -> None:
+    """As pandas writes times by default, and columns of None."""
+    part = tmp_path / "snapshot_id=7" / f"day={FIRST}"
+    part.mkdir(parents=True)
+    times = pa.array([0], pa.timestamp("ns"))
+    pq.write_table(pa.table({"at": times, "left_at": times, "note": pa.nulls(1)}), part / "p.parquet")
+    with pytest.raises(ConfigurationError) as caught:
+        propose(find_sample(str(tmp_path)))
+    reasons = str(caught.value).splitlines()[1:]
+    assert [reason.split("]")[0] for reason in reasons] == [f"  Sample column [{n}" for n in ("at", "left_at", "note")]
+    assert 'to_parquet(…, coerce_timestamps="us")' in reasons[0]
+    assert "no row of the file has a value in it" in reasons[2]
 
 
 @pytest.mark.parametrize("kind", [pa.uint64(), pa.timestamp("ns"), pa.list_(pa.list_(pa.int64())), pa.time64("us")])
