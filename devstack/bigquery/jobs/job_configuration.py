@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.csv_rows import OPTION_NAMES, CsvOptions, csv_options
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, split_uri
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import TableId
@@ -14,7 +15,7 @@ from devstack.bigquery.storage.partition_decorators import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 LOAD_WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
-SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON")
+SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON", "CSV")
 MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 FILE_SET_SPECS = ("FILE_SET_SPEC_TYPE_FILE_SYSTEM_MATCH", MANIFEST)
 EXTRACT_FORMATS = ("PARQUET",)
@@ -53,6 +54,7 @@ class LoadConfiguration:
     list_inference: bool
     enum_as_string: bool
     adds_fields: bool
+    csv: CsvOptions
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,15 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
         enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
         adds_fields=_adds_fields(configuration, write_disposition, partition),
+        csv=_csv_options(configuration, source_format),
     )  # fmt: skip
+
+
+def _csv_options(configuration: Mapping[str, Any], source_format: str) -> CsvOptions:
+    others = [name for name in OPTION_NAMES if source_format != "CSV" and configuration.get(name) not in UNSET_VALUES]
+    if others:
+        raise NotImplementedConstruct(f"load.{others[0]} of {source_format}")
+    return csv_options(configuration)
 
 
 def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, partition: str | None) -> bool:

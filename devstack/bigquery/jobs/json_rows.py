@@ -11,14 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.jobs.gzip_files import uncompressed
 from devstack.bigquery.jobs.value_conversions import CONVERSIONS
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 
 
 def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Table:
+    """The rows of a file, which may be compressed by gzip. Raises Invalid for a row that does not fit the columns."""
     rows = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(uncompressed(uri, content).splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.jobs.csv_rows import parse_csv
 from devstack.bigquery.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
 from devstack.bigquery.jobs.job_configuration import LoadConfiguration, parse_load_configuration
 from devstack.bigquery.jobs.job_runner import JobContext
@@ -87,7 +88,7 @@ class LoadJob:
             if existing is None or not existing.schema:
                 raise Invalid(
                     f"No schema specified on job or table {config.table}: give load.schema, the stand-in does not "
-                    "detect the schema of JSON."
+                    "detect the schema of JSON and CSV."
                 )
             fields = existing.schema
         replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
@@ -143,7 +144,7 @@ class LoadJob:
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
-    """The declared fields, or those of the alphabetically last Parquet file. None for JSON without a schema."""
+    """The declared fields, or those of the alphabetically last Parquet file. None for another file without one."""
     if config.schema is not None:
         return config.schema
     if config.source_format == "PARQUET":
@@ -154,6 +155,8 @@ def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] |
 def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes) -> tuple[pa.Table, bool]:
     if config.source_format == "NEWLINE_DELIMITED_JSON":
         return parse_rows(uri, content, schema), False
+    if config.source_format == "CSV":
+        return parse_csv(uri, content, config.schema or schema, schema, config.csv), False
     source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
     source.check(schema)
     return source.rows(schema), source.can_be_stored_as_is(schema)

@@ -55,7 +55,8 @@ _LOAD_FIELDS = (
     "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition parquetOptions.enableListInference "
     "parquetOptions.enumAsString schemaUpdateOptions "
     "destinationTableProperties.description destinationTableProperties.friendlyName "
-    "destinationTableProperties.labels.* encoding " + _SCHEMA_FIELDS + _LAYOUT
+    "destinationTableProperties.labels.* encoding fieldDelimiter quote nullMarker skipLeadingRows allowQuotedNewlines "
+    + _SCHEMA_FIELDS + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
 )  # fmt: skip
 _EXTRACT_FIELDS = "destinationUri destinationUris destinationFormat compression printHeader " + _TABLE_REFERENCE.format(

@@ -15,6 +15,7 @@ from devstack.bigquery.sql.writer.intervals import DATE_UNITS, TIME_UNITS, date_
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, invalid_call, literal_text
 
+_OTHERS = {"DATE": ("LIKE 'TIMESTAMP%'", "TIMESTAMP or DATETIME"), "TIMESTAMP": ("= 'TIMESTAMP'", "DATETIME")}
 _TYPES = {"DATE": "DATE", "DATETIME": "TIMESTAMP", "TIMESTAMP": "TIMESTAMPTZ"}
 _UNITS = {
     "DATE": DATE_UNITS,
@@ -70,14 +71,14 @@ def _constructor(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _value(writer: Writer, kind: str, node: exp.Expr) -> str:
     """An argument, cast to the type `kind`.
 
-    If `kind` is DATE, a TIMESTAMP or DATETIME is refused at run time: BigQuery would not convert it to a DATE.
+    A value of another type that DuckDB would convert, but BigQuery perhaps not, is refused at run time.
     """
     value_sql = writer.write(node)
     converted = f"CAST({value_sql} AS {_TYPES[kind]})"
-    if kind != "DATE" or isinstance(node, exp.Cast | exp.Literal):
+    if kind not in _OTHERS or isinstance(node, exp.Cast | exp.Literal):
         return converted
-    is_other = f"typeof({value_sql}) LIKE 'TIMESTAMP%'"
-    return f"({unsupported_when(is_other, 'DATE function of a TIMESTAMP or DATETIME', converted)})"
+    condition, others = _OTHERS[kind]
+    return f"({unsupported_when(f'typeof({value_sql}) {condition}', f'{kind} function of a {others}', converted)})"
 
 
 @special_function("DATE_ADD", "DATE_SUB", "DATETIME_ADD", "DATETIME_SUB", "TIMESTAMP_ADD", "TIMESTAMP_SUB")

@@ -112,6 +112,10 @@ def test_failure_at_run_is_an_invalid_query(query: str, message: str) -> None:
         ("SELECT NUMERIC '1' / 2", "division of NUMERIC"),
         ("SELECT AVG(x) FROM UNNEST([NUMERIC '1']) x", "AVG over NUMERIC"),
         ("SELECT DATE_TRUNC(x, MONTH) FROM (SELECT TIMESTAMP '2024-01-01' AS x)", "DATE function of a TIMESTAMP"),
+        (
+            "SELECT TIMESTAMP_ADD(x, INTERVAL 1 HOUR) FROM (SELECT DATETIME '2024-01-01' AS x)",
+            "TIMESTAMP function of a DATETIME",
+        ),
         ("SELECT * FROM (SELECT [STRUCT(1 AS a)] AS s), UNNEST(s)", "SELECT * over UNNEST of an array of STRUCTs"),
         ("SELECT CAST([1] AS STRING)", "CAST of ARRAY or STRUCT AS STRING"),
     ],

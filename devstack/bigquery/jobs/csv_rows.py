@@ -1,0 +1,148 @@
+"""Parses CSV files into rows of a table. Source: "Loading CSV data from Cloud Storage", and REST resource jobs.
+
+A file's columns are those of the job's schema, in its order. An empty value without quotes is NULL. No page says what
+an empty value in quotes is: here it is an empty text, and an error in a column of another type.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.gzip_files import uncompressed
+from devstack.bigquery.jobs.value_conversions import CONVERSIONS
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+
+_BOOLEANS = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y"), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n"), False),
+}
+_PATTERNS = {
+    "INT64": r"[+-]?\d+",
+    "FLOAT64": "[^_]+",  # Python reads 1_000 as a number
+    "NUMERIC": "[^_]+",
+    "DATE": r"\d{4}-\d{2}-\d{2}",
+    "DATETIME": r"\d{4}-\d{2}-\d{2}[ T]\d.*",
+}
+Value = tuple[str, bool]  # the text, and whether it was in quotes
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How a file is written. `quote` is empty for a file without quotes."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    null_marker: str = ""
+    leading_rows: int = 0
+    quoted_newlines: bool = False
+
+
+OPTION_NAMES = ("fieldDelimiter", "quote", "nullMarker", "skipLeadingRows", "allowQuotedNewlines")
+
+
+def csv_options(configuration: Mapping[str, Any]) -> CsvOptions:
+    """The options of a load job's configuration."""
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(given := configuration.get("fieldDelimiter") or ",", given)
+    quote = configuration.get("quote")
+    quote = '"' if quote is None else quote
+    for name, text, longest in (("fieldDelimiter", delimiter, 1), ("quote", quote, 1)):
+        if len(text) > longest or not text.isascii():
+            raise NotImplementedConstruct(f"load.{name} [{text}], which is not one ASCII character")
+    return CsvOptions(
+        delimiter,
+        quote,
+        configuration.get("nullMarker") or "",
+        int(configuration.get("skipLeadingRows") or 0),
+        bool(configuration.get("allowQuotedNewlines")),
+    )
+
+
+def parse_csv(
+    uri: str, content: bytes, in_file: Sequence[TableField], columns: Sequence[TableField], options: CsvOptions
+) -> pa.Table:
+    """The rows of a file with the fields `in_file`, in the table's columns. Raises Invalid for a row that does not fit.
+
+    The file may be compressed by gzip.
+    """
+    nested = [field.name for field in in_file if field.fields or field.mode == "REPEATED"]
+    if nested:
+        raise Invalid(f"CSV files cannot have nested or repeated fields: [{', '.join(nested)}]. File: {uri}")
+    rows, number = [], 0
+    try:
+        text = uncompressed(uri, content).decode("utf-8", "replace").removeprefix("\ufeff")
+        for number, record in enumerate(_records(text, options), start=1):
+            if number > options.leading_rows:
+                rows.append(_row(record, in_file, options))
+    except (ValueError, InvalidOperation, binascii.Error) as error:
+        raise Invalid(
+            f"Error while reading data, error message: CSV processing encountered an error in row [{number}]: {error}. "
+            f"File: {uri}"
+        ) from error
+    return conform(pa.Table.from_pylist(rows, schema=arrow_schema(in_file)), columns)
+
+
+def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
+    """The rows of the text. Raises ValueError for quotes that do not enclose a whole value."""
+    quote, delimiter = re.escape(options.quote), re.escape(options.delimiter)
+    plain, quoted = rf"(?P<plain>[^{delimiter}\r\n]*)", ""
+    if quote:
+        plain, quoted = f"(?!{quote}){plain}", rf"{quote}(?P<quoted>(?:[^{quote}]|{quote}{quote})*){quote}|"
+    value = re.compile(rf"(?:{quoted}{plain})(?P<end>{delimiter}|\r\n|\n|\r|\Z)")
+    record, position = list[Value](), 0
+    while position < len(text) or record:
+        found = value.match(text, position)
+        if found is None:
+            raise ValueError("a value in quotes does not end, or goes on behind them")
+        inside = found.groupdict().get("quoted")
+        if inside is not None and not options.quoted_newlines and re.search(r"[\r\n]", inside):
+            raise ValueError("missing close quote character before the end of the line")
+        text_of_value = found["plain"] if inside is None else inside.replace(2 * options.quote, options.quote)
+        record.append((text_of_value, inside is not None))
+        position = found.end()
+        if found["end"] != options.delimiter:
+            yield record
+            record = []
+
+
+def _row(record: Sequence[Value], fields: Sequence[TableField], options: CsvOptions) -> dict[str, Any]:
+    if len(record) != len(fields):
+        raise ValueError(f"found [{len(record)}] values, expected [{len(fields)}]")
+    return {field.name: _value(value, field, options) for field, value in zip(fields, record, strict=True)}
+
+
+def _value(value: Value, field: TableField, options: CsvOptions) -> Any:
+    text, is_quoted = value
+    if text == options.null_marker and (text or not is_quoted):
+        return None
+    convert = _CONVERSIONS.get(field.type) or CONVERSIONS[field.type]
+    try:
+        if not re.fullmatch(_PATTERNS.get(field.type, ".*"), text, re.DOTALL):
+            raise ValueError(text)
+        return convert(text)
+    except (ValueError, InvalidOperation, binascii.Error) as error:
+        raise ValueError(f"could not parse [{text}] as [{field.type}] for field [{field.name}]") from error
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(text)
+    return _BOOLEANS[text.lower()]
+
+
+def _timestamp(text: str) -> Any:
+    """From a date and a time. Numbers of seconds or milliseconds are refused: no page says how they are told apart."""
+    if not re.fullmatch(r"\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}.*", text):
+        raise ValueError(text)
+    return CONVERSIONS["TIMESTAMP"](re.sub(r" (?=[+-]\d)", "", text.replace("/", "-")))
+
+
+_CONVERSIONS: dict[str, Callable[[str], Any]] = {"BOOL": _boolean, "TIMESTAMP": _timestamp}
