@@ -82,24 +82,26 @@ def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Ite
         stop_process(process)
 
 
-def launch_stand_in(tmp_path: Path, object_store: str | None, port: int) -> subprocess.Popen[bytes]:
+def launch_stand_in(tmp_path: Path, object_store: str | None, port: int, *options: str) -> subprocess.Popen[bytes]:
     """Start a BigQuery stand-in that stores its tables in `tmp_path`/bigquery. The caller must stop or kill it.
 
-    `object_store`: the address, as host:port, of the server that has the objects of gs:// URIs.
+    `object_store`: the address, as host:port, of the server that has the objects of gs:// URIs. `options`: more options
+    of `python -m devstack.bigquery`.
     """
     data = tmp_path / "bigquery"
     command = [
         sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
+        *options,
     ]  # fmt: skip
     environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}
     return start_process(command, f"http://127.0.0.1:{port}/_standin/health", tmp_path / "stand-in.log", environment)
 
 
 @contextmanager
-def start_stand_in(tmp_path: Path, object_store: str | None = None) -> Iterator[str]:
+def start_stand_in(tmp_path: Path, object_store: str | None = None, *options: str) -> Iterator[str]:
     """Run a BigQuery stand-in on a free port as `launch_stand_in` does, and yield its address as host:port."""
     port = any_free_port()
-    process = launch_stand_in(tmp_path, object_store, port)
+    process = launch_stand_in(tmp_path, object_store, port, *options)
     try:
         yield f"127.0.0.1:{port}"
     finally:

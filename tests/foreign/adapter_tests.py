@@ -10,7 +10,6 @@ from dbt.tests.adapter.basic.test_ephemeral import BaseEphemeral
 from dbt.tests.adapter.basic.test_generic_tests import BaseGenericTests
 from dbt.tests.adapter.basic.test_incremental import (
     BaseIncremental,
-    BaseIncrementalBadStrategy,
     BaseIncrementalNotSchemaChange,
 )
 from dbt.tests.adapter.basic.test_singular_tests import BaseSingularTests
@@ -48,7 +47,6 @@ BASES = [
     BaseEphemeral,
     BaseGenericTests,
     BaseIncremental,
-    BaseIncrementalBadStrategy,
     BaseIncrementalNotSchemaChange,
     BaseIncrementalOnSchemaChange,
     BaseMergeExcludeColumns,
