@@ -125,8 +125,13 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(Level.WARN, "state soft delete", text, f"{update} --clear-soft-delete")
     else:
         yield ok("state soft delete", "off.")
-    if bucket.get("versioning", {}).get("enabled"):
+    if bucket.get("versioning", {}).get("enabled") and _deletes_former_versions(bucket):
         yield ok("state versioning", "records that are replaced or deleted by mistake can be restored.")
+    elif bucket.get("versioning", {}).get("enabled"):
+        text = f"[{name}] keeps every former version for ever, and bills it: no lifecycle rule deletes them."
+        rules = '{"rule": [{"action": {"type": "Delete"}, "condition": {"daysSinceNoncurrentTime": 30}}]}'
+        command = f"echo '{rules}' > lifecycle.json\n{update} --lifecycle-file=lifecycle.json"
+        yield Finding(Level.WARN, "state versioning", text, command)
     else:
         text = f"[{name}] keeps no former versions: a record that is deleted or overwritten by mistake is lost."
         yield Finding(Level.WARN, "state versioning", text, f"{update} --versioning")
@@ -151,6 +156,13 @@ def _deletions(bucket: dict[str, Any]) -> list[dict[str, Any]]:
     rules = bucket.get("lifecycle", {}).get("rule", [])
     deleting = [rule for rule in rules if rule.get("action", {}).get("type") == "Delete"]
     return [rule for rule in deleting if not _spares_live_objects(rule.get("condition", {}))]
+
+
+def _deletes_former_versions(bucket: dict[str, Any]) -> bool:
+    """Whether a rule deletes former versions of all objects, not only of those with certain names."""
+    rules = [r for r in bucket.get("lifecycle", {}).get("rule", []) if r.get("action", {}).get("type") == "Delete"]
+    conditions = [rule.get("condition", {}) for rule in rules]
+    return any(_spares_live_objects(c) and not {"matchesPrefix", "matchesSuffix"} & c.keys() for c in conditions)
 
 
 def _spares_live_objects(condition: dict[str, Any]) -> bool:

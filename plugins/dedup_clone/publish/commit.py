@@ -93,7 +93,7 @@ def _read_attempt(services: Services, attempt: str) -> tuple[Candidate, Manifest
         name = services.store.uri(services.layout.swap_spec(attempt))
         raise ContractViolation(
             f"Attempt [{attempt}] lacks its candidate manifest or [{name}] although it was "
-            f"swapped: restore earlier versions of the objects (docs/runbook.md, lost records), then retry."
+            f"swapped: run `make recover` (docs/runbook.md, lost records), then retry."
         )
     return candidate, candidate.manifest, swap
 

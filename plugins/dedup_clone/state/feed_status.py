@@ -37,7 +37,7 @@ class StatusRows:
 
     def write(self, row: StatusRow) -> None:
         """Replace the row of one feed, unless the stored row is of the same or a later generation. Raises LostRace."""
-        name = _name(row)
+        name = status_object(row.feed)
 
         def replace() -> None:
             stored = self._store.read(name)
@@ -49,7 +49,7 @@ class StatusRows:
 
     def delete(self, feed: str) -> None:
         """Delete the row of one feed, if there is one. The next load of the status table then leaves the feed out."""
-        self._store.delete_folder(f"{FOLDER}{feed}.json")
+        self._store.delete_folder(status_object(feed))
 
     def read(self) -> list[StatusRow]:
         """All rows, by feed, without damaged ones, which their feed's next commit replaces. Raises LaterRelease."""
@@ -65,5 +65,6 @@ class StatusRows:
             return 0
 
 
-def _name(row: StatusRow) -> str:
-    return f"{FOLDER}{row.feed}.json"
+def status_object(feed: str) -> str:
+    """The name of the object with the feed's row."""
+    return f"{FOLDER}{feed}.json"

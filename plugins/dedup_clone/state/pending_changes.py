@@ -46,7 +46,7 @@ class PendingChangesFolder:
 
     def add(self, changes: PendingChanges) -> None:
         """Store the record, unless the attempt has one already."""
-        self._store.create(self._name(changes), to_json(changes))
+        self._store.create(self.name(changes.attempt), to_json(changes))
 
     def attempts(self) -> list[str]:
         """The attempts with pending changes, in the order of their generations."""
@@ -57,7 +57,7 @@ class PendingChangesFolder:
         """All records, in the order of their generations, without damaged ones. Raises LaterRelease."""
         found = []
         for attempt in self.attempts():
-            name = f"{self._folder}{attempt}.json"
+            name = self.name(attempt)
             stored = self._store.read(name)
             record = self._store.parse_if_sound(PendingChanges, name, stored)
             if stored is not None and record is not None:
@@ -68,15 +68,16 @@ class PendingChangesFolder:
         """Increment the number of the load job. Raises LostRace if the record was changed or removed meanwhile."""
         changes = replace(stored.changes, job_number=stored.changes.job_number + 1)
         written = self._store.replace(
-            self._name(changes), to_json(changes), expected_object_generation=stored.object_generation
+            self.name(changes.attempt), to_json(changes), expected_object_generation=stored.object_generation
         )
         return StoredPendingChanges(changes, written)
 
     def remove(self, changes: PendingChanges) -> None:
-        self._store.delete_folder(self._name(changes))
+        self._store.delete_folder(self.name(changes.attempt))
 
-    def _name(self, changes: PendingChanges) -> str:
-        return f"{self._folder}{changes.attempt}.json"
+    def name(self, attempt: str) -> str:
+        """The name of the object with the record of one attempt."""
+        return f"{self._folder}{attempt}.json"
 
 
 def feeds_with_pending_changes(store: ObjectStore) -> list[str]:

@@ -86,16 +86,26 @@ class StoredWriter:
 
 
 class ReportingBacklog:
-    """The rows that the ledger table lacks, and the writer's record."""
+    """The rows that the ledger table lacks, and the writer's record, which is in the object `writer`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._writer = f"{FOLDER}WRITER"
+        self.writer = f"{FOLDER}WRITER"
         self._ledger = f"{FOLDER}ledger/"
 
     def add(self, feed: str, attempt: str, row: Mapping[str, Any]) -> None:
         """Store the ledger table's row of one attempt, in one line, until it is appended."""
-        self._store.create(f"{self._ledger}{feed}/{attempt}.json", json.dumps(row, ensure_ascii=False))
+        self._store.create(self.name(feed, attempt), row_text(row))
+
+    def name(self, feed: str, attempt: str) -> str:
+        """The name of the object with the row of one attempt."""
+        return f"{self._ledger}{feed}/{attempt}.json"
+
+    def attempts(self, feed: str) -> list[str]:
+        """The attempts of one feed whose rows the ledger table lacks."""
+        folder = f"{self._ledger}{feed}/"
+        names = [info.name for info in self.objects() if info.name.startswith(folder)]
+        return [name.removeprefix(folder).removesuffix(".json") for name in names]
 
     def names(self) -> list[str]:
         """The object names of all rows that the ledger table lacks."""
@@ -120,17 +130,22 @@ class ReportingBacklog:
 
         After a damage the rows of the load that was under way may be appended twice.
         """
-        stored = self._store.read(self._writer)
-        writer = self._store.parse_if_sound(ReportingWriter, self._writer, stored)
+        stored = self._store.read(self.writer)
+        writer = self._store.parse_if_sound(ReportingWriter, self.writer, stored)
         object_generation = 0 if stored is None else stored.object_generation
         return StoredWriter(writer or ReportingWriter(None, None, BURST_LOADS, None), object_generation)
 
     def replace_writer(self, writer: ReportingWriter, *, expected_object_generation: int) -> StoredWriter:
         """Replace the writer's record. Raises LostRace when another writer replaced it."""
         written = self._store.replace(
-            self._writer, to_json(writer), expected_object_generation=expected_object_generation
+            self.writer, to_json(writer), expected_object_generation=expected_object_generation
         )
         return StoredWriter(writer, written)
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """The row as it is stored, and as load jobs read it: JSON in one line."""
+    return json.dumps(row, ensure_ascii=False)
 
 
 def _parse_row(stored: StoredText | None) -> dict[str, Any] | None:

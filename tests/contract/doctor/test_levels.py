@@ -93,6 +93,17 @@ def test_a_lifecycle_rule_for_former_versions_deletes_no_live_object(condition: 
     assert faults(answers) == {}
 
 
+@pytest.mark.parametrize(
+    "rules", [[], [{"action": DELETE, "condition": {"daysSinceNoncurrentTime": 1, "matchesSuffix": [".parquet"]}}]]
+)
+def test_former_versions_that_no_rule_deletes_are_warned_of(rules: list[dict[str, Any]]) -> None:
+    answers = healthy()
+    set_at(answers, google.STATE, "lifecycle.rule", rules)
+    found = faults(answers)
+    assert {(name, f.level) for name, f in found.items()} == {("state versioning", Level.WARN)}
+    assert "--lifecycle-file=lifecycle.json" in found["state versioning"].command
+
+
 def test_without_a_region_of_spark_none_is_made_up() -> None:
     answers = healthy()
     answers[google.DATASET]["location"] = answers[google.STATE]["location"] = "EU"

@@ -19,10 +19,10 @@ from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.feed_on_stand_in import ROLLBACK_DAG, FeedOnStandIn, expected, row
 from tests.contract.feed_setups import setup_of
 from tests.contract.feed_state_reader import read_state
+from tests.contract.publish.lost_objects import DAMAGE
 
 FIRST = [row(7, 1), row(7, 2)]
 SECOND = [row(8, 1, 21)]
-DAMAGE = '{"feed": '
 
 
 @pytest.fixture

@@ -8,16 +8,21 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, LaterRelease, LostRace
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LaterRelease, LostRace
 from dedup_clone.orchestration.shared.publish_run import publish_run_id
 from dedup_clone.orchestration.watch.publish_runs import REPEAT_AFTER
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.ledger_table import ledger_row
+from dedup_clone.publish.recovery import recover as recover_lease
+from dedup_clone.state.pending_changes import PendingChanges, PendingChangesFolder
+from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from deploy import recover as command
-from testkit.feed_on_stand_in import FeedOnStandIn, Places, expected, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, Places, expected, row
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import bootstrap_steps as steps
-from tests.contract.publish.lost_objects import damage, lose, path
+from tests.contract.publish.lost_objects import DAMAGE, damage, lose, path
 from tests.contract.watch import Watch
 
 ROWS = [row(8, 1, 21), row(7, 2)]
@@ -125,6 +130,60 @@ def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOn
     lose(published, "CURRENT")
     assert changed_names(published, recover(published))[-1] == "CURRENT"
     assert published.services.current.read().generation == spec.generation
+    published.publish(published.land(10, [row(10, 2, 40)]))
+    assert published.rows() == expected(ROWS[0], row(10, 2, 40))
+
+
+@pytest.mark.parametrize("damaged", ["swap.json", "candidate.json"])
+def test_a_swap_whose_own_records_are_damaged_is_committed_or_taken_over(
+    published: FeedOnStandIn, damaged: str
+) -> None:
+    spec, checked = published.publish_to_check(published.land(9, [row(9, 2, 30)]))
+    published.swap(spec, checked)
+    damage(published, f"attempts/{spec.attempt}/{damaged}")
+    with pytest.raises(ContractViolation, match=r"run `make recover`|is not JSON"):
+        recover_lease(published.services, dag_id="other", run_id="other")
+    plan = recover(published)
+    assert plan.removes_label == (damaged == "candidate.json")
+    if plan.removes_label:
+        steps.bootstrap(published)
+    else:
+        assert published.services.current.read().generation == spec.generation
+    published.publish(published.land(10, [row(10, 2, 40)]))
+    assert published.rows() == expected(ROWS[0], row(10, 2, 40))
+
+
+def test_damaged_reports_and_records_of_the_lease_are_deleted_or_made_again(published: FeedOnStandIn) -> None:
+    services, store, feed = published.services, published.services.store, published.feed.feed
+    record = services.ledger.read_last(1)[0]
+    spec, _ = published.publish_to_check(published.land(9, [row(9, 2, 30)]))
+    backlog, waiting = ReportingBacklog(store), PendingChangesFolder(store, feed)
+    results = [find_check_results(services, record.attempt, phase) for phase in ("before", "after")]
+    backlog.add(feed, record.attempt, ledger_row(record, tuple(r for r in results if r)))
+    row_before = store.read(backlog.name(feed, record.attempt))
+    uris = f"{services.layout.changes_folder(record.attempt)}uris.txt"
+    store.put(uris, "")
+    changes = PendingChanges(record.attempt, record.generation, TODAY, uris)
+    waiting.add(changes)
+    store.put(services.layout.incident("lease_held"), "{}")
+    store.put(services.layout.audits, "{}")
+    names = [
+        *(services.layout.candidate(spec.attempt), services.layout.request(spec.attempt)),
+        *(services.layout.verdicts(spec.attempt, "before"), services.layout.swap_spec(spec.attempt)),
+        *(services.layout.incident("lease_held"), services.layout.audits, f"_status/{feed}.json"),
+        *(backlog.name(feed, record.attempt), waiting.name(record.attempt)),
+    ]
+    for name in names:
+        store.put(name, DAMAGE)
+    plan = plan_recovery(services)
+    assert {change.name for change in plan.changes} == set(names)
+    carry_out(services, plan)
+    assert not plan_recovery(services).changes_anything
+    assert row_before
+    assert store.read(backlog.name(feed, record.attempt)).text == row_before.text
+    assert [stored.changes for stored in waiting.read()] == [changes]
+    waiting.remove(changes)
+    recover_lease(services, dag_id="other", run_id="other")
     published.publish(published.land(10, [row(10, 2, 40)]))
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 

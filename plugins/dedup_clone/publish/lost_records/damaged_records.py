@@ -1,43 +1,109 @@
-"""Finds damaged records that would stop a publish, and that the feed can go on without."""
+"""Finds damaged records that would stop a run or a report, and that the feed can go on without."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.lost_records.record_change import RecordChange
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.ledger_table import ledger_row
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.audits import Audits
+from dedup_clone.state.current import Current
+from dedup_clone.state.feed_status import StatusRow, status_object
 from dedup_clone.state.layout import delivery_of, generation_of
 from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.pending_changes import URIS, PendingChanges, PendingChangesFolder
+from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingWriter, row_text
 from dedup_clone.state.staging import Staging
 from dedup_clone.state.store import in_parallel
 
 
-def deletions_of_damaged_records(services: Services) -> list[RecordChange]:
-    """A planned deletion of each damaged record among STAGING, arrivals, refusals and ledger records."""
-    layout = services.layout
-    records: list[tuple[type, str, str]] = [
-        (Staging, layout.staging, "the next publish loads the whole table"),
-        *_of_deliveries(
-            services, Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"
-        ),
-        *_of_deliveries(services, Refusal, layout.refused, "the delivery is validated again"),
-        *(
-            (LedgerRecord, info.name, "the table dedup_clone_ledger has a copy")
-            for info in services.store.objects(layout.ledger)
-            if generation_of(info.name) is not None
-        ),
-    ]
-    found = in_parallel(lambda record: _deletion(services, *record), records)
+@dataclass(frozen=True)
+class _Record:
+    """A record that may be damaged. `replacement`: the text that takes its place; None if it is only deleted.
+
+    `kind`: its type; `dict` for a JSON object whose fields other parts define.
+    """
+
+    kind: type
+    name: str
+    consequence: str
+    replacement: str | None = None
+
+
+def changes_of_damaged_records(services: Services) -> list[RecordChange]:
+    """A planned deletion or replacement of each damaged record of the feed that `plan_recovery` does not copy."""
+    found = in_parallel(lambda record: _change(services, record), list(_records(services)))
     return [change for change in found if change is not None]
 
 
-def _of_deliveries(services: Services, kind: type, folder: str, consequence: str) -> list[tuple[type, str, str]]:
-    names = [info.name for info in services.store.objects(folder)]
-    return [(kind, name, consequence) for name in names if delivery_of(name, folder) is not None]
+def _records(services: Services) -> Iterator[_Record]:
+    layout, store = services.layout, services.store
+    yield _Record(Staging, layout.staging, "the next publish loads the whole table")
+    for kind, folder, consequence in (
+        (Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"),
+        (Refusal, layout.refused, "the delivery is validated again"),
+    ):
+        names = [info.name for info in store.objects(folder)]
+        yield from (_Record(kind, name, consequence) for name in names if delivery_of(name, folder) is not None)
+    for name in [info.name for info in store.objects(layout.ledger) if generation_of(info.name) is not None]:
+        yield _Record(LedgerRecord, name, "the table dedup_clone_ledger has a copy")
+    audits = "all partitions are audited again, and none is known to be unequal until then"
+    yield _Record(Audits, layout.audits, audits)
+    for name in [info.name for info in store.objects(layout.incidents) if info.name.endswith(".json")]:
+        yield _Record(dict, name, "the watchdog reports the incident again, if it is still open")
+    yield _Record(StatusRow, status_object(services.feed.feed), "the next commit writes it")
+    yield from _of_lease(services)
+    yield from _of_reporting(services)
 
 
-def _deletion(services: Services, kind: type, name: str, consequence: str) -> RecordChange | None:
-    stored = services.store.read(name)
-    if stored is None or services.store.parse_if_sound(kind, name, stored) is not None:
+def _of_lease(services: Services) -> Iterator[_Record]:
+    """The records of the attempt that holds the lease."""
+    layout, name = services.layout, services.layout.current
+    current = services.store.parse_if_sound(Current, name, services.store.read(name))
+    if current is None or current.intent is None:
+        return
+    attempt = current.intent.attempt
+    yield _Record(Candidate, layout.candidate(attempt), "the next run ends its attempt")
+    yield _Record(SwapSpec, layout.swap_spec(attempt), "the next run ends its attempt")
+    yield _Record(DedupRequest, layout.request(attempt), "the next run ends its attempt")
+    for phase in ("before", "after"):
+        yield _Record(CheckResults, layout.verdicts(attempt, phase), "the page lacks these results")
+
+
+def _of_reporting(services: Services) -> Iterator[_Record]:
+    """What the reporting tables and `FEED_changes` still lack. Each of these records can be made again."""
+    backlog, feed = ReportingBacklog(services.store), services.feed.feed
+    yield _Record(ReportingWriter, backlog.writer, "the next load of the reporting tables writes it")
+    for attempt in backlog.attempts(feed):
+        record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))
+        row, consequence = None, "the ledger table lacks this attempt, whose ledger record is lost too"
+        if record is not None:
+            results = [find_check_results(services, attempt, phase) for phase in ("before", "after")]
+            row = row_text(ledger_row(record, tuple(r for r in results if r is not None)))
+            consequence = "made again from the ledger record"
+        yield _Record(dict, backlog.name(feed, attempt), consequence, row)
+    folder = PendingChangesFolder(services.store, feed)
+    for attempt in folder.attempts():
+        uris = f"{services.layout.changes_folder(attempt)}{URIS}"
+        for info in services.store.stat([uris]):
+            changes = PendingChanges(attempt, generation_of(attempt) or 0, info.created_at.date(), uris)
+            consequence = "made again; its load begins anew"
+            yield _Record(PendingChanges, folder.name(attempt), consequence, to_json(changes))
+
+
+def _change(services: Services, record: _Record) -> RecordChange | None:
+    stored = services.store.read(record.name)
+    if stored is None or services.store.parse_if_sound(record.kind, record.name, stored) is not None:
         return None
-    return RecordChange(name, None, stored.object_generation, f"damaged; {consequence}")
+    reason = f"damaged; {record.consequence}"
+    return RecordChange(record.name, record.replacement, stored.object_generation, reason)

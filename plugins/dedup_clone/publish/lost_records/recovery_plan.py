@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import FORMAT_VERSION, to_json
 from dedup_clone.publish.lost_records.committed_manifests import (
     find_earlier_manifests,
     find_live_manifest,
     manifest_changes,
 )
-from dedup_clone.publish.lost_records.damaged_records import deletions_of_damaged_records
+from dedup_clone.publish.lost_records.damaged_records import changes_of_damaged_records
 from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
 from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
+from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Current
@@ -68,7 +70,7 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
     label = labelled_generation(target)
     earlier = find_earlier_manifests(services, None if label is None else int(label))
     copies = [change for manifest in earlier for change in manifest_changes(services, manifest)]
-    return replace(plan, changes=(*deletions_of_damaged_records(services), *copies, *plan.changes))
+    return replace(plan, changes=(*changes_of_damaged_records(services), *copies, *plan.changes))
 
 
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
@@ -107,8 +109,9 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
         return _without_label(services, current)
     generation = int(label)
     if current is not None and current.intent is not None and current.intent.generation == generation:
-        swapped = services.manifests.candidate(current.intent.attempt)
-        if swapped is not None and swapped.manifest is not None:
+        attempt = current.intent.attempt
+        swapped = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
+        if swapped is not None and swapped.manifest is not None and find_swap(services, attempt) is not None:
             return RecoveryPlan("The next run commits the swap of the run that holds the lease.")
     manifest = find_live_manifest(services, generation, target.labels.get(MANIFEST_LABEL))
     if manifest is None:

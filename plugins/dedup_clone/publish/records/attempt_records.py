@@ -60,8 +60,8 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:
-    """What the attempt was allowed to swap; None when it failed before the swap or was pruned."""
-    return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
+    """What the attempt was allowed to swap; None when it failed before the swap or was pruned, or if it is damaged."""
+    return services.store.read_if_sound(SwapSpec, services.layout.swap_spec(attempt))
 
 
 def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, run_id: str) -> None:
