@@ -79,7 +79,7 @@ class CheckSettings(StrictModel):
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows whose key the parent generation has with other values."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """From the sixth publish on: each share may be at most this many times its median over the last twenty (null: any)."""
+    """From the sixth publish on each share may be at most this many times its median in the last twenty (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()
