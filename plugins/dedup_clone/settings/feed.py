@@ -97,7 +97,7 @@ class Feed(StrictModel):
 
     docs/engines.md compares them."""
     form: SqlForm = Field(default=SqlForm.QUALIFY, examples=["group_by"])
-    """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/costs.md)."""
+    """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/engines.md)."""
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=TIB, examples=[64 * GIB])
