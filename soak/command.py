@@ -92,7 +92,9 @@ def _run_replays(folder: Path, options: argparse.Namespace) -> Section:
 
 
 def _run_schema_changes(folder: Path, options: argparse.Namespace) -> Section:
-    return schema_scenario.run(folder, publishes=options.publishes, per_second=options.per_second)
+    return schema_scenario.run(
+        folder, publishes=options.publishes, per_second=options.per_second, must_keep_rate=options.keep_pace
+    )
 
 
 READER_PARTS = {"readers": _run_readers, "replays": _run_replays, "schema-changes": _run_schema_changes}
@@ -125,6 +127,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     kill.add_argument("--list", action="store_true", help="only print the points, and how each moment is hit")
     for command in (all_tests, readers):
         command.add_argument("--swaps", type=int, default=50, help="number of swaps")
+    for command in (all_tests, readers, schema_changes):
         command.add_argument(
             "--keep-pace", action="store_true", help="fail if the readers ran fewer queries than --per-second demands"
         )

@@ -1,7 +1,7 @@
 """Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, which also gives the approvals.
 
 The worked example publishes an archive beside a live delivery, and is then retired. Meanwhile a key is erased in a
-second feed, and the table of a third feed is rebuilt in another form.
+second feed, and the table of a third feed is rebuilt in another form, and at the end exported and retired.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from devstack.demo.delivery_progress import publish_run_id
 from devstack.producer.landing import Landed
@@ -54,7 +56,10 @@ def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) ->
 
 
 class Lifecycle:
-    """The backfill and the retirement of one feed. `facts`, `problems`: sentences for the report."""
+    """The backfill and the retirement of one feed, and the retirement of another one.
+
+    `facts`, `problems`: sentences for the report.
+    """
 
     def __init__(self, stack: ProxiedStack, client: StackClient) -> None:
         self.facts: list[str] = []
@@ -100,17 +105,38 @@ class Lifecycle:
             f"{len(archived)} archived snapshots published; one that arrived meanwhile: lag {lag_s:.0f} s"
         )
 
+    def _retire(self, feed: str, target: str) -> list[str]:
+        """Retire a feed whose target is dropped. Returns the names of what state then has and usually would not."""
+        approval_text = run_approved(self._client, feed, "retire", target=target, reason="the soak is over")
+        expected_text = {"drop": "is **dropped**", "export": "is exported"}[target]
+        self._expect(expected_text in approval_text, f"the retirement of [{feed}] showed [{approval_text}]")
+        tables = {table.table_id for table in self._stack.bigquery.list_tables(self._stack.connection.dataset)}
+        own = {feed, f"{feed}_staging", f"{feed}_changes", f"{feed}_incoming"}
+        self._expect(not tables & own, f"after the retirement of [{feed}] there are tables {tables & own}")
+        names = [info.name.removeprefix(f"{feed}/") for info in self._stack.store.objects(f"{feed}/")]
+        self._expect("RETIRED" in names, f"after its retirement [{feed}] has {names}")
+        listed = self._client.ask("GET", "dedup-clone/api/feeds").json()["feeds"]
+        self._expect(feed not in {shown["feed"] for shown in listed}, f"the page shows the retired feed [{feed}]")
+        return [name for name in names if not name.startswith(NAMES_AFTER_RETIREMENT)]
+
+    def retire_with_export(self, feed: str) -> None:
+        """Retire a feed and export its target. The exported files must have the rows that target had."""
+        found = self._client.bigquery.query_and_wait(f"SELECT * FROM {self._stack.connection.dataset}.{feed}")
+        rows = sorted(repr(sorted(row.items())) for row in found)
+        left = self._retire(feed, "export")
+        files = [name for name in left if "-export/" in name]
+        self._expect(files == left, f"after its retirement [{feed}] has {left}")
+        exported = []
+        for name in files:
+            with self._stack.store.open(f"{feed}/{name}") as stream, pq.ParquetFile(stream) as file:
+                exported += [repr(sorted(row.items())) for row in file.read().to_pylist()]
+        self._expect(bool(rows) and sorted(exported) == rows, f"the export of [{feed}] has other rows than target")
+        self.facts.append(f"retired with an export: {len(exported)} rows in {len(files)} files, as in target")
+
     def retire(self) -> None:
         """Retire the feed and drop its tables. A later delivery may be neither registered nor published."""
-        approval_text = run_approved(self._client, EXAMPLE, "retire", target="drop", reason="the soak is over")
-        self._expect("drop" in approval_text, f"the retirement showed [{approval_text}]")
-        tables = {table.table_id for table in self._stack.bigquery.list_tables(self._stack.connection.dataset)}
-        self._expect(not tables & {EXAMPLE, f"{EXAMPLE}_staging"}, f"after the retirement there are tables {tables}")
-        names = [info.name.removeprefix(f"{EXAMPLE}/") for info in self._stack.store.objects(f"{EXAMPLE}/")]
-        left = [name for name in names if not name.startswith(NAMES_AFTER_RETIREMENT)]
-        self._expect("RETIRED" in names and not left, f"after the retirement state has {left}")
-        listed = self._client.ask("GET", "dedup-clone/api/feeds").json()["feeds"]
-        self._expect(EXAMPLE not in {feed["feed"] for feed in listed}, "the page shows the retired feed")
+        left = self._retire(EXAMPLE, "drop")
+        self._expect(not left, f"after the retirement state has {left}")
         late = self._deliveries.land(EXAMPLE)
         run_id = self._client.replay(EXAMPLE, snapshot_id=str(late.snapshot_id), reason="to see that it is refused")
         self._expect(self._client.wait_for_run(EXAMPLE, run_id) == "failed", "a retired feed was published")
@@ -137,6 +163,7 @@ def run(folder: Path) -> Section:
         lifecycle.retire()
         for future in running:
             future.result()
+        lifecycle.retire_with_export(rebuild_run.FEED)
         erasure.search()  # last, because it moves the stand-in's clock
     parts = (lifecycle, rebuild, erasure)
     return Section(

@@ -32,9 +32,11 @@ class Observation:
         """The queries per second that all readers together ran."""
         return sum(map(len, self.by_reader)) / self.seconds
 
-    @property
-    def has_kept_rate(self) -> bool:
-        return self.rate >= self.target_rate * MIN_RATE_SHARE
+    def rate_problems(self) -> list[str]:
+        """A sentence if the readers ran fewer queries than they should; else none."""
+        if self.rate >= self.target_rate * MIN_RATE_SHARE:
+            return []
+        return [f"{self.rate:.1f} queries per second, expected {self.target_rate:.0f}: run it on a quiet machine"]
 
 
 def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -> Observation:

@@ -76,10 +76,11 @@ class SchemaScenario:
         self._publisher.events["widened column"] += 1
 
 
-def run(folder: Path, *, publishes: int, per_second: float) -> Section:
+def run(folder: Path, *, publishes: int, per_second: float, must_keep_rate: bool) -> Section:
     """Run the scenario on servers of its own below `folder`, with the real dedup job.
 
-    `publishes`: the number of publishes after the first one, at least six.
+    `publishes`: the number of publishes after the first one, at least six. `must_keep_rate`: whether a lower rate of
+    the readers than `per_second` is a problem.
     """
     with open_servers(folder) as servers, SparkDedupProcess(servers.feed.storage) as dedup:
         feed = FeedAgainstOracle((servers.feed.storage, servers.feed.bigquery), servers.feed.feed)
@@ -88,4 +89,5 @@ def run(folder: Path, *, publishes: int, per_second: float) -> Section:
         scenario = SchemaScenario(publisher, feed)
         scenario.publish()
         observation = observe(replace(servers, feed=feed), per_second, lambda: scenario.run(publishes))
-    return make_section("Changed columns under readers", publisher, observation, scenario.problems)
+    problems = scenario.problems + (observation.rate_problems() if must_keep_rate else [])
+    return make_section("Changed columns under readers", publisher, observation, problems)

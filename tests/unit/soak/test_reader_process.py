@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from soak.readers import reader_process
+from soak.readers.expected_answers import ObservedAnswer, ReaderQuery
+from soak.readers.observation import Observation
 
 INTERVAL_S = 2.0
 FIRST_ANSWER_S = 30.0  # how long the first answer takes
@@ -44,3 +46,10 @@ def test_a_reader_catches_up_on_queries_that_were_due_during_a_slow_answer(
     reader.run()
     assert clock.asked_at == [0.0, *[FIRST_ANSWER_S] * 15, 32.0, 34.0, 36.0, 38.0]
     assert [answer.error for answer in reader.observed] == [""] * 20
+
+
+def test_readers_that_were_slower_than_asked_for_are_a_problem() -> None:
+    answer = ObservedAnswer(ReaderQuery.TOTALS, 0, 1, ((1, 1),))
+    assert Observation([[answer] * 60, [answer] * 39], 2, target_rate=50).rate_problems() == []
+    (problem,) = Observation([[answer] * 60, [answer] * 38], 2, target_rate=50).rate_problems()
+    assert problem.startswith("49.0 queries per second, expected 50")
