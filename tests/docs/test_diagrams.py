@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from tests.docs.test_links import DOCS, ROOT
+from tests.docs.pages import DOCS, ROOT
 
 PAGE = (DOCS / "architecture.md").read_text()
 DAGS, PUBLISH, *_ = re.findall(r"^```mermaid\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
