@@ -162,7 +162,9 @@ def test_a_file_that_is_gone_or_was_replaced_is_left_to_the_job(world: FeedOnSta
     world.overwrite(8, PART, b"x")
     folder = f"{world.feed.landing.prefix}/snapshot_id=8"
     world.storage.bucket("landing").blob(f"{folder}/date={TODAY}/part-1.parquet").delete()
-    world.resolve(name)
+    spec = world.resolve(name)
+    assert world.services.current.require_intent(spec.attempt)
+    assert world.services.arrivals.refused() == []
 
 
 def test_a_column_may_be_missing_in_snapshots_from_before_it_was_delivered(world: FeedOnStandIn) -> None:
