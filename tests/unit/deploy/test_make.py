@@ -27,8 +27,9 @@ def put(path: Path, text: str) -> Path:
 
 def make(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make` with another program in place of Python, and an environment that needs no installation."""
-    variables = [f"PY={python}", "STAMP=requirements/dev.lock"]
-    return subprocess.run(["make", *words, *variables], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    # A make below another make, as in `make test`, prints the folders that it enters and leaves.
+    command = ["make", "--no-print-directory", *words, f"PY={python}", "STAMP=requirements/dev.lock"]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
 @STATUSES
