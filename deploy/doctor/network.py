@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from dedup_clone.settings.spark_settings import Runner
+from dedup_clone.settings.spark_settings import Runner, SubnetworkPlace
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
@@ -21,33 +19,20 @@ MIN_WORKERS = 2  # Dataproc creates no smaller cluster
 SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas of their own
 
 
-@dataclass(frozen=True)
-class _Subnetwork:
-    """Where Spark's machines are. A Shared VPC's subnetwork is in another project, as are its firewall rules."""
-
-    project: str
-    region: str
-    name: str
-
-    @property
-    def url(self) -> str:
-        return f"{_project_url(self.project)}/regions/{self.region}/subnetworks/{self.name}"
-
-
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
     """Nothing if no run creates machines."""
     spark = live.profile.spark
     if not live.creates_machines or spark.region is None:
         return
     yield from _quota(live, spark.region)
-    place = _subnetwork(live, spark.region)
+    place = spark.subnetwork_place(live.profile.project)
     command = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
     if place.region != spark.region:
         text = f"[{place.name}] is in [{place.region}], but Spark runs in [{spark.region}]."
         yield Finding(Level.FAIL, "subnetwork", text, command)
         return
     try:
-        subnetwork = live.google.get(place.url)
+        subnetwork = live.google.get(f"{_project_url(place.project)}/regions/{place.region}/subnetworks/{place.name}")
     except ApiError as error:
         yield _unreadable(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", error, command)
         return
@@ -62,19 +47,12 @@ def check_network(live: LiveEnvironment) -> Iterator[Finding]:
     yield from _internal_traffic(live, place, subnetwork)
 
 
-def _subnetwork(live: LiveEnvironment, region: str) -> _Subnetwork:
-    """The subnetwork that the profile names by its name, its path `projects/P/regions/R/subnetworks/N`, or its URL."""
-    parts = (live.profile.spark.subnetwork or "default").split("/")
-    named = dict(pairwise(parts))
-    return _Subnetwork(named.get("projects", live.profile.project), named.get("regions", region), parts[-1])
-
-
 def _project_url(project: str) -> str:
     return f"https://compute.googleapis.com/compute/v1/projects/{project}"
 
 
 def _unreadable(
-    live: LiveEnvironment, place: _Subnetwork, subject: str, name: str, error: ApiError, if_missing: str
+    live: LiveEnvironment, place: SubnetworkPlace, subject: str, name: str, error: ApiError, if_missing: str
 ) -> Finding:
     """Whoever runs the doctor may lack rights on the project of a Shared VPC: that is no fault of the network."""
     text = f"{name} of project [{place.project}] cannot be read, {error}"
@@ -84,7 +62,7 @@ def _unreadable(
     return Finding(level, subject, text, grant_to_user(place.project, "roles/compute.networkViewer"))
 
 
-def _internal_traffic(live: LiveEnvironment, place: _Subnetwork, subnetwork: dict[str, Any]) -> Iterator[Finding]:
+def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork: dict[str, Any]) -> Iterator[Finding]:
     network, own_range = subnetwork["network"], ipaddress.ip_network(subnetwork["ipCidrRange"])
     network_name = network.rpartition("/")[2]
     create = f"gcloud compute firewall-rules create {network_name}-spark-internal --project={place.project} "

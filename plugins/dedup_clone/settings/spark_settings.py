@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -73,6 +75,15 @@ class ClusterSettings(StrictModel):
     idle_delete_minutes: Annotated[int, Field(ge=MIN_IDLE_MINUTES, le=24 * 60)] = 10
 
 
+@dataclass(frozen=True)
+class SubnetworkPlace:
+    """Where Spark's machines are. A Shared VPC's subnetwork is in another project, as are its firewall rules."""
+
+    project: str
+    region: str
+    name: str
+
+
 class SparkSettings(StrictModel):
     """The profile's section `spark`, for all runners but `local`.
 
@@ -99,6 +110,15 @@ class SparkSettings(StrictModel):
     def has_runtime_3(self) -> bool:
         """Whether batches run with runtime 3.0 or later, which differs in its accounts, buckets and APIs."""
         return int(self.runtime_version.partition(".")[0]) >= 3
+
+    def subnetwork_place(self, project: str) -> SubnetworkPlace:
+        """The subnetwork that is named by its name, its path `projects/P/regions/R/subnetworks/N`, or its URL.
+
+        `project`: the profile's, in which the subnetwork is unless its path names another one.
+        """
+        parts = (self.subnetwork or "default").split("/")
+        named = dict(pairwise(parts))
+        return SubnetworkPlace(named.get("projects", project), named.get("regions", self.region or ""), parts[-1])
 
     def missing_setting(self, runner: Runner) -> str | None:
         """The name of the first absent setting that `runner` requires; None if none is absent."""

@@ -122,6 +122,14 @@ def test_a_batch_that_fails_for_a_known_reason_names_the_command_and_is_not_repe
     assert "logs/query" in done.error
 
 
+def test_the_command_names_the_project_of_a_shared_vpc(fakes, simulate: Simulate) -> None:
+    fakes("serverless", endings=[("failed", "Subnetwork 'shared' does not support Private Google Access")])
+    settings = SPARK.model_copy(update={"subnetwork": "projects/host/regions/europe-west1/subnetworks/shared"})
+    done = simulate("serverless", settings=settings).run()
+    assert "subnets update shared --region=europe-west1" in done.error
+    assert "--project=host" in done.error
+
+
 def test_preempted_machines_are_named_and_the_task_is_retried(fakes, simulate: Simulate) -> None:
     fakes("cluster", endings=[("failed", "Task preempted")])
     done = simulate("cluster").run()

@@ -182,20 +182,21 @@ class ErrorHints:
         )
 
     def _no_subnetwork(self) -> Hint:
+        place = self.settings.subnetwork_place(self.project)
         return Hint(
-            f"Subnetwork [{self.settings.subnetwork or 'default'}] is not in project [{self.project}], region "
-            f"[{self._region}]: see `gcloud compute networks subnets list --filter=region:{self._region} "
-            f"--project={self.project}`, then name one in [spark.subnetwork] of the profile (one of another project as "
+            f"Subnetwork [{place.name}] is not in project [{place.project}], region [{self._region}]: see `gcloud "
+            f"compute networks subnets list --filter=region:{self._region} --project={place.project}`, then name one "
+            f"in [spark.subnetwork] of the profile (one of another project as "
             f"projects/PROJECT/regions/{self._region}/subnetworks/NAME), then clear the task.",
             permanent=True,
         )
 
     def _no_private_access(self) -> Hint:
-        subnetwork = self.settings.subnetwork or "default"
+        place = self.settings.subnetwork_place(self.project)
         return Hint(
-            f"Subnetwork [{subnetwork}] has no Private Google Access, which machines without public addresses need: "
-            f"`gcloud compute networks subnets update {subnetwork} --region={self._region} "
-            f"--enable-private-ip-google-access --project={self.project}`, or name another in [spark.subnetwork] of "
+            f"Subnetwork [{place.name}] has no Private Google Access, which machines without public addresses need: "
+            f"`gcloud compute networks subnets update {place.name} --region={self._region} "
+            f"--enable-private-ip-google-access --project={place.project}`, or name another in [spark.subnetwork] of "
             f"the profile; then clear the task.",
             permanent=True,
         )
