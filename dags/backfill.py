@@ -1,10 +1,10 @@
 """
 ### Backfill: publishes the snapshots of an archive, for example the history from before this project.
 
-**Trigger it by hand** with the archive's folder. `show_backfill` shows which snapshots it has that never landed;
+**Trigger it by hand** with the archive's folder. `show_backfill` shows which of the archived snapshots never landed;
 `approve_backfill` waits for your approval (Required Actions). Then `land_snapshots` copies them to landing in the order
 of their ids, a few at a time, and only while no delivery waits. `FEED_watch` and `FEED_publish` do the rest, as for
-every delivery. To end a backfill early, mark `land_snapshots` as failed; a later run goes on where it ended.
+every delivery. To end a backfill early, mark `land_snapshots` as failed; a later run lands the remaining snapshots.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def backfill(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 land ------- in: archive, state     runs: worker    out: objects in landing; looks once a minute
-        # `silent_fail`: after a transient error, however long an outage lasts, it looks again a minute later.
+        # With `silent_fail` a transient error does not fail the task, however long an outage lasts: it looks again a
+        # minute later.
         @task.sensor(poke_interval=60, timeout=timedelta(days=60), mode="reschedule", silent_fail=True)
         def land_snapshots(**context: Any) -> bool:
             return backfill_tasks.land_next(setup, Context(**context))

@@ -4,10 +4,10 @@
 It is for a table that another process, such as a MERGE job, has maintained until now. A feed without such a table needs
 no bootstrap: land its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
 `show_existing` shows what would be exported, loaded, left out and billed, and what prevents the bootstrap; a **dry
-run** ends there. `approve_bootstrap` waits for your approval (Required Actions); the run holds no lease then. Then the
-rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped in
-by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed bootstrap
-again: it starts from the beginning.
+run** ends there. `approve_bootstrap` waits for your approval (Required Actions) and meanwhile blocks no other run. Then
+the rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped
+in by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed
+bootstrap again: it starts from the beginning.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
@@ -39,7 +39,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "bootstrap"],
         params=bootstrap_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written, once
+        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form           runs: worker    out: what would happen; ends a dry run
         show = bootstrap_tasks.ShowExistingOperator(task_id=bootstrap_tasks.SHOW_TASK, setup=setup)

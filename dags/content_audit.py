@@ -1,11 +1,12 @@
 """
 ### Content audit: does target hold, value by value, what was published?
 
-Each day this DAG chooses some partitions. For each of them BigQuery hashes the rows in target, a task hashes the rows
-in the files that were published, and both hashes must be equal. The audit acquires no lease and delays no publish. If a
-swap replaces target meanwhile, the partition is hashed again. `content_audit.bytes_per_day` in the feed file bounds the
-cost per day. Results are stored in `gs://STATE/FEED/AUDITS`; for an unequal partition the watchdog sends the alert
-*content_unequal* (docs/runbook.md). How it works: docs/content-audit.md.
+Each day this DAG chooses some partitions. For each of them BigQuery computes a fingerprint (a count and hashes) of the
+rows in target, a task computes the fingerprint of the rows in the published files, and both must be equal. The audit
+delays no publish. If a swap replaces target meanwhile, the partition's fingerprint is computed again.
+`content_audit.bytes_per_day` in the feed file bounds the cost per day. Results are stored in `gs://STATE/FEED/AUDITS`;
+for an unequal partition the watchdog sends the alert *content_unequal* (docs/runbook.md). How it works:
+docs/content-audit.md.
 
 Trigger it by hand with a date to audit that partition now.
 """
@@ -35,7 +36,7 @@ def content_audit(setup: FeedSetup) -> DAG:
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,
-        auto_register=False,
+        auto_register=False,  # see build_dags
         tags=[TAG, setup.feed.feed, "audit"],
         params=audit_tasks.audit_params(),
         default_args={

@@ -3,9 +3,9 @@
 
 Upload a CSV file of keys to the folder `to_erase/` of the feed in the state bucket, then trigger this DAG with the
 file's name. `show_erasure` shows how many rows the keys have; `approve_erasure` waits for your approval (Required
-Actions); the run holds no lease then. After the approval a new generation without these rows is published, and the
-files of all earlier generations are deleted. Later and replayed snapshots do not bring the keys back. No rollback
-reaches behind an erasure.
+Actions) and meanwhile blocks no publish. After the approval a new generation without these rows is published, and the
+files of all earlier generations are deleted. Later and replayed snapshots do not bring the keys back. No generation
+from before the erasure can be restored by a rollback.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
@@ -65,7 +65,7 @@ def erase(setup: FeedSetup) -> DAG:
         # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
         steps = load_to_commit(setup, spark_task=dedup)
 
-        # -- 9 delete ----- in: state              runs: worker    out: the deleted folders; the file of keys goes too
+        # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
         @task
         def delete_leftovers(**context: Any) -> list[str]:
             return erasure_tasks.clean(setup, Context(**context))

@@ -1,13 +1,13 @@
 """
 ### Freshness watchdog: checks every feed every few minutes and sends one alert for each incident.
 
-It also loads the rows that publish runs could not load into the tables `dedup_clone_status`, `dedup_clone_ledger`
-and `FEED_changes`.
-
 It does not depend on publish runs: it compares the deliveries that arrived with the live generation, and looks for what
-delays the others. One task checks all feeds; a feed that cannot be checked affects no other. One alert is sent when an
-incident begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do. Metrics:
-docs/metrics.md.
+delays those that are not live yet. One task checks all feeds; a feed that cannot be checked affects no other. One alert
+is sent when an incident begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do.
+Metrics: docs/metrics.md.
+
+A second task loads what publish runs could not load: rows of the tables `dedup_clone_status`, `dedup_clone_ledger` and
+`FEED_changes`.
 
 **Do not** pause it: while it is paused there are no alerts.
 """
@@ -26,7 +26,7 @@ from dedup_clone.orchestration.watchdog.feed_check import check_interval
 from dedup_clone.orchestration.watchdog.reporting import load_waiting_rows
 
 folders = find_folders(Path(__file__).resolve().parent)
-setup = first_valid_setup(folders)
+setup = first_valid_setup(folders)  # the second task serves all feeds, but opens its clients with the setup of one
 
 with DAG(
     "freshness_watchdog",

@@ -1,13 +1,14 @@
 """
-### Publish: makes one delivery live, from landing to a committed swap.
+### Publish: makes the deliveries that wait live, as one new generation of the table.
 
-The watch DAG starts it for each delivery. A run includes every delivery that waits; a later run whose delivery is
+The watch DAG starts a run for each delivery. The run publishes every delivery that waits; a later run whose delivery is
 published already is skipped. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run only shows
 what would happen. A replay that accepts a failed check waits for your approval before the swap (`approve_accepted`,
 Required Actions). If a delivery arrives before you approve, that delivery is published instead.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
-that leaves target as it is: clear the run from its first task, or let the next delivery's run include this one.
+that leaves target as it is: clear the run from its first task, or wait for the next delivery, whose run publishes this
+one too.
 
 Two tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted`,
 unless a check failed whose failure the run accepts.

@@ -1,12 +1,12 @@
 """
-### Rebuild: writes the live table anew in the form of its changed feed file.
+### Rebuild: writes the live table anew as its changed feed file declares it.
 
 It is for changes that no publish makes: columns dropped, renamed or of another type, other keys or clustering. `make
 plan` names them. Change and deploy the feed file first; publishes are refused from then on. Then trigger this DAG by
 hand. `show_rebuild` shows what would change and what it costs; `approve_rebuild` waits for your approval (Required
-Actions); the run holds no lease then. Then the rows are copied by one query, exported, checked and written by the
-dedup job, loaded, compared, and swapped in by one statement, under the same name. Until that statement, and after a
-failure, readers see the table as it is. Trigger a failed rebuild again: it starts from the beginning.
+Actions) and meanwhile blocks no other run. Then the rows are copied by one query, exported, checked and written by the
+dedup job, loaded, compared with the copy, and swapped in by one statement, under the same name. Until that statement,
+and after a failure, readers see the table as it is. Trigger a failed rebuild again: it starts from the beginning.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
@@ -31,13 +31,13 @@ from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, spec_
 def rebuild(setup: FeedSetup) -> DAG:
     with DAG(
         setup.dag_id("rebuild"),
-        description=f"Writes the table of {setup.feed.feed} anew in the form of its changed feed file",
+        description=f"Writes the table of {setup.feed.feed} anew as its changed feed file declares it",
         schedule=None,
         max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rebuild"],
         params=rebuild_tasks.rebuild_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written, once
+        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
         @task

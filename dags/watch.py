@@ -31,7 +31,7 @@ def watch(setup: FeedSetup) -> DAG:
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,
-        auto_register=False,
+        auto_register=False,  # see build_dags
         tags=[TAG, setup.feed.feed, "watch"],
         default_args={"owner": setup.feed.owner, "retries": 5, "retry_delay": timedelta(seconds=10)},
     ) as dag:
