@@ -25,6 +25,7 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "true", "t", "yes", "y"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n"), False),
 }
+# What a text must match before it is converted, where Python's conversion accepts more than BigQuery does.
 _PATTERNS = {
     "INT64": r"[+-]?\d+",
     "FLOAT64": "[^_]+",  # Python reads 1_000 as a number
@@ -54,8 +55,8 @@ def csv_options(configuration: Mapping[str, Any]) -> CsvOptions:
     delimiter = {"\\t": "\t", "tab": "\t"}.get(given := configuration.get("fieldDelimiter") or ",", given)
     quote = configuration.get("quote")
     quote = '"' if quote is None else quote
-    for name, text, longest in (("fieldDelimiter", delimiter, 1), ("quote", quote, 1)):
-        if len(text) > longest or not text.isascii():
+    for name, text in (("fieldDelimiter", delimiter), ("quote", quote)):
+        if len(text) > 1 or not text.isascii():
             raise NotImplementedConstruct(f"load.{name} [{text}], which is not one ASCII character")
     return CsvOptions(
         delimiter,
@@ -67,27 +68,28 @@ def csv_options(configuration: Mapping[str, Any]) -> CsvOptions:
 
 
 def parse_csv(
-    uri: str, content: bytes, in_file: Sequence[TableField], columns: Sequence[TableField], options: CsvOptions
+    uri: str, content: bytes, file_fields: Sequence[TableField], columns: Sequence[TableField], options: CsvOptions
 ) -> pa.Table:
-    """The rows of a file with the fields `in_file`, in the table's columns. Raises Invalid for a row that does not fit.
+    """The rows of a file, which may be compressed by gzip. Raises Invalid for a row that does not fit.
 
-    The file may be compressed by gzip.
+    `file_fields`: the fields of a line in the file. `columns`: the columns of the result, which are the table's.
     """
-    nested = [field.name for field in in_file if field.fields or field.mode == "REPEATED"]
+    nested = [field.name for field in file_fields if field.fields or field.mode == "REPEATED"]
     if nested:
         raise Invalid(f"CSV files cannot have nested or repeated fields: [{', '.join(nested)}]. File: {uri}")
-    rows, number = [], 0
+    rows, number = [], 1
     try:
         text = uncompressed(uri, content).decode("utf-8", "replace").removeprefix("\ufeff")
-        for number, record in enumerate(_records(text, options), start=1):
+        for record in _records(text, options):
             if number > options.leading_rows:
-                rows.append(_row(record, in_file, options))
+                rows.append(_row(record, file_fields, options))
+            number += 1
     except (ValueError, InvalidOperation, binascii.Error) as error:
         raise Invalid(
             f"Error while reading data, error message: CSV processing encountered an error in row [{number}]: {error}. "
             f"File: {uri}"
         ) from error
-    return conform(pa.Table.from_pylist(rows, schema=arrow_schema(in_file)), columns)
+    return conform(pa.Table.from_pylist(rows, schema=arrow_schema(file_fields)), columns)
 
 
 def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
@@ -101,12 +103,14 @@ def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
     while position < len(text) or record:
         found = value.match(text, position)
         if found is None:
-            raise ValueError("a value in quotes does not end, or goes on behind them")
-        inside = found.groupdict().get("quoted")
-        if inside is not None and not options.quoted_newlines and re.search(r"[\r\n]", inside):
+            raise ValueError("a value in quotes does not end, or goes on after its closing quote")
+        quoted_text = found.groupdict().get("quoted")
+        if quoted_text is not None and not options.quoted_newlines and re.search(r"[\r\n]", quoted_text):
             raise ValueError("missing close quote character before the end of the line")
-        text_of_value = found["plain"] if inside is None else inside.replace(2 * options.quote, options.quote)
-        record.append((text_of_value, inside is not None))
+        if quoted_text is None:
+            record.append((found["plain"], False))
+        else:
+            record.append((quoted_text.replace(2 * options.quote, options.quote), True))
         position = found.end()
         if found["end"] != options.delimiter:
             yield record
@@ -123,7 +127,7 @@ def _value(value: Value, field: TableField, options: CsvOptions) -> Any:
     text, is_quoted = value
     if text == options.null_marker and (text or not is_quoted):
         return None
-    convert = _CONVERSIONS.get(field.type) or CONVERSIONS[field.type]
+    convert = _CSV_CONVERSIONS.get(field.type) or CONVERSIONS[field.type]
     try:
         if not re.fullmatch(_PATTERNS.get(field.type, ".*"), text, re.DOTALL):
             raise ValueError(text)
@@ -145,4 +149,5 @@ def _timestamp(text: str) -> Any:
     return CONVERSIONS["TIMESTAMP"](re.sub(r" (?=[+-]\d)", "", text.replace("/", "-")))
 
 
-_CONVERSIONS: dict[str, Callable[[str], Any]] = {"BOOL": _boolean, "TIMESTAMP": _timestamp}
+# The conversions that differ from those of other formats.
+_CSV_CONVERSIONS: dict[str, Callable[[str], Any]] = {"BOOL": _boolean, "TIMESTAMP": _timestamp}

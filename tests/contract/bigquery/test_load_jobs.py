@@ -401,13 +401,18 @@ def test_csv_is_read_by_position_with_quotes_and_null_markers(client: bigquery.C
         ("1,a,2026-01-31,t,1767225600\n", "as \\[TIMESTAMP\\]"),
         ('"",a,2026-01-31,t,\n', "as \\[INT64\\]"),
         ('1,"a\nb",2026-01-31,t,\n', "missing close quote"),
-        ('1,"a"b,2026-01-31,t,\n', "goes on behind them"),
+        ('1,"a"b,2026-01-31,t,\n', "goes on after its closing quote"),
         ('1,"a', "does not end"),
     ],
 )
 def test_csv_that_does_not_fit_is_refused(client: bigquery.Client, dataset: str, text: str, message: str) -> None:
-    with pytest.raises(exceptions.BadRequest, match=f"in row \\[[01]\\]: .*{message}"):
+    with pytest.raises(exceptions.BadRequest, match=f"in row \\[1\\]: .*{message}"):
         load_csv(client, f"{dataset}.t", text)
+
+
+def test_an_error_in_csv_names_its_row(client: bigquery.Client, dataset: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match=r"in row \[2\]: a value in quotes does not end"):
+        load_csv(client, f"{dataset}.t", '1,a,2026-01-31,t,\n2,"a')
 
 
 def test_csv_has_no_nested_fields_and_its_options_are_for_csv_only(client: bigquery.Client, dataset: str) -> None:
