@@ -23,14 +23,20 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devstack.bigquery", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9050)
-    parser.add_argument("--grpc-port", type=int, default=0, help="of the Storage Write API; 0: any, health shows it")
+    parser.add_argument(
+        "--grpc-port",
+        type=int,
+        default=0,
+        help="of the Storage Write API; 0: any free one, which GET /_standin/health returns",
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder of all tables and jobs")
-    parser.add_argument("--object-store", help="http://host:port of the object store; else STORAGE_EMULATOR_HOST")
+    parser.add_argument("--object-store", help="its http://host:port; default: STORAGE_EMULATOR_HOST")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
-    parser.add_argument("--partition-modifications-per-day", type=int, default=limits.partition_modifications_per_day)
-    parser.add_argument("--updates-per-10-s", type=int, default=limits.updates_per_10_s)
-    parser.add_argument("--updates-per-10-s-partitioned", type=int, default=limits.updates_per_10_s_partitioned)
-    parser.add_argument("--dml-per-10-s", type=int, default=limits.dml_per_10_s)
+    quotas = parser.add_argument_group("quotas of a table, by default those of BigQuery")
+    quotas.add_argument("--partition-modifications-per-day", type=int, default=limits.partition_modifications_per_day)
+    quotas.add_argument("--updates-per-10-s", type=int, default=limits.updates_per_10_s)
+    quotas.add_argument("--updates-per-10-s-partitioned", type=int, default=limits.updates_per_10_s_partitioned)
+    quotas.add_argument("--dml-per-10-s", type=int, default=limits.dml_per_10_s)
     return parser.parse_args()
 
 

@@ -136,7 +136,7 @@ class BytesBilledLimitExceeded(StandInError):
 class StandInFailed(StandInError):
     """The stand-in has a bug.
 
-    The reason is none of BigQuery's, because clients retry after some of those for ten minutes.
+    Its reason is not one of BigQuery's: after some of BigQuery's reasons, clients retry for ten minutes.
     """
 
     reason = "standInFailed"

@@ -47,6 +47,7 @@ class Fault:
 
 
 def parse_fault(body: Mapping[str, Any]) -> Fault:
+    """The fault that the JSON object describes. Raises Invalid for a wrong key or value."""
     allowed_keys = {"match", "effect", "nth", "times", "seconds", "status", "reason", "message"}
     if unknown := sorted(set(body) - allowed_keys):
         raise Invalid(f"Fault has unknown keys [{', '.join(unknown)}], known are [{', '.join(sorted(allowed_keys))}].")
@@ -93,10 +94,10 @@ class FaultRegistry:
     def match_job(self, job_type: str, job_id: str) -> Fault | None:
         return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
-    def wait_queued(self, fault: Fault, stop: threading.Event) -> None:
+    def wait_in_queue(self, fault: Fault, stop: threading.Event) -> None:
         """Wait until the fault's seconds have passed, the faults are cleared, or `stop` is set.
 
-        The caller that sets `stop` must then call `wake_waiting`.
+        Whoever sets `stop` must call `wake_waiting` afterwards.
         """
         with self._changed:
             self._changed.wait_for(lambda: stop.is_set() or fault.id not in self._faults, fault.seconds)
@@ -117,10 +118,10 @@ class FaultRegistry:
 
 
 def _matches(match: Mapping[str, str], values: Mapping[str, str]) -> bool:
-    for key, wanted in match.items():
+    for key, expected in match.items():
         if key in ("path", "job_id"):
-            if not re.search(wanted, values[key]):
+            if not re.search(expected, values[key]):
                 return False
-        elif wanted.lower() != values[key].lower():
+        elif expected.lower() != values[key].lower():
             return False
     return True

@@ -1,8 +1,8 @@
 """Turns the filters of a query on clustering columns into conditions on the lowest and highest values of a block.
 
-Only simple comparisons of a column with constants prune blocks: no function of the column, and no other column. Filters
-are used on the first clustering columns, up to the first one that has no filter. Source: "Query clustered tables", Best
-practices.
+Only simple comparisons of a column with constants prune blocks: no function of the column, and no other column. The
+filters on a clustering column count only if all clustering columns before it have filters, too. Source: "Query
+clustered tables", Best practices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 _LAST_CHARACTER = "\U0010ffff"
-_SWAPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+# What a comparison becomes when its operands change places.
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
     exp.LT: exp.GT,
@@ -26,9 +27,11 @@ _WILDCARD = re.compile(r"[%_\\]")
 def block_conditions(
     where: exp.Expression, alias: str, clustering: Sequence[str], constants: Collection[str]
 ) -> list[exp.Condition]:
-    """Conditions on `low_N`, `high_N` and `nulls_N`, all true for a block that may have rows of the query.
+    """Conditions that are all true for a block that may have rows of the query.
 
-    `alias`: the table's alias in the query. `constants`: the names of script variables.
+    They refer to the lowest and highest value of clustering column N (counted from 0) in the block as `low_N` and
+    `high_N`; `nulls_N` is true if the column has a NULL there. `alias`: the table's alias in the query. `constants`:
+    the names of script variables.
     """
     conjuncts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     found: list[exp.Condition] = []
@@ -53,8 +56,8 @@ class _Column:
     def condition(self, node: exp.Expr) -> exp.Condition | None:
         """The condition on a block's bounds; None if the expression prunes nothing."""
         if isinstance(node, exp.And | exp.Or):
-            sides = [self.condition(side.unnest()) for side in (node.left, node.right)]
-            usable = [side for side in sides if side is not None]
+            operands = [self.condition(operand.unnest()) for operand in (node.left, node.right)]
+            usable = [condition for condition in operands if condition is not None]
             if isinstance(node, exp.Or):
                 return exp.or_(*usable) if len(usable) == 2 else None
             return exp.and_(*usable) if usable else None
@@ -80,7 +83,7 @@ class _Column:
         if not self._is_column(node.this):
             if not self._is_column(node.expression):
                 return None
-            kind, constant = _SWAPPED.get(kind, kind), node.this  # type: ignore[assignment]
+            kind, constant = _MIRRORED.get(kind, kind), node.this  # type: ignore[assignment]
         if not self._is_constant(constant):
             return None
         if kind is exp.EQ:
@@ -88,9 +91,9 @@ class _Column:
         return kind(this=self._bound("high" if kind in (exp.GT, exp.GTE) else "low"), expression=constant.copy())
 
     def _range(self, low: exp.Expr, high: exp.Expr) -> exp.Condition:
-        """Whether the block may have a value from `low` to `high`."""
-        reaches = exp.GTE(this=self._bound("high"), expression=low.copy())
-        return exp.and_(reaches, exp.LTE(this=self._bound("low"), expression=high.copy()))
+        """The condition that the block may have a value from `low` to `high`."""
+        reaches_low = exp.GTE(this=self._bound("high"), expression=low.copy())
+        return exp.and_(reaches_low, exp.LTE(this=self._bound("low"), expression=high.copy()))
 
     def _bound(self, which: str) -> exp.Column:
         return exp.column(f"{which}_{self.position}")

@@ -41,7 +41,10 @@ class ApplyJob:
         self._catalog = catalog
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
-        """Commits the changes that are pending now. Raises ConcurrentUpdate if others keep changing the same rows."""
+        """Commits the pending changes and returns the job's statistics.
+
+        Raises ConcurrentUpdate if other jobs keep changing the same rows.
+        """
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
         session = DuckDbSession(context.stop)
         context.on_cancel = session.interrupt

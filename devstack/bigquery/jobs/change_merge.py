@@ -1,6 +1,6 @@
 """Merges a table's pending row changes into its rows, for apply jobs and for queries that cannot wait for such a job.
 
-Of a key's changes the one with the greatest sequence number counts; of equal ones, the one that was acknowledged last.
+For each key, the change with the greatest sequence number counts; among equal numbers, the one acknowledged last.
 Changes that were applied before are compared too, so that a late change does not undo a newer one. Source: "Stream
 table updates with change data capture".
 """
@@ -26,7 +26,8 @@ from devstack.bigquery.storage.quotas import APPLIED
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
 
-# A change that is older than an applied DELETE is recognised for two days. Source: deleted data considerations.
+# How long an applied DELETE is remembered, so that an older change which arrives later does not bring the row back.
+# Source: the same page, deleted data considerations.
 DELETE_RETENTION_US = 2 * DAY_US
 _ACKNOWLEDGED, _POSITION = "_acknowledged_us", "_position"
 _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
@@ -34,7 +35,10 @@ _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
 
 @dataclass(frozen=True)
 class MergedChanges:
-    """The segments of a merge. `writes`: with the table's rows. `applied`: with the last change of every key."""
+    """What a merge has written.
+
+    `writes`: the segments with the table's rows. `applied`: the segment with the last change of every key.
+    """
 
     writes: PartitionWrites
     applied: Segment
@@ -43,8 +47,9 @@ class MergedChanges:
 def merge_changes(
     catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> MergedChanges:
-    """Writes the segments of the version's rows after its pending changes, and commits nothing."""
-    version = replace(version, buffer=())  # rows of other streams stay: BigQuery's pages do not mention them
+    """Merges the version's pending changes into its rows, and writes the result as segments. Commits nothing."""
+    # Plain rows in the streaming buffer stay there: BigQuery's pages do not say that they are merged, too.
+    version = replace(version, buffer=())
     keys = [quote_identifier(name) for name in version.settings.primary_key]
     last_changes = session.materialize(_last_changes_sql(catalog, session, version, keys))
     pending = f"{last_changes} WHERE {_POSITION} >= 0"
@@ -75,7 +80,10 @@ def merged_version(
 
 
 def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVersion, keys: list[str]) -> str:
-    """SQL of the last change of every key. Applied changes have the position -1."""
+    """SQL that selects the last change of every key.
+
+    The column `_position` numbers the pending changes in the order of acknowledgement; it is -1 in an applied change.
+    """
     log = version.change_log
     assert log is not None  # the caller has seen pending changes
     parts, position = [], 0

@@ -1,6 +1,6 @@
-"""Executes DDL: creates, clones and drops tables, and creates, drops and undrops datasets.
+"""Executes DDL: clones, alters and drops tables, and creates, drops and undrops datasets.
 
-`StatementRunner` executes CREATE TABLE … AS itself, because that reads rows, with the rules in this module.
+CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_runner.py) with the rules of this module.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _clone(
     statement: CreateClone, sql: StatementSql, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
     catalog, table = sql.state.catalog, sql.state.target(statement.name)
-    operation = ddl_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
+    operation = table_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
     source, source_version = clone_source(statement, sql)
     outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
     if operation == "SKIP":
@@ -91,7 +91,7 @@ def _clone(
     moment_us = None if statement.system_time is None else sql.reader.moment_us(statement.system_time)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
-        ddl_operation(current, statement.replace, False, table)
+        table_operation(current, statement.replace, False, table)  # another job may have created it meanwhile
         clone_us = commit_us if moment_us is None else moment_us
         return clone_change(catalog, table, current, source, source_version, options, clone_us, commit_us)
 
@@ -172,23 +172,24 @@ def _undrop_schema(statement: UndropSchema, sql: StatementSql) -> Outcome:
     return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
 
-def ddl_operation(current: TableVersion | None, or_replace: bool, if_not_exists: bool, table: TableId) -> str:
-    """What CREATE TABLE does to the table: CREATE, REPLACE or SKIP.
+def table_operation(current: TableVersion | None, or_replace: bool, if_not_exists: bool, table: TableId) -> str:
+    """`create_operation` for a table. `current`: its version now, None if it does not exist."""
+    return create_operation(current is not None, or_replace, if_not_exists, f"Table {table}")
 
-    Raises Duplicate if it exists and must not be replaced.
+
+def create_operation(exists: bool, or_replace: bool, if_not_exists: bool, object_name: str) -> str:
+    """What a CREATE statement does: CREATE, REPLACE or SKIP.
+
+    Raises Duplicate if the object exists and the statement may neither replace nor skip it. `object_name`: the object
+    in that error, with its kind.
     """
-    return ddl_operation_of(current is not None, or_replace, if_not_exists, f"Table {table}")
-
-
-def ddl_operation_of(exists: bool, or_replace: bool, if_not_exists: bool, named: str) -> str:
-    """As `ddl_operation`, for an object of any kind."""
     if not exists:
         return "CREATE"
     if or_replace:
         return "REPLACE"
     if if_not_exists:
         return "SKIP"
-    raise Duplicate(f"Already Exists: {named}")
+    raise Duplicate(f"Already Exists: {object_name}")
 
 
 def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...], sql: StatementSql) -> TableSettings:

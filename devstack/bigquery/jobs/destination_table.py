@@ -42,8 +42,9 @@ def resolve_settings(
 ) -> TableSettings:
     """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
 
-    `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema with its
-    policy tags, the description, the primary key and the row access policies, and keeps layout, labels and expiration.
+    `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema and its
+    policy tags, removes description, primary key and row access policies, and keeps layout, labels and expiration.
+    `adds_fields`: whether the job may add columns to the table.
     """
     if current is None:
         settings = new_settings(fields, layout)
@@ -66,18 +67,18 @@ def check_layout(table: TableId, current: TableSettings, layout: TableLayout) ->
         current.partition_column != layout.partition_column
         or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
     ):
-        wanted = new_settings((), layout)
+        requested = new_settings((), layout)
         raise Invalid(
             f"Incompatible table partitioning specification for {table}. Expected partitioning specification "
             f"{describe_partitioning(current)} with expiration [{current.partition_expiration_ms}] ms, but input "
-            f"partitioning specification is {describe_partitioning(wanted)} with expiration "
+            f"partitioning specification is {describe_partitioning(requested)} with expiration "
             f"[{layout.partition_expiration_ms}] ms"
         )
     if layout.clustering is not None and layout.clustering != current.clustering:
-        wanted = new_settings((), layout)
+        requested = new_settings((), layout)
         raise Invalid(
             f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
-            f"input is {describe_clustering(wanted)}"
+            f"input is {describe_clustering(requested)}"
         )
 
 
@@ -117,12 +118,12 @@ def _with_new_fields(
     table: TableId, existing: Sequence[TableField], provided: Sequence[TableField]
 ) -> tuple[TableField, ...]:
     """The existing columns, then those of `provided` that are new. Raises Invalid for a REQUIRED one."""
-    given = {field.name.lower(): field for field in provided}
+    unmatched = {field.name.lower(): field for field in provided}
     columns = []
     for column in existing:
-        field = given.pop(column.name.lower(), column)
+        field = unmatched.pop(column.name.lower(), column)
         columns.append(replace(column, fields=_with_new_fields(table, column.fields, field.fields)))
-    for field in given.values() if existing else ():
+    for field in unmatched.values() if existing else ():
         if field.mode == "REQUIRED":
             raise Invalid(
                 f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
@@ -139,6 +140,7 @@ def _api_type(field: TableField) -> str:
 def check_dispositions(
     table: TableId, partition: str | None, current: TableVersion | None, create_disposition: str, write_disposition: str
 ) -> None:
+    """Raises NotFound or Duplicate if the dispositions forbid the job to write into the table as it is now."""
     if current is None:
         if create_disposition == "CREATE_NEVER":
             raise NotFound(f"Not found: Table {table}")
@@ -159,8 +161,8 @@ def write_change(
 ) -> Change:
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
-    `partition`: the one that the job's partition decorator names, None without one.
-    The streaming buffer stays if one partition is replaced. Source: "Use the Storage Write API (REST)".
+    `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None. The
+    streaming buffer stays if only one partition is replaced. Source: "Use the Storage Write API (REST)".
     """
     before = dict(current.partitions) if current else {}
     after = dict(before)

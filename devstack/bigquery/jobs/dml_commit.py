@@ -45,7 +45,7 @@ class PartitionWrites:
 
     `replaced`: by partition, the segments that replace those that the statement read. `added`: by partition, segments
     that only add rows. `buffered`: by the file of a changed segment of the streaming buffer, the segment with its
-    unchanged rows, or None if it has none. Updated rows move from the buffer to their partition.
+    unchanged rows, or None if no row is left. Updated rows move from the buffer to their partition.
     """
 
     replaced: Mapping[str, tuple[Segment, ...]]
@@ -68,7 +68,7 @@ class AffectedSegments:
 def affected_segments(
     table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession
 ) -> AffectedSegments:
-    """Where the statement changes or deletes rows. Raises InvalidQuery if insertAll has written one of them recently.
+    """Where the statement changes or deletes rows. Raises InvalidQuery if insertAll has streamed one of them recently.
 
     Source: "Data manipulation language (DML)", limitations.
     """
@@ -98,7 +98,10 @@ def write_partitions(
     catalog: Catalog,
     batch: SegmentBatch,
 ) -> PartitionWrites:
-    """Writes the segments: one for each partition and each buffered segment that changes."""
+    """Writes a segment for each partition, and for each segment of the streaming buffer, that changes.
+
+    Raises InvalidQuery for a new row that does not fit the table's schema.
+    """
     try:
         changed = conform(changes.new_rows, version.settings.schema)
     except Invalid as error:
@@ -137,15 +140,19 @@ def dml_change(
     writes: PartitionWrites,
     commit_us: int,
 ) -> Change:
-    """Applies the new segments to the version that is current at the commit."""
+    """The change that puts the new segments into the table.
+
+    `snapshot`: the version that the statement has read. `latest`: the version at the time of the commit. Raises
+    ConcurrentUpdate if another statement has changed the same partitions between the two.
+    """
     if (
         latest is None
         or latest.table_created_us != snapshot.table_created_us
         or latest.settings.schema != snapshot.settings.schema
     ):
         raise ConcurrentUpdate(table)
-    since = catalog.history(table).versions_since(snapshot.committed_us)
-    only_inserts = all(version.change_kind in ("insert", STREAMED, FLUSHED) for version in since)
+    later_versions = catalog.history(table).versions_since(snapshot.committed_us)
+    only_inserts = all(version.change_kind in ("insert", STREAMED, FLUSHED) for version in later_versions)
     partitions = dict(latest.partitions)
     if not writes.buffered.keys() <= {rows.segment.file for rows in latest.buffer}:
         raise ConcurrentUpdate(table)

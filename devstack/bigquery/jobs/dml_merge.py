@@ -31,6 +31,7 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.version_relation import ROW_ID
 
+# Columns of the temporary tables: the number of a row of the source, and of the WHEN clause that applies to a row.
 _SOURCE_ROW = '"__source row"'
 _CLAUSE = '"__clause"'
 
@@ -78,11 +79,11 @@ class MergeEvaluator:
     def _pairs_sql(self, source: str) -> str:
         """SQL of all matching pairs, each with the number of the clause that applies to it, or NULL."""
         columns = self._all_columns(source)
-        clause = self._clause_number(self._clauses(MATCHED), columns)
+        clause_number = self._clause_number(self._clauses(MATCHED), columns)
         condition = self._sql.duckdb(self._statement.condition, columns)
         alias = quote_identifier(source_alias(self._statement))
         return (
-            f"SELECT {self._target.row_id}, {alias}.{_SOURCE_ROW}, {clause} AS {_CLAUSE} "
+            f"SELECT {self._target.row_id}, {alias}.{_SOURCE_ROW}, {clause_number} AS {_CLAUSE} "
             f"FROM {self._target.relation} JOIN {source} AS {alias} ON {condition}"
         )
 
@@ -107,19 +108,20 @@ class MergeEvaluator:
         return self._target.values_sql(clause.action.assignments, columns, tables)
 
     def _inserted_rows(self, source: str, pairs: str) -> list[pa.Table]:
+        """The rows that each clause WHEN NOT MATCHED BY TARGET inserts."""
         clauses = self._clauses(NOT_MATCHED_BY_TARGET)
-        columns, alias = self._source_columns(source), quote_identifier(source_alias(self._statement))
+        alias = quote_identifier(source_alias(self._statement))
         inserted_rows: list[pa.Table] = []
         if not clauses:
             return inserted_rows
-        number = self._clause_number(clauses, columns)
+        clause_number = self._clause_number(clauses, self._source_columns(source))
         unmatched = self._session.materialize(
-            f"SELECT {alias}.*, {number} AS {_CLAUSE} FROM {source} AS {alias} "
+            f"SELECT {alias}.*, {clause_number} AS {_CLAUSE} FROM {source} AS {alias} "
             f"ANTI JOIN {pairs} AS _pairs ON {alias}.{_SOURCE_ROW} = _pairs.{_SOURCE_ROW}"
         )
-        for position, clause in clauses:
+        for number, clause in clauses:
             targets, values = self._insert_values(clause, source)
-            rows = f"FROM {unmatched} AS {alias} WHERE {alias}.{_CLAUSE} = {position}"
+            rows = f"FROM {unmatched} AS {alias} WHERE {alias}.{_CLAUSE} = {number}"
             casts = self._target.checked_casts(values, targets, rows)
             columns = [f"{c} AS {quote_identifier(t.name)}" for c, t in zip(casts, targets, strict=True)]
             _, inserted = self._session.run(f"SELECT {', '.join(columns)} {rows}")
@@ -163,6 +165,7 @@ class MergeEvaluator:
                 )
 
     def _clauses(self, kind: str) -> list[tuple[int, MergeClause]]:
+        """The clauses of this kind, with their numbers. Raises InvalidQuery if one has a correlated subquery."""
         clauses = [(number, clause) for number, clause in enumerate(self._statement.clauses) if clause.kind == kind]
         for _, clause in clauses:
             for expression in expressions_of(clause):
@@ -170,6 +173,7 @@ class MergeEvaluator:
         return clauses
 
     def _clause_number(self, clauses: list[tuple[int, MergeClause]], columns: Collection[str]) -> str:
+        """SQL of the number of the first of these clauses whose condition is true, NULL if none is."""
         branches = [
             f"WHEN {'TRUE' if c.condition is None else self._sql.duckdb(c.condition, columns)} THEN {number}"
             for number, c in clauses
@@ -185,7 +189,10 @@ class MergeEvaluator:
 
 
 def _refuse_correlation(expression: exp.Expression, aliases: set[str]) -> None:
-    """Refuse what BigQuery does not support. Source: "Using data manipulation language (DML)", limitations."""
+    """Raises InvalidQuery if a subquery in the expression refers to the MERGE's target or source by alias.
+
+    Source: "Using data manipulation language (DML)", limitations.
+    """
     for query in expression.find_all(exp.Select):
         for column in query.find_all(exp.Column):
             if len(column.parts) > 1 and column.parts[0].name.lower() in aliases:

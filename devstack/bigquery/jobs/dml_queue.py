@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
-from devstack.bigquery.clock import Clock
+from devstack.bigquery.clock import HOUR_US, Clock
 from devstack.bigquery.storage.model import TableId
 
 MAXIMUM_RUNNING = 2
@@ -24,7 +24,7 @@ MAXIMUM_WAITING = 20
 UNQUEUED_INSERTS_PER_DAY = 1_500
 MAXIMUM_RUNNING_INSERTS = 10
 MAXIMUM_WAITING_INSERTS = 100
-MAXIMUM_WAIT_US = 7 * 3_600_000_000
+MAXIMUM_WAIT_US = 7 * HOUR_US
 CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not notify the queue
 
 

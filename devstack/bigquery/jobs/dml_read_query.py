@@ -23,7 +23,7 @@ from devstack.bigquery.sql.statements import (
     Update,
 )
 
-SOURCE = "__source"  # the alias of a source without an alias
+_DEFAULT_SOURCE_ALIAS = "__source"
 
 
 def read_query_of(statement: MutatingStatement) -> exp.Select:
@@ -61,7 +61,8 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def source_alias(statement: Merge) -> str:
-    return str(statement.source.args["from_"].this.alias_or_name) or SOURCE
+    """The name by which the statement's expressions refer to the source of a MERGE."""
+    return str(statement.source.args["from_"].this.alias_or_name) or _DEFAULT_SOURCE_ALIAS
 
 
 def expressions_of(clause: MergeClause) -> Iterator[exp.Expression]:

@@ -49,6 +49,7 @@ class DmlRunner:
     def run(
         self, statement: MutatingStatement | TruncateTable, commit_info_of: CommitInfoOf, started: float
     ) -> Outcome:
+        """Executes the statement. `started`: the time.perf_counter() when it started."""
         if isinstance(statement, TruncateTable):
             return self._truncate(statement, commit_info_of)
         for _ in range(MAXIMUM_RETRIES):
@@ -61,7 +62,7 @@ class DmlRunner:
     def _truncate(self, statement: TruncateTable, commit_info_of: CommitInfoOf) -> Outcome:
         """Reads no row and bills nothing."""
         with self.state.statement() as sql:
-            table, version = mutated_version(statement.table, sql)
+            table, version = mutable_version(statement.table, sql)
         outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
         self.check_cancelled()
         self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info_of(outcome))
@@ -70,12 +71,13 @@ class DmlRunner:
     def _attempt(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
         with self.state.statement() as sql:
-            table, version = mutated_version(statement.table, sql)
+            table, version = mutable_version(statement.table, sql)
             scanned = scanned_by(statement, version, sql)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, sql, table, version)
             affected = affected_segments(table, version, changes, session)
-            if scanned.processed or not isinstance(statement, Delete):
+            deletes_unread = isinstance(statement, Delete) and not scanned.processed  # whole partitions
+            if not deletes_unread:
                 scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             self.check_cancelled()
@@ -91,18 +93,18 @@ class DmlRunner:
             if not any(changes.counts.values()):
                 return outcome
             with catalog.segments.batch() as batch:
-                change = write_partitions(table, version, changes, affected, session, catalog, batch)
+                writes = write_partitions(table, version, changes, affected, session, catalog, batch)
                 self.check_cancelled()
                 kind = outcome.statement_type.lower()
 
                 def build(latest: TableVersion | None, commit_us: int) -> Change:
-                    return dml_change(kind, catalog, table, version, latest, change, commit_us)
+                    return dml_change(kind, catalog, table, version, latest, writes, commit_us)
 
                 catalog.commit(table, build, commit_info_of(outcome))
             return outcome
 
 
-def mutated_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
+def mutable_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
     """The target of a statement that may change existing rows. Raises InvalidQuery if it has pending row changes."""
     table, version = target_version(name, sql)
     check_no_pending_changes(table, version)
@@ -124,8 +126,8 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, sql: Stateme
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
     All blocks of a partition count, because no page says that DML prunes blocks.
-    A DELETE of whole partitions reads nothing. That "might also not apply" to tables clustered by other columns: here
-    it does not. Source: "Update partitioned table data using DML", DELETE statement.
+    A DELETE of whole partitions reads nothing. BigQuery says that this "might also not apply" to tables clustered by
+    other columns; here it never applies to them. Source: "Update partitioned table data using DML", DELETE statement.
     """
     scanned = sql.scanned_bytes(read_query_of(statement)).upper_bound()
     settings = version.settings
@@ -140,7 +142,7 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, sql: Stateme
 
 def maximum_scanned_bytes(statement: MutatingStatement, sql: StatementSql) -> ScannedBytes:
     """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too."""
-    table, version = mutated_version(statement.table, sql)
+    table, version = mutable_version(statement.table, sql)
     scanned = scanned_by(statement, version, sql)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
     if only_inserts or (isinstance(statement, Delete) and not scanned.processed):

@@ -37,21 +37,24 @@ class DmlTarget:
         self._session: DuckDbSession = sql.state.session
         self._sql = sql
 
-    def values_sql(self, assignments: Sequence[Assignment], columns: set[str], rows: str) -> str:
-        """SQL of row ids, each with the values assigned to that row, cast to the types of the assigned columns."""
+    def values_sql(self, assignments: Sequence[Assignment], columns: set[str], relations: str) -> str:
+        """SQL of row ids, each with the values assigned to that row, cast to the types of the assigned columns.
+
+        `columns`: the names that the assigned expressions may refer to. `relations`: what follows FROM in this SQL.
+        """
         fields = [self._field(item.path) for item in assignments]
         values = [self._sql.duckdb(item.value, columns) for item in assignments]
-        casts = self.checked_casts(values, fields, f"FROM {rows}")
+        casts = self.checked_casts(values, fields, f"FROM {relations}")
         selected = ", ".join(f"{cast} AS v{number}" for number, cast in enumerate(casts))
-        return f"SELECT {self.row_id}, {selected} FROM {rows}"
+        return f"SELECT {self.row_id}, {selected} FROM {relations}"
 
-    def checked_casts(self, values: Sequence[str], fields: Sequence[TableField], rows: str) -> list[str]:
-        """SQL of values, each cast to its field's type. `rows`: the FROM clause of the values' columns.
+    def checked_casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:
+        """SQL of values, each cast to its field's type. `from_clause`: where the columns in the values come from.
 
         Raises InvalidQuery if BigQuery would not assign a value of that type.
         """
-        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {rows}"
-        untyped = self._session.untyped(sql)
+        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {from_clause}"
+        untyped = self._session.untyped_positions(sql)
         for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):
             if position not in untyped:
                 check_assignable(source, field)
@@ -70,19 +73,21 @@ class DmlTarget:
         )
         return conform_query_rows(rows, self.schema)
 
-    def same_row(self, other: str) -> str:
-        return f"{self.row_id} = {other}.{ROW_ID}"
+    def same_row(self, alias: str) -> str:
+        """The SQL condition that a row of the relation `alias` has the id of the target's row."""
+        return f"{self.row_id} = {alias}.{ROW_ID}"
 
-    def refuse_repeated_rows(self, rows: str, condition: str) -> None:
-        """Raises InvalidQuery if a row id occurs twice in the table `rows`, where the condition is true."""
+    def refuse_repeated_rows(self, table: str, condition: str) -> None:
+        """Raises InvalidQuery if a row id occurs twice in the temporary table where the condition is true."""
         _, repeated = self._session.run(
-            f"SELECT 1 AS n FROM {rows} WHERE {condition} GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
+            f"SELECT 1 AS n FROM {table} WHERE {condition} GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
         )
         if repeated.num_rows:
             raise InvalidQuery(_TOO_MANY_MATCHES)
 
-    def count(self, rows: str) -> int:
-        _, result = self._session.run(f"SELECT count(*) AS n FROM {rows}")
+    def count(self, table: str) -> int:
+        """The number of rows of a temporary table."""
+        _, result = self._session.run(f"SELECT count(*) AS n FROM {table}")
         return int(result.column(0)[0].as_py())
 
     def column(self, name: str) -> TableField:
@@ -104,10 +109,13 @@ class DmlTarget:
 
 
 def _new_value(field: TableField, path: tuple[str, ...], current: str, assigned: dict[tuple[str, ...], str]) -> str:
-    """SQL of a column's new value: assigned as a whole or in some fields of a STRUCT, or unchanged."""
+    """SQL of a column's new value: assigned as a whole or in some fields of a STRUCT, or unchanged.
+
+    `assigned`: SQL of the assigned values by the path of the field. `current`: SQL of the old value.
+    """
     if path in assigned:
         return assigned[path]
-    if not any(other[: len(path)] == path for other in assigned):
+    if not any(assigned_path[: len(path)] == path for assigned_path in assigned):
         return current
     fields = ", ".join(
         f"{quote_identifier(child.name)} := "

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.dml_changes import check_names_and_types
-from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutated_version
+from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutable_version
 from devstack.bigquery.jobs.procedure_statements import create_procedure
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
@@ -32,20 +32,18 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, Query | Insert | Assert):
             return _reading_statistics(*_type_and_tree(statement), sql)
         if isinstance(statement, CreateTable) and statement.query is not None:
-            return _reading_statistics(
-                "CREATE_TABLE_AS_SELECT", statement.query, sql, _create_operation(statement, state)
-            )
+            return _reading_statistics("CREATE_TABLE_AS_SELECT", statement.query, sql, _ddl_operation(statement, state))
         if isinstance(statement, CreateTable):
-            return _statistics(Outcome("CREATE_TABLE", ddl_operation=_create_operation(statement, state)))
+            return _statistics(Outcome("CREATE_TABLE", ddl_operation=_ddl_operation(statement, state)))
         if isinstance(statement, CreateClone):
             source, _ = ddl_statements.clone_source(statement, sql)
             return _statistics(
-                Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_create_operation(statement, state))
+                Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_ddl_operation(statement, state))
             )
         if isinstance(statement, MutatingStatement):
             return _mutation_statistics(statement, sql)
         if isinstance(statement, statements.TruncateTable):
-            table, _ = mutated_version(statement.table, sql)
+            table, _ = mutable_version(statement.table, sql)
             return _statistics(Outcome("TRUNCATE_TABLE", tables=(table,)))
         if isinstance(statement, statements.CreateProcedure):
             return _statistics(create_procedure(statement, sql, dry_run=True))
@@ -75,10 +73,10 @@ def _type_and_tree(statement: Query | Insert | Assert) -> tuple[str, exp.Express
     return "ASSERT", exp.select(statement.condition)
 
 
-def _create_operation(statement: CreateTable | CreateClone, state: ScriptState) -> str:
+def _ddl_operation(statement: CreateTable | CreateClone, state: ScriptState) -> str:
     table = state.defaults.table(statement.name)
     state.catalog.datasets.get(table.dataset_id)
-    return ddl_statements.ddl_operation(state.catalog.find(table), statement.replace, statement.if_not_exists, table)
+    return ddl_statements.table_operation(state.catalog.find(table), statement.replace, statement.if_not_exists, table)
 
 
 def _reading_statistics(
@@ -95,7 +93,7 @@ def _reading_statistics(
 
 def _mutation_statistics(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
     """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
-    table, version = mutated_version(statement.table, sql)
+    table, version = mutable_version(statement.table, sql)
     scanned = maximum_scanned_bytes(statement, sql)
     check_names_and_types(statement, sql, table, version)
     kind = type(statement).__name__.upper()

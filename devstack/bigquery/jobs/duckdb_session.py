@@ -28,7 +28,7 @@ def _open() -> duckdb.DuckDBPyConnection:
             "allow_community_extensions": "false",
         },
     )
-    # The setting TimeZone exists only once this extension is loaded, which is part of the package.
+    # The setting TimeZone exists only once this extension is loaded, which the package duckdb contains.
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
     json_text.register(connection)
@@ -85,7 +85,7 @@ class DuckDbSession:
             raise self._translated(error) from error
         return name
 
-    def untyped(self, sql: str) -> set[int]:
+    def untyped_positions(self, sql: str) -> set[int]:
         """The positions of result columns that are NULL without a type. Such a NULL can be assigned to any type."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}
 

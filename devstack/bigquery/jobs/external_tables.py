@@ -112,7 +112,7 @@ class ExternalTables:
 
     @property
     def names_with_file_name(self) -> frozenset[str]:
-        """The lower-case names of the tables that get the pseudo column: all if the SQL mentions it, otherwise none."""
+        """The lower-case names of the tables that have the column _FILE_NAME: all if the SQL mentions it, else none."""
         return frozenset(self._definitions) if self.sql_mentions_file_name else frozenset()
 
     def open(self, name: str) -> ExternalTable | None:

@@ -22,7 +22,7 @@ from devstack.bigquery.storage.table_rules import check_partition_exists
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.
 MAXIMUM_FILE_BYTES = 1 << 30
-MAXIMUM_SHARD_BYTES = 256 << 20  # of one file of several; a choice, because BigQuery does not document its own
+MAXIMUM_SHARD_BYTES = 256 << 20  # of each of several files; chosen here, because BigQuery documents no size
 
 
 class ExtractJob:

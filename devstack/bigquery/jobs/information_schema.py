@@ -16,6 +16,7 @@ from devstack.bigquery.storage.model import (
     NULL_PARTITION,
     UNPARTITIONED,
     DatasetId,
+    Partition,
     TableId,
     TableSettings,
     TableVersion,
@@ -39,12 +40,14 @@ VIEWS = tuple(_COLUMNS)
 
 
 def view_columns(view: str) -> tuple[TableField, ...]:
+    """The columns of a view. Raises NotFound if the stand-in does not have the view."""
     if view not in _COLUMNS:
         raise NotFound(f"Not found: INFORMATION_SCHEMA.{view}; the stand-in has [{', '.join(VIEWS)}].")
     return tuple(TableField(name, kind) for name, kind in (column.split(" ") for column in _COLUMNS[view].split(", ")))
 
 
 def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
+    """The rows of a view. Raises NotFound if there is no such dataset or view."""
     columns = view_columns(view)
     catalog.datasets.get(dataset)
     rows = [
@@ -96,18 +99,23 @@ def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     """An unpartitioned table has one row with a NULL partition_id."""
     partitions: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
     if version.settings.partition_column is not None:
-        found = [(key, one.rows, one.bytes, one.modified_us) for key, one in sorted(version.partitions.items())]
-        partitions = [one for one in found if _has_partition(one[0])]
-        if outside := [one for one in found if not _has_partition(one[0])]:
-            _, rows_of_each, bytes_of_each, changed_us = zip(*outside, strict=True)
-            partitions.append((UNPARTITIONED, sum(rows_of_each), sum(bytes_of_each), max(changed_us)))
+        partitions = []
+        outside: list[Partition] = []
+        for key, partition in sorted(version.partitions.items()):
+            if _has_partition(key):
+                partitions.append((key, partition.rows, partition.bytes, partition.modified_us))
+            else:
+                outside.append(partition)
+        if outside:
+            rows, size = sum(partition.rows for partition in outside), sum(partition.bytes for partition in outside)
+            partitions.append((UNPARTITIONED, rows, size, max(partition.modified_us for partition in outside)))
         if version.buffer:
             buffered = [rows.segment for rows in version.buffer]
             rows, size = sum(segment.rows for segment in buffered), sum(segment.bytes for segment in buffered)
             partitions.append((UNPARTITIONED, rows, size, version.buffer[-1].received_us))
-    for key, rows, size, modified_us in partitions:
+    for partition_id, rows, size, modified_us in partitions:
         yield {
-            "partition_id": key,
+            "partition_id": partition_id,
             "total_rows": rows,
             "total_logical_bytes": size,
             "last_modified_time": to_datetime(modified_us),
@@ -116,9 +124,9 @@ def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 
 
 def _has_partition(key: str) -> bool:
-    """Whether BigQuery has a partition for this day, as for those from 1960 to 2159, or for NULL.
+    """Whether rows with this partition key have a partition of their own: those of NULL and of days from 1960 to 2159.
 
-    Source: "Introduction to partitioned tables".
+    Rows of other days are in __UNPARTITIONED__. Source: "Introduction to partitioned tables".
     """
     return key == NULL_PARTITION or 1960_01_01 <= int(key) <= 2159_12_31
 
@@ -129,7 +137,7 @@ def _sql_string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
+def set_options(settings: TableSettings) -> list[tuple[str, str, str]]:
     """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
     options: list[tuple[str, str, str]] = []
     if settings.description is not None:
@@ -156,7 +164,7 @@ def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
 
 
 def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    for name, kind, value in option_rows(version.settings):
+    for name, kind, value in set_options(version.settings):
         yield {"option_name": name, "option_type": kind, "option_value": value}
 
 

@@ -1,4 +1,7 @@
-"""Parses the configurations of load and extract jobs, in which `request_validation` has found no unsupported field."""
+"""Parses the configurations of load and extract jobs.
+
+rest/request_validation.py has refused those with unsupported fields before.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,11 @@ class TableLayout:
 
 @dataclass(frozen=True)
 class LoadConfiguration:
-    """What a load job shall do."""
+    """What a load job shall do.
+
+    `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `adds_fields`:
+    whether the job may add columns to the table.
+    """
 
     table: TableId
     partition: str | None
@@ -81,9 +88,9 @@ def enum_value(name: str, value: str | None, allowed: tuple[str, ...], default: 
     return value or default
 
 
-def layout_from_api(owner: Mapping[str, Any]) -> TableLayout:
-    """The layout from `timePartitioning` and `clustering` of a table or a job configuration."""
-    partitioning, clustering = owner.get("timePartitioning") or {}, owner.get("clustering") or {}
+def layout_from_api(resource: Mapping[str, Any]) -> TableLayout:
+    """The layout from `timePartitioning` and `clustering` of a table resource or a job configuration."""
+    partitioning, clustering = resource.get("timePartitioning") or {}, resource.get("clustering") or {}
     if partitioning and partitioning.get("type") != "DAY":
         raise NotImplementedConstruct(f"timePartitioning.type {partitioning.get('type')}")
     if partitioning and not partitioning.get("field"):
@@ -97,6 +104,7 @@ def layout_from_api(owner: Mapping[str, Any]) -> TableLayout:
 
 
 def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfiguration:
+    """Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what is unsupported here."""
     table, partition = split_decorator(table_id_from_api(configuration.get("destinationTable") or {}))
     fields = (configuration.get("schema") or {}).get("fields")
     properties = configuration.get("destinationTableProperties") or {}
@@ -132,14 +140,17 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
 
 
 def _csv_options(configuration: Mapping[str, Any], source_format: str) -> CsvOptions:
-    others = [name for name in OPTION_NAMES if source_format != "CSV" and configuration.get(name) not in UNSET_VALUES]
-    if others:
-        raise NotImplementedConstruct(f"load.{others[0]} of {source_format}")
+    options_set = [name for name in OPTION_NAMES if configuration.get(name) not in UNSET_VALUES]
+    if options_set and source_format != "CSV":
+        raise NotImplementedConstruct(f"load.{options_set[0]} of {source_format}")
     return csv_options(configuration)
 
 
 def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, partition: str | None) -> bool:
-    """Source: REST reference of jobs, JobConfigurationLoad.schemaUpdateOptions."""
+    """Whether the job may add columns to the table.
+
+    Source: REST reference of jobs, JobConfigurationLoad.schemaUpdateOptions.
+    """
     options = configuration.get("schemaUpdateOptions") or []
     for option in options:
         if option != "ALLOW_FIELD_ADDITION":

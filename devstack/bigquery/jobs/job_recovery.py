@@ -38,7 +38,7 @@ def recover_jobs(store: JobStore, catalog: Catalog) -> int:
 def _committed_results(catalog: Catalog, *, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:
     """Yields the key and the result of each job that committed a table version at `since_us` or later."""
     for _, history in catalog.histories():
-        for version in history.versions_since(since_us - 1):  # versions_since leaves out its moment itself
+        for version in history.versions_since(since_us - 1):  # versions_since excludes its argument
             commit = version.job
             if commit is None:
                 continue

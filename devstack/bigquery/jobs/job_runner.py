@@ -116,7 +116,7 @@ class JobRunner:
         record = context.record
         fault = self._faults.match_job(record.kind, record.job_id)
         if fault is not None and fault.effect == "queue":
-            self._faults.wait_queued(fault, context.stop)
+            self._faults.wait_in_queue(fault, context.stop)
         try:
             with self._admission(context), self._slots:
                 started_us = self.clock.now_us()

@@ -10,7 +10,7 @@ import re
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import AccessDenied, InvalidQuery
-from devstack.bigquery.jobs.ddl_statements import ddl_operation_of
+from devstack.bigquery.jobs.ddl_statements import create_operation
 from devstack.bigquery.jobs.object_store import split_uri
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql, check_assignable
 from devstack.bigquery.jobs.statement_outcome import Outcome
@@ -31,7 +31,7 @@ def create_procedure(statement: CreateProcedure, sql: StatementSql, *, dry_run: 
     procedure, routines = _procedure(statement, sql), sql.state.catalog.routines
     _check_connection(sql.state.caller, procedure.connection, DELEGATE_CONNECTION)
     exists = routines.find(procedure.id) is not None
-    operation = ddl_operation_of(exists, statement.replace, statement.if_not_exists, f"Routine {procedure.id}")
+    operation = create_operation(exists, statement.replace, statement.if_not_exists, f"Routine {procedure.id}")
     if operation != "SKIP" and not dry_run:
         routines.save(procedure, replaces=statement.replace)
     return Outcome("CREATE_PROCEDURE", ddl_operation=operation, ddl_routine=procedure.id)

@@ -121,7 +121,7 @@ class StatementSql:
                 f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
                 f"[{', '.join(column.name for column in columns)}]"
             )
-        untyped = self.state.session.untyped(sql)
+        untyped = self.state.session.untyped_positions(sql)
         for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
             if position not in untyped:
                 check_assignable(source, target)

@@ -178,7 +178,7 @@ class StatementRunner:
         table = self.state.target(statement.name)
         kind = "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
         current = self.state.catalog.find(table)
-        operation = ddl_statements.ddl_operation(current, statement.replace, statement.if_not_exists, table)
+        operation = ddl_statements.table_operation(current, statement.replace, statement.if_not_exists, table)
         if operation == "SKIP":
             return Outcome(kind, ddl_operation=operation, ddl_table=table)
         scanned, rows = NOTHING_SCANNED, None
@@ -199,7 +199,7 @@ class StatementRunner:
                 new = self._segments(ddl_statements.conform_query_rows(rows, settings.schema), settings, batch)
 
             def build(latest: TableVersion | None, commit_us: int) -> Change:
-                ddl_statements.ddl_operation(latest, statement.replace, if_not_exists=False, table=table)
+                ddl_statements.table_operation(latest, statement.replace, if_not_exists=False, table=table)
                 change = write_change("create", settings, None, new, "WRITE_EMPTY", None, commit_us)
                 return ddl_statements.create_change(table, latest, settings, dict(change.partitions))
 

@@ -24,7 +24,7 @@ def test_queued_job_waits_for_the_faults_to_be_cleared() -> None:
     board = FaultRegistry()
     fault = board.add(parse_fault({"match": {"job_type": "load"}, "effect": "queue"}))
     assert board.match_job("load", "j") == fault
-    waiting = threading.Thread(target=board.wait_queued, args=(fault, threading.Event()))
+    waiting = threading.Thread(target=board.wait_in_queue, args=(fault, threading.Event()))
     waiting.start()
     board.clear()
     waiting.join(timeout=30)
