@@ -18,7 +18,7 @@ from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.backfill import backfill_tasks
 from dedup_clone.orchestration.backfill.backfill_form import backfill_params
-from dedup_clone.orchestration.publish.publish_steps import target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
@@ -32,7 +32,7 @@ def backfill(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "backfill"],
         params=backfill_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),
+        **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),
     ) as dag:
         # -- 1 show ------- in: the form, archive  runs: worker    out: which snapshots would land
         @task

@@ -23,7 +23,7 @@ from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.bootstrap import bootstrap_tasks
 from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -39,7 +39,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "bootstrap"],
         params=bootstrap_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
+        **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form           runs: worker    out: what would happen; ends a dry run
         show = bootstrap_tasks.ShowExistingOperator(task_id=bootstrap_tasks.SHOW_TASK, setup=setup)

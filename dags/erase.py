@@ -21,7 +21,7 @@ from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.erasure.erasure_form import erasure_params
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -37,7 +37,7 @@ def erase(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "erase"],
         params=erasure_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # the keys of a whole table are read
+        **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # the keys of a whole table are read
     ) as dag:
         # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
         @task

@@ -22,7 +22,7 @@ from airflow.sdk import DAG, task
 
 from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadline
 from dedup_clone.orchestration.publish.publish_form import publish_params
-from dedup_clone.orchestration.publish.publish_steps import delete_unneeded_data, load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
@@ -40,7 +40,7 @@ def publish(setup: FeedSetup) -> DAG:
         tags=[TAG, setup.feed.feed, "publish"],
         params=publish_params(setup.feed),
         deadline=freshness_deadline(setup),
-        **target_dag_arguments(setup),
+        **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: publish spec (lease acquired, request written)
         resolve = ResolvePublishOperator(task_id=RESOLVE_PUBLISH, setup=setup)

@@ -20,7 +20,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
@@ -37,7 +37,7 @@ def rebuild(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rebuild"],
         params=rebuild_tasks.rebuild_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
+        **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
         @task

@@ -17,7 +17,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments
 from dedup_clone.orchestration.retirement import retirement_tasks
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -32,7 +32,7 @@ def retire(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "retire"],
         params=retirement_tasks.retirement_params(),
-        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # target may be exported
+        **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # target may be exported
     ) as dag:
         # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
         @task

@@ -20,7 +20,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.rollback import rollback_tasks
 from dedup_clone.orchestration.rollback.rollback_form import rollback_params
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
@@ -36,7 +36,7 @@ def rollback(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rollback"],
         params=rollback_params(),
-        **target_dag_arguments(setup),
+        **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
         @task

@@ -21,7 +21,7 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
@@ -78,7 +78,7 @@ def listener() -> Iterator[Listener]:
 
 def dag_of(setup: FeedSetup) -> DAG:
     """The tasks of a publish that send events."""
-    with DAG(setup.dag_id("publish"), schedule=None, **target_dag_arguments(setup)) as dag:
+    with DAG(setup.dag_id("publish"), schedule=None, **feed_dag_arguments(setup)) as dag:
         EmptyOperator(task_id=RESOLVE_PUBLISH)
         dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
         load_to_commit(setup)

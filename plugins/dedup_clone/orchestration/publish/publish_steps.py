@@ -1,6 +1,6 @@
 """What the DAGs that change a feed share: their arguments, and the tasks from load to commit.
 
-Publish, bootstrap, erase, rebuild and rollback have these tasks.
+All of them have these arguments; publish, bootstrap, erase, rebuild and rollback have these tasks.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from dedup_clone.publish.recovery import finish_or_discard
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 
 
-def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
-    """Arguments of a DAG that changes target: where its SQL templates are, and how its tasks are retried."""
+def feed_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
+    """Arguments of a DAG that changes a feed: where its SQL templates are, and how its tasks are retried."""
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
-        "auto_register": False,
+        "auto_register": False,  # see build_dags
         "is_paused_upon_creation": False,
         "template_searchpath": [str(setup.folders.sql)],
         "user_defined_macros": {"names": setup.names, "options": setup.feed.table.options.to_contract()},
