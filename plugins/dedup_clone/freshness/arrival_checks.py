@@ -1,4 +1,4 @@
-"""Computes the times of expected arrivals and the state of each, and checks that none is overdue."""
+"""Computes when a feed's deliveries are expected and which of them arrived, and checks that none is overdue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 
 LOOKBACK = timedelta(days=7)  # expected times before this are not checked
-_MAX_GAP = timedelta(days=2)  # any two successive expected times are closer than this
+_MAX_GAP = timedelta(days=2)  # expected times repeat daily, so any two successive ones are closer than this
 
 
 class SlotState(StrEnum):

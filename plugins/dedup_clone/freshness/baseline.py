@@ -1,4 +1,4 @@
-"""Computes how long a feed's publishes usually take: medians over the last ones, from the phases in ledger records."""
+"""Computes how long a feed's publishes usually take: medians over its last publishes, from the ledger's phases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "spark_start": 2, "dedup": 20, "loa
 class Baseline:
     """Median durations from lease to swap, and from the end of the dedup job to swap.
 
-    `is_measured`: False with too few publishes, where shares of the SLA are assumed.
+    `is_measured`: False if there were too few publishes, so that shares of the SLA are assumed instead.
     """
 
     lease_to_swap: timedelta
@@ -31,39 +31,39 @@ class Baseline:
     is_measured: bool = True
 
 
-def baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
-    """The medians over the last publishes. Replays are left out, because they have no lag."""
+def compute_baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
+    """The medians over the last publishes in `history`. Replays are left out, because they have no lag."""
     publishes = [r for r in _with_lag(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
         return Baseline(sla / 2, sla / 4, is_measured=False)
-    to_swap = [max(0.0, (r.lag_s or 0.0) - r.phases["until_lease"]) for r in publishes]
-    after_dedup = [max(0.0, s - _until_dedup_ended(r)) for s, r in zip(to_swap, publishes, strict=True)]
-    return Baseline(timedelta(seconds=median(to_swap)), timedelta(seconds=median(after_dedup)))
+    to_swap_s = [max(0.0, (r.lag_s or 0.0) - r.phases["until_lease"]) for r in publishes]
+    after_dedup_s = [max(0.0, s - _until_dedup_ended_s(r)) for s, r in zip(to_swap_s, publishes, strict=True)]
+    return Baseline(timedelta(seconds=median(to_swap_s)), timedelta(seconds=median(after_dedup_s)))
 
 
-def _until_dedup_ended(record: LedgerRecord) -> float:
+def _until_dedup_ended_s(record: LedgerRecord) -> float:
     """Seconds from the lease to the end of the dedup job. Records of earlier releases lack the first two phases."""
     return sum(record.phases.get(phase, 0.0) for phase in ("task_start", "spark_start", "dedup"))
 
 
 def remaining_time(now: datetime, state: FeedState) -> timedelta:
     """The usual time until the swap of the delivery that is being published, or is published next."""
-    medians, intent = baseline(state.history, state.sla), state.current.intent
+    medians, intent = compute_baseline(state.history, state.sla), state.current.intent
     if intent is None or intent.kind is not IntentKind.PUBLISH:
         return medians.lease_to_swap
-    if any("-load-" in job for job in intent.jobs):
+    if any("-load-" in job for job in intent.jobs):  # the load job is recorded, so the dedup job has ended
         return medians.after_dedup
     return max(medians.lease_to_swap - (now - intent.taken_at), medians.after_dedup)
 
 
 def describe_remaining(remaining: timedelta, state: FeedState) -> str:
-    """Such as `what remains usually takes 25 min`; with too few publishes, it says that this is assumed."""
-    is_measured = baseline(state.history, state.sla).is_measured
+    """Return a phrase such as `what remains usually takes 25 min`, or `is assumed to take` after too few publishes."""
+    is_measured = compute_baseline(state.history, state.sla).is_measured
     return f"what remains {'usually takes' if is_measured else 'is assumed to take'} {format_duration(remaining)}"
 
 
 def describe_over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
-    """A sentence naming the phases whose median exceeds their latency budget; empty when there are none."""
+    """Return a sentence that names the phases whose median exceeds their latency budget; empty if there is none."""
     publishes = _with_lag(history)[-PUBLISHES_COMPARED:]
     exceeded = []
     for phase, minutes in BUDGET_MINUTES_PER_HOUR.items():

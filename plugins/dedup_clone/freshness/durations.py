@@ -10,7 +10,7 @@ def format_time(moment: datetime) -> str:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Such as `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`; a negative duration is `0 s`."""
+    """Format a duration as `45 s`, `12 min`, `3 h 05 min` or `2 d 4 h`; a negative one as `0 s`."""
     seconds = max(0, round(duration.total_seconds()))
     if seconds < 120:
         return f"{seconds} s"

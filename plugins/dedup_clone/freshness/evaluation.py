@@ -50,10 +50,13 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
 
 
 def evaluate(
-    now: datetime, state: FeedState, *, before: FreshnessVerdict | None = None, runbook: str = ""
+    now: datetime, state: FeedState, *, previous: FreshnessVerdict | None = None, runbook: str = ""
 ) -> FreshnessVerdict:
-    """The verdict at `now` (UTC). `before`: the previous one, see `since_first_seen`."""
-    incidents = since_first_seen(find_incidents(now, state), now, before)
+    """The verdict at `now` (UTC). `previous`: the verdict before it, see `keep_first_seen`.
+
+    `runbook`: the runbook's address, which the verdict repeats.
+    """
+    incidents = keep_first_seen(find_incidents(now, state), now, previous)
     return FreshnessVerdict(
         format_version=VERDICT_VERSION,
         feed=state.feed,
@@ -70,9 +73,13 @@ def evaluate(
     )
 
 
-def since_first_seen(incidents: Iterable[Incident], now: datetime, before: FreshnessVerdict | None) -> list[Incident]:
-    """The incidents. One whose `since` is `now` gets the `since` that the previous verdict has for it, if any."""
-    first_seen = {incident.name: incident.since for incident in before.incidents} if before else {}
+def keep_first_seen(incidents: Iterable[Incident], now: datetime, previous: FreshnessVerdict | None) -> list[Incident]:
+    """Return the incidents, each with the time at which it began as far as that is known.
+
+    A check that cannot tell when its incident began sets `since` to `now`. If the previous verdict has the incident,
+    its `since` replaces that.
+    """
+    first_seen = {incident.name: incident.since for incident in previous.incidents} if previous else {}
     return [replace(i, since=first_seen.get(i.name, now)) if i.since == now else i for i in incidents]
 
 
@@ -86,7 +93,7 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
 
 def _headline(state: FeedState, incidents: list[Incident]) -> str:
     caveats = "".join(f"; {text}" for text in _caveats(state, incidents))
-    return f"{_what_readers_see(state)}{caveats or _if_newest(state)}.{_last_replay(state)}{_open_approval(state)}"
+    return f"{_what_readers_see(state)}{caveats or _if_newest(state)}.{_replay_note(state)}{_approval_note(state)}"
 
 
 def _what_readers_see(state: FeedState) -> str:
@@ -103,19 +110,19 @@ def _what_readers_see(state: FeedState) -> str:
 
 
 def _if_newest(state: FeedState) -> str:
-    """For a headline without caveats: nothing where what readers see is not the newest snapshot by its own wording."""
+    """Return the end of a headline without caveats: IS_NEWEST, or nothing where it names no snapshot or an old one."""
     live = state.live
     return "" if live is None or live.is_bootstrap or live.restores is not None else IS_NEWEST
 
 
-def _last_replay(state: FeedState) -> str:
+def _replay_note(state: FeedState) -> str:
     if state.live is None or not state.live.is_replay:
         return ""
     replayed = ", ".join(str(delivery.snapshot_id) for delivery in state.live.deliveries)
     return f" The last publish was a replay of {f'snapshot {replayed}' if replayed else 'some dates'}."
 
 
-def _open_approval(state: FeedState) -> str:
+def _approval_note(state: FeedState) -> str:
     intent = state.current.intent
     if intent is None or not intent.waits_for_approval:
         return ""

@@ -1,6 +1,6 @@
-"""Reads the state of a feed that the freshness checks read.
+"""Reads the state of a feed, in which the freshness checks look for incidents.
 
-This takes a few small objects, three listings, and metadata of target and of the running step's job. No query runs and
+It reads a few small objects, three listings, and metadata of target and of the running step's job. No query runs and
 nothing is billed.
 """
 
@@ -26,7 +26,7 @@ from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
 
-REFUSALS_READ = 20
+REFUSALS_READ = 20  # at most so many open refusals are reported: the newest
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class WaitingDelivery:
 
 @dataclass(frozen=True)
 class RefusedDelivery:
-    """A delivery that was refused and that nothing has made good since (see `_refused`)."""
+    """A refused delivery about which a person must still be told; `_refused` says for how long."""
 
     delivery: Delivery
     reason: str
@@ -99,9 +99,10 @@ class PendingJob:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A failed publish run whose delivery waits. `reason`: why it is reported; empty while it is only repeated.
+    """A failed publish run whose delivery waits. `reason`: why an incident reports it; empty if none does yet.
 
-    `repeat_at`: when another run is started; None if none will be, or if another one is at work (`is_repeated`).
+    `is_repeated`: whether a further run is at work. `repeat_at`: when the next run is started; None if none will be, or
+    if one is at work.
     """
 
     run_id: str
@@ -116,7 +117,7 @@ class FailedRun:
 class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT.
 
-    `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
+    `history` are the ledger records of publishes, `failures` those of attempts that changed nothing, both newest last.
     `failed_checks` are the checks whose failure ended the last failed attempt before its swap; none if that attempt did
     not include the newest waiting delivery. `excluded` are deliveries that a rollback took out. `arrivals` are the
     times at which deliveries arrived, `check_interval` is the time until the next check. `target`, `watch_dag` and
@@ -163,7 +164,7 @@ class FeedState:
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:
-    """What a query of target returns while `generation` is live. `live`: that generation's ledger record, if known."""
+    """Say what a query of target returns while `generation` is live. `live`: its ledger record, if there is one."""
     if generation is None:
         return "no table yet: nothing was published"
     if live is None:
@@ -183,7 +184,7 @@ def read_feed_state(
     check_interval: timedelta,
     reads_bigquery: bool = True,
 ) -> FeedState:
-    """Read the feed. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
+    """Read the feed's state. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
 
     Without `reads_bigquery`, the state has neither target nor the running step's job.
 
@@ -258,7 +259,7 @@ def _waiting(
     marked_at: dict[Delivery, datetime],
     registered_at: dict[Delivery, datetime],
 ) -> Iterable[WaitingDelivery]:
-    """The waiting deliveries. If a marker was deleted, the time of the registration counts as that of the arrival."""
+    """The deliveries that are not live yet. If a marker was deleted, its delivery's registration counts as arrival."""
     for delivery in find_backlog(services, manifest).apply:
         yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], is_registered=True)
     for delivery in marked_at.keys() - registered_at.keys():
@@ -268,11 +269,11 @@ def _waiting(
 def _refused(
     services: Services, live: LedgerRecord | None, registered: Collection[Delivery]
 ) -> Iterable[RefusedDelivery]:
-    """The newest refusals that a swap has not ended. `registered`: all registered deliveries.
+    """The newest open refusals, at most REFUSALS_READ. `registered`: all registered deliveries.
 
-    These were recorded since the last swap (the live generation's own publish records some at its commit, after the
-    swap), or are of a snapshot newer than the live one. A replay, rollback, erasure or rebuild makes no newer snapshot
-    live, so it ends none of the latter; a later delivery of the snapshot does.
+    A refusal is open if it was recorded since the last swap. (The commit after the swap records the refusals of the
+    same publish.) It is also open if its snapshot is newer than the live one and was not delivered again: a replay,
+    rollback, erasure or rebuild swaps, too, but makes no newer snapshot live.
     """
     latest = {delivery.snapshot_id: delivery for delivery in sorted(registered)}
 

@@ -38,7 +38,7 @@ class IncidentKind(StrEnum):
 
     @property
     def label(self) -> str:
-        """The kind as alerts, page and runbook name it: where the stored value says little, in other words too."""
+        """The kind as alerts, page and runbook name it: the stored value, after clearer words if _WORDS has any."""
         return f"{_WORDS[self]} ({self})" if self in _WORDS else str(self)
 
 
@@ -56,7 +56,7 @@ class Severity(StrEnum):
     ALERT = "alert"
 
 
-# In `what` of an incident whose publish failed a check before the swap. The title of its alerts says so.
+# A sentence in `what` of an incident whose publish failed a check before the swap. The titles of its alerts say so too.
 STOPPED_BY_CHECK = "A check stopped the publish"
 # The warning on the left becomes the alert on the right. The warning's record is removed without a recovery message.
 ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
@@ -95,9 +95,10 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True)
 class Alert:
-    """The message about one incident. Its fields and properties can be used in the notifiers' templates.
+    """The message about one incident. Templates of notifiers in the profile can use its fields and properties.
 
-    `incident` is the name of the incident. `runbook` and `link` (to the feed's runs in Airflow) are URLs.
+    `incident` is the name of the incident. `runbook` and `link` (to the DAG or run in Airflow) are URLs. `ended_at` is
+    None while the incident is open.
     """
 
     feed: str

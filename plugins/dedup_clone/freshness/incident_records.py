@@ -22,8 +22,8 @@ from dedup_clone.state.store import ObjectStore
 # A claim expires after this time. Notifying takes less, even in a process that must start Airflow's API before it can
 # read a notifier's connection.
 CLAIM_LIFETIME = timedelta(minutes=10)
-# A deadline callback may open an incident while a check runs. That check read its state earlier, so it must not close
-# the incident.
+# No check closes an incident that was opened less than this time ago: a deadline callback may have opened it while the
+# check ran, after the check had read the feed's state.
 MIN_DURATION = timedelta(minutes=1)
 RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
 
@@ -49,7 +49,7 @@ class IncidentRecord:
 
 
 class IncidentRecords:
-    """The incident records of one feed. `notifiers` are the names of all notifiers."""
+    """The incident records of one feed. `notifiers` are the names of all notifiers that the profile has now."""
 
     def __init__(self, store: ObjectStore, feed: str, notifiers: tuple[str, ...], notify: Notify) -> None:
         self._store = store
@@ -57,25 +57,25 @@ class IncidentRecords:
         self._notifiers = notifiers
         self._notify = notify
 
-    def update(self, incidents: Iterable[Incident], now: datetime, unknown: Collection[IncidentKind] = ()) -> None:
+    def update(self, incidents: Iterable[Incident], now: datetime, unchecked: Collection[IncidentKind] = ()) -> None:
         """Open records for new incidents and close those of incidents that are not in `incidents` any more.
 
-        Incidents of the kinds in `unknown` stay open, because nobody could look for them.
+        Incidents of the kinds in `unchecked` stay open: their checks could not run.
         """
         active = {incident.name: incident for incident in incidents}
-        known = self._read_all()
-        kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in known.values()}
-        for name, (record, object_generation) in known.items():
+        stored = self._read_all()
+        kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in stored.values()}
+        for name, (record, object_generation) in stored.items():
             if record.ended_at is not None:
                 self._claim(record, object_generation, now, self._notify_end)
             elif name in active:
                 self._notify_missing(record, object_generation, now)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
                 self._remove(record, object_generation)
-            elif now - record.opened_at >= MIN_DURATION and record.incident.kind not in unknown:
+            elif now - record.opened_at >= MIN_DURATION and record.incident.kind not in unchecked:
                 self._claim(record, object_generation, now, self._notify_end, ended_at=now)
         for name, incident in active.items():
-            if name not in known:
+            if name not in stored:
                 self.open(incident, now)
 
     def open(self, incident: Incident, now: datetime) -> bool:
@@ -88,9 +88,9 @@ class IncidentRecords:
         return True
 
     def open_or_retry(self, incident: Incident, now: datetime) -> None:
-        """As `open`. If the incident has an open record already, notify the notifiers that were not reached.
+        """Open the incident; if it is open already, notify the notifiers that were not reached.
 
-        For a check that finds this incident only, and must not close others as `update` does.
+        Use it instead of `update` for a check that looks for this incident only, because `update` closes all others.
         """
         if self.open(incident, now):
             return
@@ -123,7 +123,7 @@ class IncidentRecords:
         self._write(replace(record, notified=(*record.notified, *reached), claimed_at=None), object_generation)
 
     def _notify_end(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
-        """Notify only those that were notified of the beginning."""
+        """Notify the notifiers that were notified of the beginning, then remove the record if all were reached."""
         not_reached = tuple(n for n in record.notified if n not in record.notified_of_end and n in self._notifiers)
         reached = (
             (*record.notified_of_end, *self._notify(record, not_reached)) if not_reached else record.notified_of_end
@@ -135,13 +135,13 @@ class IncidentRecords:
             self._write(replace(record, notified_of_end=reached, claimed_at=None), object_generation)
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
-        """Record and object generation by incident name."""
+        """Each record and its object generation, by incident name."""
         names = [info.name for info in self._store.objects(self._layout.incidents) if info.name.endswith(".json")]
         found = (self._read(name) for name in names)
         return {one[0].incident.name: one for one in found if one is not None}
 
     def _read(self, name: str) -> tuple[IncidentRecord, int] | None:
-        """Record and object generation; None if the object is gone. A damaged one is deleted, to be opened anew."""
+        """The record and its object generation; None if there is none. A damaged one is deleted, to be opened anew."""
         stored = self._store.read(name)
         record = self._store.parse_if_sound(IncidentRecord, name, stored)
         if stored is None or record is None:

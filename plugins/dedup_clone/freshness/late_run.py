@@ -1,4 +1,4 @@
-"""Checks one publish run whose freshness deadline has passed. Reads only the state bucket."""
+"""Checks one publish run whose freshness deadline (arrival plus SLA) has passed. Reads only the state bucket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NEXT_STEP = "open the run and read the log of the task that it has reached."
 
 @dataclass(frozen=True)
 class LateRun:
-    """A run that has not ended in time, and its state in Airflow. `arrived_at` is None for a replay by hand."""
+    """A publish run that missed its deadline. `delivery` and `arrived_at` are None for a replay by hand.
+
+    `state`: of the run in Airflow, such as `running`.
+    """
 
     feed: str
     run_id: str
@@ -34,9 +37,9 @@ class LateRun:
 
 
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
-    """The incident of the late run.
+    """The incident of the late run; None if there is nothing to report.
 
-    None if another run published the delivery in time, if it was refused, or if the run is a replay that has ended.
+    That is so if the delivery was refused, excluded, or published in time by any run, and for a replay that has ended.
     """
     generation = CurrentFile(store, run.feed).read().generation
     records = published_records(store, run.feed)
@@ -46,7 +49,7 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
         return _slow_replay(store, run, now, readers_see)
     if store.read(FeedLayout(run.feed).refusal(run.delivery)) is not None:
         return None
-    if _is_accounted_for(store, run, generation):
+    if _needs_no_publish(store, run, generation):
         return _published_late(run, run.arrived_at, records, readers_see)
     age = format_duration(now - run.arrived_at)
     return Incident(
@@ -94,7 +97,7 @@ def _progress(store: ObjectStore, run: LateRun) -> str:
 
 
 def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: str) -> Incident | None:
-    """The incident; None if the replay has ended, because whoever started it saw how."""
+    """The incident; None if the replay has ended, because the person who started it has seen the result."""
     if run.state in ENDED_STATES:
         return None
     ago = format_duration(now - run.started_at)
@@ -111,8 +114,8 @@ def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: s
     )
 
 
-def _is_accounted_for(store: ObjectStore, run: LateRun, generation: int | None) -> bool:
-    """Whether the generation includes the delivery or a later one of its snapshot, or a rollback excluded it."""
+def _needs_no_publish(store: ObjectStore, run: LateRun, generation: int | None) -> bool:
+    """Whether `generation`, the live one, includes the delivery or a later one of its snapshot, or excludes it."""
     if generation is None or run.delivery is None:
         return False
     manifest = Manifests(store, run.feed).read(generation)

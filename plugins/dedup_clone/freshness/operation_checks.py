@@ -10,13 +10,14 @@ from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 
-# A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about its reserve (docs/hour.md).
+# A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
+# budget (docs/hour.md).
 MAX_PENDING_SHARE = 1 / 6
-IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within seconds
+IDLE_AFTER = timedelta(minutes=10)  # without a run of the watch DAG; normally the next one starts within seconds
 
 
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """Both DAGs must be unpaused. The watch DAG must have a run, and its last run that ended must not have failed."""
+    """The watch and publish DAGs must be unpaused. The watch DAG must have a run, and its last ended run no failure."""
 
     def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
         return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step, dag_id=dag.dag_id)
@@ -43,14 +44,14 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
-    """Whether no run ended lately. A DAG that never ran is new, unless a delivery waits to be registered."""
+    """Whether the watch DAG's last run `ended` long ago, or, if the DAG never ran, a delivery has waited long."""
     if ended is not None:
         return now - ended > IDLE_AFTER
     return any(not w.is_registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
 
 
 def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """No delivery must wait although its publish run failed and is not repeated, or has been repeated for long."""
+    """No waiting delivery may have a failed run that is not repeated, or that was repeated several times in vain."""
     run = state.failed_run
     if run is None or not run.reason:
         return
@@ -105,7 +106,7 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """The BigQuery job of the running step must not wait so long that the SLA is used up by waiting."""
+    """The BigQuery job of the running step must start before its waiting endangers the SLA."""
     job, allowed = state.pending_job, state.sla * MAX_PENDING_SHARE
     if job is None or now - job.since <= allowed:
         return
@@ -128,7 +129,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each delivery refused since the last swap, and for each marker that names no delivery."""
+    """One incident for each open refusal, and for each marker that names no delivery."""
     for delivery in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,

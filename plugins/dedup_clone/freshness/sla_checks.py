@@ -17,7 +17,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA.
 
     The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
-    check, less time would be left than the rest of the publish usually takes: a warning then would be too late.
+    check, less time would be left than the rest of the publish usually takes: a warning only then would be too late.
     """
     oldest, due, remaining = state.oldest_waiting, state.due_at, remaining_time(now, state)
     if oldest is None or due is None:
@@ -32,7 +32,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=due,
             what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
             readers_see=state.readers_see(now),
-            next_step=_person_acts(state)
+            next_step=_step_for_person(state)
             or "open the publish run that is running (or failed) and read the log of its last task.",
             dag_id=dag_id,
             run_id=run_id,
@@ -48,7 +48,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"{progress} {describe_over_budget(state.history, state.sla)}"
             ).rstrip(),
             readers_see=state.readers_see(now),
-            next_step=_person_acts(state)
+            next_step=_step_for_person(state)
             or "watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
             dag_id=dag_id,
             run_id=run_id,
@@ -80,8 +80,8 @@ def _waits_for_approval(state: FeedState) -> bool:
     return state.current.intent is not None and state.current.intent.waits_for_approval
 
 
-def _person_acts(state: FeedState) -> str:
-    """The next step where a publish waits for a person; else empty."""
+def _step_for_person(state: FeedState) -> str:
+    """What a person must do before the publish can go on; empty if it waits for nobody."""
     if _waits_for_approval(state):
         return "approve or reject the accepted checks (Airflow: Required Actions; page Snapshots)."
     return next_step_after_checks(state.failed_checks) if state.current.intent is None else ""
@@ -97,7 +97,7 @@ def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
 
 
 def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
-    """DAG and run that hold the lease, else those that failed last; empty without either."""
+    """The ids of the DAG and run that hold the lease, else of the run that failed last; empty if there is neither."""
     intent = state.current.intent
     if intent is not None:
         return intent.dag_id, intent.run_id

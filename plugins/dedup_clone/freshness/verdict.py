@@ -19,8 +19,8 @@ from dedup_clone.state.layout import VERDICTS, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 VERDICT_VERSION = 1
-SUMMARY_KEY = "summary"  # of the metadata, which Cloud Storage limits to 8 KiB
-MAX_HEADLINE = 1000
+SUMMARY_KEY = "summary"  # the key in the object's metadata
+MAX_HEADLINE = 1000  # characters of it in the summary: Cloud Storage limits the metadata to 8 KiB
 IS_NEWEST = ", the newest one"  # in a headline: no newer snapshot is known, and the check would know of one
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
@@ -65,9 +65,9 @@ class FreshnessVerdict:
     """The result of one check of a feed. `headline`: what readers see. `incidents`: the most important first.
 
     `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
-    that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`: the address
-    of the runbook, which has a heading for each kind of incident. `due_at`: when the oldest of these deliveries must be
-    live, None when none waits.
+    that are not live yet. `due_at`: when the oldest of them must be live, None when none waits. `is_started`: whether a
+    delivery has arrived, or a generation is live. `runbook`: the address of the runbook, which has a heading for each
+    kind of incident.
     """
 
     format_version: int
@@ -97,15 +97,15 @@ class FreshnessVerdict:
         )
 
     def is_stale(self, now: datetime) -> bool:
-        """As VerdictSummary.is_stale."""
+        """Whether checks that should have replaced the verdict did not happen."""
         return self.summary.is_stale(now)
 
     def is_overdue(self, now: datetime) -> bool:
-        """As VerdictSummary.is_overdue."""
+        """Whether a delivery has missed its SLA at `now`; False if the verdict is too old to tell."""
         return self.summary.is_overdue(now)
 
     def incidents_at(self, now: datetime) -> tuple[Incident, ...]:
-        """The incidents at `now`: the SLA of a delivery that became due since the check is missed, not at risk."""
+        """The incidents as of `now`: an SLA that was at risk at the check, and is missed since, counts as missed."""
         if self.due_at is None or not self.is_overdue(now):
             return self.incidents
         return tuple(
@@ -151,7 +151,7 @@ def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
 
 
 def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:
-    """The summaries of all feeds by feed, without those that another version of this project wrote. One listing."""
+    """The summary of each feed by the feed's name, from one listing. Summaries of other versions are left out."""
     summaries = {}
     for name, metadata in store.metadata(VERDICTS).items():
         with contextlib.suppress(ContractViolation, ValueError, KeyError):

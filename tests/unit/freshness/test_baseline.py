@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dedup_clone.freshness.baseline import BUDGET_MINUTES_PER_HOUR, baseline, describe_over_budget, remaining_time
+from dedup_clone.freshness.baseline import (
+    BUDGET_MINUTES_PER_HOUR,
+    compute_baseline,
+    describe_over_budget,
+    remaining_time,
+)
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.state.current import Intent, IntentKind
 from tests.shared.freshness_states import NOW, current, feed_state, intent, minutes, record, waits
@@ -19,18 +24,18 @@ IN_TIME = {"until_lease": 60.0, "dedup": 1000.0, "load": 1000.0, "swap": 5.0}
 
 def test_medians_of_the_last_publishes() -> None:
     slow = record(lag_s=99999.0)
-    usual = baseline((record(1), record(2), record(3), slow), minutes(60))
+    usual = compute_baseline((record(1), record(2), record(3), slow), minutes(60))
     assert (usual.lease_to_swap, usual.after_dedup) == (minutes(25), minutes(5))
 
 
 def test_only_the_newest_twenty_count() -> None:
     old = [record(n, lag_s=99999.0) for n in range(30)]
-    assert baseline((*old, *(record(n) for n in range(30, 50))), minutes(60)).lease_to_swap == minutes(25)
+    assert compute_baseline((*old, *(record(n) for n in range(30, 50))), minutes(60)).lease_to_swap == minutes(25)
 
 
 @pytest.mark.parametrize("useless", [{"lag_s": None}, {"phases": {}}])
 def test_half_the_sla_while_too_few_are_known(useless: dict[str, object]) -> None:
-    assert baseline((record(1), record(2), record(3, **useless)), minutes(60)).lease_to_swap == minutes(30)
+    assert compute_baseline((record(1), record(2), record(3, **useless)), minutes(60)).lease_to_swap == minutes(30)
 
 
 @pytest.mark.parametrize(

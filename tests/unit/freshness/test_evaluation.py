@@ -443,11 +443,11 @@ def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_
 def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it() -> None:
     paused = feed_state(watch_dag=activity(is_paused=True))
     first = evaluate(NOW, paused)
-    second = evaluate(NOW + minutes(20), paused, before=first)
+    second = evaluate(NOW + minutes(20), paused, previous=first)
     assert [i.since for i in second.incidents] == [NOW]
     assert second.headline == "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC."
-    well = evaluate(NOW + minutes(25), feed_state(), before=second)
-    again = evaluate(NOW + minutes(30), paused, before=well)
+    well = evaluate(NOW + minutes(25), feed_state(), previous=second)
+    again = evaluate(NOW + minutes(30), paused, previous=well)
     assert [i.since for i in again.incidents] == [NOW + minutes(30)]
 
 

@@ -112,7 +112,7 @@ def _evaluate(
     setup: FeedSetup, services: Services, *, reads_bigquery: bool = True
 ) -> tuple[FeedState, FreshnessVerdict]:
     now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
-    before = read_verdict(services.store, services.feed.feed)
+    previous = read_verdict(services.store, services.feed.feed)
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
@@ -121,7 +121,7 @@ def _evaluate(
         check_interval=check_interval(setup.folders.profiles),
         reads_bigquery=reads_bigquery,
     )
-    return state, evaluate(now, state, before=before, runbook=setup.deployment.alerts.runbook)
+    return state, evaluate(now, state, previous=previous, runbook=setup.deployment.alerts.runbook)
 
 
 def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
@@ -146,9 +146,9 @@ def _update_incidents(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
 
-    unknown = TARGET_INCIDENT_KINDS if state.target is None else ()
+    unchecked = TARGET_INCIDENT_KINDS if state.target is None else ()
     records = IncidentRecords(services.store, state.feed, notifiers.names, send)
-    records.update(verdict.incidents, verdict.checked_at, unknown)
+    records.update(verdict.incidents, verdict.checked_at, unchecked)
     names = ", ".join(incident.name for incident in verdict.incidents)
     services.log(f"freshness is {verdict.status}, incidents: {names or 'none'}; readers see {readers_see}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.freshness.evaluation import since_first_seen
+from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
@@ -30,7 +30,7 @@ def report_invalid_feed_file(
 
     The first check after the file was corrected ends the incident.
     """
-    now, current, before = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
+    now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
     if current.environment not in ("", environment_name()):
         return
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
@@ -43,7 +43,7 @@ def report_invalid_feed_file(
         readers_see=readers_see,
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
     )
-    (incident,) = since_first_seen([found], now, before)
+    (incident,) = keep_first_seen([found], now, previous)
     notifiers = AlertNotifiers(settings)
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def report_invalid_feed_file(
         checked_at=now,
         check_interval_s=check_interval_s,
         next_expected_at=None,
-        waiting=before.waiting if before else 0,
+        waiting=previous.waiting if previous else 0,
         runbook=settings.runbook,
     )
     write_verdict(store, verdict)
