@@ -165,7 +165,7 @@ def dml_change(
         if segments or inserted:
             partitions[key] = Partition((*segments, *inserted), commit_us)
     for key, segments in writes.added.items():
-        partitions[key] = Partition((*latest.segments(key), *segments), commit_us)
+        partitions[key] = partitions.get(key, Partition((), commit_us)).appended(segments, commit_us)
     buffer: list[BufferedRows] = []
     for rows in latest.buffer:
         segment = writes.buffered.get(rows.segment.file, rows.segment)

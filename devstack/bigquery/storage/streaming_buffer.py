@@ -96,7 +96,8 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             due = _segments_due(current, commit_us)
             partitions = dict(current.partitions)
             for key, rows in split_rows(_read(catalog, current, due), current.settings.partition_column):
-                partitions[key] = Partition((*current.segments(key), batch.write(rows)), commit_us)
+                partition = partitions.get(key, Partition((), commit_us))
+                partitions[key] = partition.appended([batch.write(rows)], commit_us)
             files = {segment.file for segment in due}
             remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
             return Change(FLUSHED, current.settings, partitions, current.clone, buffer=remaining)

@@ -143,3 +143,8 @@ def test_writes_are_sorted_each_by_itself_until_the_partition_is_reclustered(
     assert read(f"{dataset}.c") == after
     client.query_and_wait(f"INSERT INTO {name} (day, a, b, n) VALUES (CURRENT_DATE(), 17, 'k3', 1)")
     assert read(name) == after + 8 + 4 + 8  # the new row is a block of its own
+    client.query_and_wait(
+        f"MERGE {name} t USING (SELECT 17 AS a, -1 AS n) s ON t.n = s.n "
+        "WHEN NOT MATCHED THEN INSERT (day, a, b, n) VALUES (CURRENT_DATE(), s.a, 'k3', s.n)"
+    )
+    assert read(name) == after + 2 * (8 + 4 + 8)

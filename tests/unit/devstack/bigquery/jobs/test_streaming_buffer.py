@@ -15,7 +15,7 @@ from devstack.bigquery.jobs import dml_runner
 from devstack.bigquery.rest.table_resource import table_resource
 from devstack.bigquery.storage import streaming_buffer
 from devstack.bigquery.storage.arrow_schema import arrow_schema
-from devstack.bigquery.storage.model import BufferedRows, TableId, TableVersion
+from devstack.bigquery.storage.model import RECLUSTERING_US, BufferedRows, TableId, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import INSERT_ALL_BUFFER_US, WRITE_API_BUFFER_US, stream_rows
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
@@ -97,6 +97,16 @@ def test_rows_leave_the_buffer_for_their_partitions_after_some_minutes(warehouse
     assert partitions(warehouse) == [(f"{YESTERDAY:%Y%m%d}", 1), (f"{TODAY:%Y%m%d}", 2)]
     warehouse.statistics("CREATE TABLE d.c CLONE d.t")
     assert ids(warehouse, "d.c") == [1, 2, 3]
+
+
+def test_rows_that_leave_the_buffer_do_not_undo_the_re_clustering_of_their_partition(warehouse: Warehouse) -> None:
+    stream(warehouse, [2])
+    drain(warehouse)
+    warehouse.stand_in.clock.advance(RECLUSTERING_US)
+    stream(warehouse, [3])
+    drain(warehouse)
+    partition = warehouse.stand_in.catalog.get(TABLE).partitions[f"{TODAY:%Y%m%d}"]
+    assert (len(partition.segments), partition.reclustered_segments) == (2, 1)
 
 
 def test_rows_leave_a_buffer_of_many_requests_at_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
