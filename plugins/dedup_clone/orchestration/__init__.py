@@ -1,1 +1,1 @@
-"""The only package that imports Airflow (apart from the page's entrance): operators, triggers and DAG builders."""
+"""What the DAG files are built from, and all that needs Airflow but the page: operators, triggers, tasks and forms."""

@@ -1,1 +1,1 @@
-"""The publish DAG: trigger form, operators, freshness deadline, and the steps that rollback and bootstrap share."""
+"""The publish DAG: trigger form, operators, freshness deadline, and the tasks that other DAGs share with it."""

@@ -1,6 +1,6 @@
 """Operators between load and swap: `check_staging`, and `approve_accepted`, which waits for a person's approval.
 
-An approval is needed only if a check failed whose failure the operator accepted when triggering this replay.
+An approval is needed only if a check failed whose failure was accepted in the form of this replay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.streamed_rows import reason_to_wait
 
-STREAMED_ROWS_INTERVAL = timedelta(seconds=30)
+STREAMED_ROWS_INTERVAL = timedelta(seconds=30)  # how often the streaming buffers are looked at
 EVIDENCE = "evidence"  # XCom key of a Markdown text that shows the failed checks to the person who approves
 
 
@@ -36,8 +36,8 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
     """Runs the checks before the swap, and returns the parameters of the swap as its XCom.
 
     While staging or target has rows in a streaming buffer, and the freshness SLA leaves time, the task waits, deferred.
-    A failed check ends the run unless it is accepted. If no accepted check failed, this operator skips the task
-    `approve_task`, so that Airflow starts no worker for it.
+    A failed check ends the run unless it is accepted. If no accepted check failed, the task named `approve_task` is
+    skipped here, so that Airflow starts no worker for it.
     """
 
     inherits_from_skipmixin = True
@@ -71,7 +71,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 class ApproveAcceptedOperator(ApprovalOperator):
     """Waits until a person approves the swap in spite of the accepted checks that failed.
 
-    While the task waits, another run may take over the lease. An approval after that is too late, and the task fails.
+    While the task waits, another run may take over the lease. After that an approval is too late, and the task fails.
     After a rejection or a timeout the task fails without a retry. The task has retries because Airflow can lose an
     answer that arrives before the scheduler knows that the task is deferred; the retry asks again.
     """

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivalReference(BaseDeadlineReference):
-    """The `arrived_at` in the run's configuration. If it is absent, as in a replay by hand: the current time.
+    """The time from which a run's deadline counts: `arrived_at` in its configuration, or now, as in a replay by hand.
 
     The evaluation never raises, because nothing would catch the exception, and Airflow would not create the run.
     """

@@ -1,4 +1,4 @@
-"""Runs in the triggerer when a publish run misses its freshness deadline, and sends one alert about it."""
+"""The callback that Airflow runs in the triggerer when a publish run misses its deadline: sends one alert about it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def notify_missed_deadline(
 
     def notify() -> None:
         settings = AlertSettings.model_validate_json(json.dumps(alerts))
-        _notify(late_run(feed, sla_minutes, context["dag_run"]), settings, state_bucket, connection)
+        _notify(read_late_run(feed, sla_minutes, context["dag_run"]), settings, state_bucket, connection)
 
     try:
         # sync_to_async would run it in the one thread that all triggers share.
@@ -41,8 +41,8 @@ async def notify_missed_deadline(
         log.exception("feed=%s no alert about the missed deadline could be sent; the watchdog will send one", feed)
 
 
-def late_run(feed: str, sla_minutes: int, dag_run: dict[str, Any]) -> LateRun:
-    """The run as the deadline's context describes it."""
+def read_late_run(feed: str, sla_minutes: int, dag_run: dict[str, Any]) -> LateRun:
+    """The late run. `dag_run`: what the context of the callback says of it."""
     conf = dag_run.get("conf") or {}
     started = datetime.fromisoformat(dag_run.get("queued_at") or dag_run["run_after"])
     return LateRun(

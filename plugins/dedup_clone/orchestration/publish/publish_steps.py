@@ -70,7 +70,8 @@ def load_to_commit(
 ) -> PublishSteps:
     """Makes the tasks from load to commit, which are numbered here as in the publish DAG.
 
-    When one fails, `reconcile_failure` also stops the runs of `spark_task`.
+    `with_approval`: whether the run waits for a person if an accepted check failed. `spark_task`: the task whose Spark
+    runs `reconcile_failure` stops.
     """
     target = target_asset(setup)
 
@@ -120,7 +121,7 @@ def load_to_commit(
 
 
 def delete_unneeded_data(setup: FeedSetup) -> list[str]:
-    """Prunes the feed's state. Returns the deleted folders, none after a failure: a later run prunes what is left."""
+    """Prunes the feed's state; returns the deleted folders. A failure is only logged: a later run prunes the rest."""
     services = open_feed_services(setup)
     return try_read(services, "nothing is pruned until the next publish", lambda: prune(services)) or []
 
@@ -141,7 +142,7 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
 
 @fail_without_retry()
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
-    """Stops Spark, then commits the run's attempt if its swap happened, else discards it. Both release the lease."""
+    """Stops Spark, then commits the run's attempt if its swap happened, else discards it; releases the lease."""
     services, run = open_feed_services(setup), context["dag_run"]
     stop_spark_runs(spark_task, context)  # Spark must not write files after the attempt's files are deleted
     intent = services.current.read().intent

@@ -1,4 +1,4 @@
-"""The first task of a publish run: acquires the lease and returns the publish spec, or only shows a dry run."""
+"""The first task of a publish run: acquires the lease and returns the publish spec, or shows what it would do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 
 
 def require_free_slot(dag_id: str) -> None:
-    """Raises ConfigurationError when one more run that waits for approval could delay an arrival."""
+    """Raises ConfigurationError if too many runs are active for one more that may wait for an approval."""
     active = int(RuntimeTaskInstance.get_dr_count(dag_id, states=["running"]))
     if active > MAX_ACTIVE_RUNS // 2:
         raise ConfigurationError(
@@ -39,8 +39,7 @@ def require_free_slot(dag_id: str) -> None:
 class ResolvePublishOperator(DryRunMixin):
     """Returns the publish spec. Skips the later tasks after a dry run, and when there is nothing to publish.
 
-    While another run holds the lease, this task waits, deferred. Several runs of the DAG may be active, because a run
-    that waits for an approval must not delay an arrival.
+    While another run holds the lease, this task waits, deferred.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:

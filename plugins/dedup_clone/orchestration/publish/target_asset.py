@@ -1,4 +1,4 @@
-"""The Airflow asset of a feed's target, and what the event of each commit says."""
+"""The Airflow asset of a feed's target, and the `extra` of the Asset event that each commit emits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSOLE = "https://console.cloud.google.com/bigquery"
 
 
 def target_asset(setup: FeedSetup) -> Asset:
-    """The asset; its `extra` describes the table, whatever generation is live."""
+    """The asset. Its `extra` describes the table and is the same for all generations."""
     names, feed = setup.names, setup.feed
     return Asset(
         name=f"{names.dataset}.{names.target_table}",
@@ -32,9 +32,9 @@ def target_asset(setup: FeedSetup) -> Asset:
     )
 
 
-def event_extra(setup: FeedSetup, record: LedgerRecord, phases: list[CheckResults]) -> dict[str, Any]:
-    """What is live from this commit on. `checks`: the number of checks by level, and which did not pass."""
-    items = [item for results in phases for item in results.items]
+def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[CheckResults]) -> dict[str, Any]:
+    """What the event says of the generation of `record`. `check_results`: of the checks before and after its swap."""
+    items = [item for results in check_results for item in results.items]
     levels = [str(item.level) for item in items]
     layout, bucket = FeedLayout(record.feed), setup.deployment.state_bucket
     return {

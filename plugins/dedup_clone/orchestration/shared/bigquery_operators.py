@@ -36,12 +36,12 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
-APPLY_INTERVAL = timedelta(seconds=30)
+APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
 WAIT_BEFORE_DEFERRAL_S = 5.0
 
 
 class AttemptJobOperator(BigQueryInsertJobOperator):
-    """Runs one BigQuery job while the run holds the lease."""
+    """Runs the one BigQuery job of a step, such as `swap`, while the run holds the lease."""
 
     def __init__(self, *, setup: FeedSetup, step: str, configuration: dict[str, Any], **kwargs: Any) -> None:
         deployment = setup.deployment
@@ -61,7 +61,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         self.engine: Engine | None = None  # of the attempt, as soon as the task works on it
 
     def submit_job(self, context: Context) -> str:
-        """Finds the attempt's job or starts it. CURRENT holds the job id before the job exists."""
+        """Finds the attempt's job or starts it. The job id is recorded in CURRENT before the job exists."""
         spec, services = pull_spec(context), open_feed_services(self.setup)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
         job = find_step_job(services, spec.attempt, self.step)
@@ -114,7 +114,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 ) from error
 
     def _wait_before_deferral(self) -> None:
-        """Waits some seconds for the job. To defer takes longer than a short job: the task must start a second time."""
+        """Waits some seconds for the job, because a deferral takes longer than a short job: the task starts twice."""
         deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(next(pause))
@@ -130,7 +130,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the job reads and writes: here, the swap's."""
+        """What the job reads, and what it writes: for the swap, staging and target. Subclasses override it."""
         names = self.setup.names
         return [table_dataset(self.setup, names.staging_table)], [table_dataset(self.setup, names.target_table)]
 
@@ -176,7 +176,7 @@ class LoadStagingOperator(AttemptJobOperator):
         finish_staging(services, spec, *read_candidate(services, spec))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the load reads, by the engine, and staging."""
+        """What the load reads, which depends on the engine, and staging."""
         names = self.setup.names
         tables = [table_dataset(self.setup, name) for name in (names.target_table, names.incoming_table)]
         inputs = [state_dataset(self.setup)] if engine.runs_spark else tables

@@ -1,4 +1,4 @@
-"""Fields that several trigger forms have, and what they mean."""
+"""Fields that several trigger forms have, and the values that tasks derive from them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dedup_clone.publish.approval import asked_text
 
 
 def required_reason(description: str) -> Param:
-    """A field without which Airflow starts no run."""
+    """The field for a reason, without which Airflow starts no run."""
     return Param("", type="string", minLength=1, title="Reason", description=description)
 
 
 def with_asker(context: Context, text: str) -> str:
-    """The text for whoever approves the run, followed by who asks for it and the reason in the form."""
+    """Returns the approver's text, to which the name of the person who triggered the run and the reason are added."""
     return f"{text}\n\n{asked_text(triggered_by(context), context['params']['reason'])}"
 
 
 def count_limit_bytes(context: Context) -> int:
-    """The most that the first task's query may read, as the form's field `count_limit_gib` says."""
+    """The most bytes that the first task's query may read: the form's field `count_limit_gib`."""
     return int(context["params"]["count_limit_gib"] * GIB)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dedup_clone.contract.delivery import Delivery
 
 ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
-# When so many runs of a delivery have failed, they are reported, and no further run may cost as much as a publish.
+# After so many runs of a delivery that did not publish it, the watchdog reports it. Further runs are started only while
+# they are cheap: as long as the last one failed before it read rows.
 REPORTED_RUNS = 4
-MAX_RUNS = REPORTED_RUNS + 24  # a day more, for an outage that lasts long
+MAX_RUNS = REPORTED_RUNS + 24  # one an hour for a day, for an outage that lasts long
 
 
 def publish_run_id(delivery: Delivery, number: int = 1) -> str:

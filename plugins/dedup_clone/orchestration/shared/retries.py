@@ -44,9 +44,9 @@ _PERMANENT_REASONS = frozenset(
         *("responseTooLarge", "forbidden", "insufficientPermissions", "accountDisabled", "retentionPolicyNotMet"),
     }
 )
-# Statements that changed one table at the same moment fail with reason `invalidQuery`, those that find its queue full
-# with `resourcesExceeded`; both pass when tried again.
-_OTHER_DML = ("could not serialize access", "too many dml statements outstanding")
+# Messages of errors that pass although their reason is permanent: BigQuery reports `invalidQuery` when statements
+# change one table at the same moment, `resourcesExceeded` when too many statements wait for one table.
+_CONCURRENT_DML = ("could not serialize access", "too many dml statements outstanding")
 _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429, 499})  # 499: a gRPC call that was cut off
 
 
@@ -88,4 +88,4 @@ def is_permanent(error: Exception) -> bool:
 
 def is_permanent_reason(reason: str | None, message: str) -> bool:
     """As `is_permanent`, for the reason and the message in a BigQuery error."""
-    return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _OTHER_DML)
+    return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _CONCURRENT_DML)

@@ -8,9 +8,7 @@ from dedup_clone.publish.step_specs import SWAP_PARAMETERS
 
 
 def swap_configuration(feed: str, target: str) -> dict[str, Any]:
-    """A configuration that Airflow renders. `target` is the table's name. The SQL uses the DAG's macros `names` and
-    `options`.
-    """
+    """The configuration, which Airflow renders with the DAG's macros `names` and `options`. `target`: a table name."""
     return {
         "query": {
             "query": "{% include 'publish/swap_target.sql' %}",

@@ -114,7 +114,7 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 
 
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
-    """Whether a task of the run may be running. No task of a queued run is; its first task recovers the attempt.
+    """Whether a task of the run may be running. False for a queued run, whose first task recovers an earlier attempt.
 
     Raises AirflowRuntimeError when Airflow's API does not answer, so that no live run is taken for a dead one.
     """

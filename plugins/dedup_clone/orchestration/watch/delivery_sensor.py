@@ -31,11 +31,11 @@ from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 
-FULL_LISTING_INTERVAL_S = 5 * 60
+FULL_LISTING_INTERVAL_S = 5 * 60  # how often the trigger looks at the markers of old snapshots too
 # The triggers of all feeds list landing in these threads. The event loop's own pool has few threads on a small machine.
 LISTINGS_AT_ONCE = 16
-MAX_FIRST_DELAY_S = 5.0
 _LISTING_THREADS = ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="list-landing")
+MAX_FIRST_DELAY_S = 5.0
 # A watch run ends after this time without an arrival, so that the next run uses code that was deployed meanwhile.
 IDLE_LIMIT_S = 12 * 60 * 60
 # While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
@@ -50,8 +50,8 @@ MAX_STARTED = 1000
 class DeliverySensor(BaseOperator):
     """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
 
-    These are the first run of each waiting delivery, and a further run if the last one ended a while ago without
-    publishing what waits.
+    These are the first runs of waiting deliveries that have none yet. If all have one, it is the repeat that is due
+    because the newest delivery's last run did not publish it.
     """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
@@ -61,7 +61,7 @@ class DeliverySensor(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers the deliveries that have arrived. If there is no run to start, defers until a marker arrives."""
         services = open_feed_services(self.setup)
-        if _is_left_alone(services):
+        if _is_retired_or_foreign(services):
             self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
             self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="resume_after_interval")
         runs_to_start = self._register(services)
@@ -88,11 +88,11 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def resume_after_interval(self, context: Context, event: object = None) -> list[dict[str, Any]]:
-        """Called some time after another environment published the feed: this one may have taken the feed over."""
+        """Called after FOREIGN_INTERVAL: this environment may have taken the feed over meanwhile."""
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
-        if _is_left_alone(services):
+        if _is_retired_or_foreign(services):
             return []
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
@@ -111,7 +111,7 @@ class DeliverySensor(BaseOperator):
         without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
         runs = {publish_run_id(delivery): delivery for delivery in without_run}
         if not runs:
-            runs = self._repeats(services, waiting)
+            runs = self._due_repeat(services, waiting)
         landed = {marker.delivery: marker.created_at for marker in listing.markers}
         return [
             {
@@ -125,8 +125,8 @@ class DeliverySensor(BaseOperator):
             for run_id, delivery in runs.items()
         ]
 
-    def _repeats(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
-        """The run that follows one that ended without publishing the delivery, if it is due."""
+    def _due_repeat(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
+        """The next run of the newest waiting delivery, whose last run did not publish it; empty if none is due."""
         failed = find_failed_publish(services, self.setup.dag_id("publish"), waiting)
         if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
             return {}
@@ -138,7 +138,7 @@ class DeliverySensor(BaseOperator):
         return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
 
 
-def _is_left_alone(services: Services) -> bool:
+def _is_retired_or_foreign(services: Services) -> bool:
     """Whether the feed is retired, or another environment publishes it."""
     return services.is_foreign(services.current.read()) or services.retired.read() is not None
 

@@ -1,4 +1,4 @@
-"""The publish runs that the watch DAG starts for a delivery, and when another run follows one that ended."""
+"""Finds a delivery's publish runs in Airflow, and decides when the watch DAG repeats one that did not publish it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
-LONGEST_PAUSE = timedelta(hours=1)
+LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
 RUN_IDS_PER_CALL = 100
-ENDED = ("failed", "success")
+ENDED = ("failed", "success")  # states of DAG runs in Airflow
 
 
 @dataclass(frozen=True)
 class FailedPublish:
     """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
 
-    `repeat_at`: when the next run is due; None when none will be started, or when it `is_repeated` at the moment.
-    `reported_because`: why the watchdog reports it; empty while it does not.
+    `number`: of the run among the delivery's runs, from 1. `is_repeated`: whether a further run is at work.
+    `repeat_at`: when the next run is due; None if none will be started, or if one is at work. `reported_because`: why
+    the watchdog reports the failure; empty while it does not.
     """
 
     delivery: Delivery
@@ -56,11 +57,13 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedPublish | None:
     """The last run of the newest waiting delivery, if it ended and no run of a waiting delivery is active; else None.
 
-    Its state may be `success`: after a recovery without records, or without target, what it published waits again.
+    One run publishes all waiting deliveries, so only the runs of the newest one are examined. The last run may even
+    have succeeded: after a recovery of lost records, or of a deleted target, the deliveries that it published wait
+    again.
 
-    One run publishes all waiting deliveries, so only the newest one is examined. A run that a check ended is not
-    repeated: the check would fail again, after the same work. After `REPORTED_RUNS` only one that read no row is, as
-    during an outage of storage or BigQuery; it is returned while it is repeated too, so that its alert does not end.
+    A run that a check ended is not repeated, because the check would fail again, after the same work. After
+    REPORTED_RUNS, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Such a failed
+    run is returned even while its repeat is active, so that the alert about it stays open.
     """
     if not waiting:
         return None

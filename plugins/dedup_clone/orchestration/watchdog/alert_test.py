@@ -16,14 +16,14 @@ FEED = "alert_test"  # takes the place of the feed's name
 
 
 def send_alerts_of_profile(profiles: Path) -> list[str]:
-    """As `send_test_alerts`, for the deployment's profile in that folder."""
+    """Sends the test alerts to the notifiers of the profile in the folder `profiles`; see `send_test_alerts`."""
     return send_test_alerts(read_deployment(profiles).alerts)
 
 
 def send_test_alerts(settings: AlertSettings) -> list[str]:
-    """Returns the names of the notifiers, all of which accepted both messages. Raises AlertNotSent otherwise."""
+    """Sends both messages; returns the names of the notifiers. Raises AlertNotSent if one failed or none is set up."""
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
-    if len(notifiers.names) == 1:
+    if len(notifiers.names) == 1:  # only the log
         raise AlertNotSent(
             "The profile names no notifier, so alerts are written to the log only: add [alerts.webhooks] or "
             "[alerts.notifiers] to the profile (docs/alerting.md), deploy it, and send the test again."

@@ -62,7 +62,7 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
 def _with_cached_views(clients: Clients) -> Clients:
     """The clients, with the materialized views read once for all feeds.
 
-    If BigQuery does not answer, they say so: feeds are then checked without target.
+    If BigQuery does not answer, `bigquery_answers` of the returned clients is False: feeds are checked without target.
     """
     try:
         clients.warehouse.cache_materialized_views()
@@ -86,7 +86,7 @@ def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: Alert
     try:
         setup = read_feed_setup(path, folders)
     except ConfigurationError as error:
-        return _report(path.stem, error, clients, alerts)
+        return _report_invalid_file(path.stem, error, clients, alerts)
     try:
         return check_feed(setup, clients)
     except AlertNotSent as error:  # the feed was checked
@@ -100,10 +100,10 @@ def _try_report_unchecked(feed: str, error: Exception, clients: Clients, alerts:
     try:
         report_unchecked_feed(feed, error, clients.state, alerts)
     except Exception:
-        log.exception("feed=%s that it could not be checked could not be reported; the next check tries again", feed)
+        log.exception("feed=%s its failed check could not be reported; the next check tries again", feed)
 
 
-def _report(feed: str, invalid: ConfigurationError, clients: Clients, alerts: AlertSettings) -> Exception:
+def _report_invalid_file(feed: str, invalid: ConfigurationError, clients: Clients, alerts: AlertSettings) -> Exception:
     """Reports the invalid file. Returns the error with which this feed's check ends."""
     try:
         report_invalid_feed_file(feed, invalid, clients.state, alerts, alerts.check_interval_minutes * 60)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def check_interval(profiles: Path) -> timedelta:
-    """How often the watchdog runs. While the profile is invalid, this is the default, and the task shows the error."""
+    """How often the watchdog runs. With an invalid profile it is the default, so that the task shows the error."""
     try:
         alerts = read_deployment(profiles).alerts
     except ConfigurationError:
@@ -194,7 +194,7 @@ def _last_end(dag_id: str, state: str) -> datetime | None:
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import GetPreviousDagRun, PreviousDagRunResult
 
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)  # the request is for runs before a logical date
     answer = task_runner.SUPERVISOR_COMMS.send(GetPreviousDagRun(dag_id=dag_id, logical_date=tomorrow, state=state))
     run = answer.dag_run if isinstance(answer, PreviousDagRunResult) else None
     return None if run is None else run.end_date

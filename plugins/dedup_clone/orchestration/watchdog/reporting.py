@@ -20,13 +20,13 @@ from dedup_clone.state.pending_changes import feeds_with_pending_changes
 from dedup_clone.state.reporting_backlog import FOLDER
 
 log = logging.getLogger(__name__)
-OWNER = FOLDER.rstrip("/")  # takes the place of the feed's name
+NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records and alerts that belong to no feed
 
 
 def load_waiting_rows(setup: FeedSetup) -> None:
-    """Load the waiting rows of all feeds. `setup` may be that of any feed. Raises as `write_reporting_tables` does.
+    """Load the waiting rows of all feeds. `setup`: that of any feed. Raises what `write_reporting_tables` raises.
 
-    What prevents the load of one feed's changes is logged, and the other feeds' are loaded.
+    An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
     feeds = feeds_with_pending_changes(services.store)
@@ -49,14 +49,14 @@ def _load_changes(feed: str, setup: FeedSetup) -> None:
 
 
 def report_late_rows(services: Services, settings: AlertSettings) -> None:
-    """Open an incident for each table that has lacked rows for long, and end those of tables that have them by now.
+    """Open an incident for each table that has lacked rows for long, and end the incidents of tables that lack none.
 
     The incidents belong to no feed: one cause keeps the rows of all feeds from being loaded. Raises AlertNotSent.
     """
     notifiers = AlertNotifiers(settings)
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        alert = build_alert(record, feed=OWNER, readers_see=record.incident.readers_see, settings=settings)
+        alert = build_alert(record, feed=NO_FEED, readers_see=record.incident.readers_see, settings=settings)
         return notifiers.send(alert, names)
 
     incidents = [
@@ -74,5 +74,5 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
         )
         for late in find_late_rows(services)
     ]
-    IncidentRecords(services.store, OWNER, notifiers.names, send).update(incidents, services.now())
+    IncidentRecords(services.store, NO_FEED, notifiers.names, send).update(incidents, services.now())
     require_sent(notifiers)

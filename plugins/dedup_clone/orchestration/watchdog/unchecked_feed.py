@@ -1,4 +1,4 @@
-"""The watchdog's report of a feed that it has not been able to check for a while."""
+"""The watchdog's alert about a feed that it has not been able to check for a while."""
 
 from __future__ import annotations
 
