@@ -22,14 +22,14 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
 
 
 def land_next(setup: FeedSetup, context: Context) -> bool:
-    """Lands the next snapshots, or none while it has to wait. Returns whether the backfill is complete."""
+    """Lands the next snapshots unless a delivery waits or the pause lasts. Returns whether the backfill is complete."""
     request = read_backfill_request(context)
     with fail_without_retry():
         return land_next_snapshots(open_feed_services(setup), _archive(setup, request), request)
 
 
 def _archive(setup: FeedSetup, request: BackfillRequest) -> Landing:
-    """The archive, read like landing because its folders have the same names."""
+    """The archive as a Landing: its folders are named as those of landing."""
     bucket, prefix = request.bucket_and_prefix()
     store = open_gcs_bucket(setup.deployment.google_cloud_connection, bucket)
     return Landing(store, prefix, setup.feed.landing.marker)

@@ -12,7 +12,7 @@ MAX_COMPARED_DATES = 100
 
 
 def bootstrap_params() -> dict[str, Param]:
-    """The defaults are the safe choices: duplicates are refused, and so are rows that would be left out."""
+    """The form's fields. By default the bootstrap is refused if it would leave out duplicates or expired rows."""
     return {
         "source_table": Param(
             "",

@@ -1,4 +1,4 @@
-"""The tasks of the bootstrap DAG around the steps that it shares with publish."""
+"""The tasks of the bootstrap DAG before and after the steps that it shares with publish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SHOW_TASK = "show_existing"
 
 
 class ShowExistingOperator(DryRunMixin):
-    """Returns what would happen, with a text for the approver. Does not acquire the lease. Ends a dry run."""
+    """Returns what would happen, with a text for the approver. Acquires no lease. A dry run ends with this task.
+
+    Raises BootstrapRefused if something prevents the bootstrap.
+    """
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
@@ -63,7 +66,7 @@ def delete_export(setup: FeedSetup, context: Context) -> int:
 
 
 class SwapExistingOperator(AttemptJobOperator):
-    """The swap; fails when the existing table changed after the checks."""
+    """The swap. Fails before it if the existing table was changed after its rows were exported."""
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         require_unchanged(services, read_bootstrap_record(services, spec.attempt).existing)

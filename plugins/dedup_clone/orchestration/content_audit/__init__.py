@@ -1,1 +1,1 @@
-"""The content audit DAG: its tasks."""
+"""The content audit DAG: its trigger form and its tasks."""

@@ -1,6 +1,6 @@
-"""The tasks of the content audit.
+"""The trigger form and the tasks of the content audit DAG.
 
-They exchange records as JSON text, because an XCom backend may not store integers above 64 bits exactly.
+The tasks exchange records as JSON text, because an XCom backend may not store integers above 64 bits exactly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fingerprint_target_partitions(setup: FeedSetup, context: Context) -> list[st
 
 
 def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str, str]:
-    """Returns, by date, the fingerprint of the files of the generation that target held."""
+    """Returns, by date, the fingerprint of the date's files in the generation whose partition was fingerprinted."""
     # Imports Arrow and NumPy, which are too heavy to import while DAGs are parsed.
     from dedup_clone.audit.fingerprint_files import fingerprint_files
 

@@ -1,6 +1,6 @@
 """The trigger form of the erase DAG, and the request that a filled form makes.
 
-It has no field for the keys themselves: Airflow keeps what is typed into a form in its database and in its audit log.
+The form has no field for the keys: Airflow keeps what is typed into a form in its database and in its audit log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tasks of the erase DAG around the steps that it shares with publish."""
+"""The tasks of the erase DAG before and after the steps that it shares with publish."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dedup_clone.publish.erasure.resolve_erasure import resolve_erasure
 
 
 def show_erasure(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Returns what would be deleted, with a text for the approver. Does not acquire the lease."""
+    """Returns what would be deleted, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
     with fail_without_retry():
         preview = preview_erasure(services, read_erasure_request(context), count_limit_bytes(context))
@@ -33,5 +33,5 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 @fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> list[str]:
-    """Deletes what may still contain the keys. Returns the deleted folders."""
+    """Deletes what may still contain the keys, and the file of keys. Returns the deleted folders."""
     return delete_leftovers(open_feed_services(setup), read_erasure_request(context))

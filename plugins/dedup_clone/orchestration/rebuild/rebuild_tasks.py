@@ -1,4 +1,4 @@
-"""The form of the rebuild DAG, and its tasks around the steps that it shares with publish and bootstrap."""
+"""The form of the rebuild DAG, and its tasks before and after the steps that it shares with publish."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOW_TASK = "show_rebuild"
 
 
 class SwapRebuiltOperator(AttemptJobOperator):
-    """The swap; fails when the copied table changed after the checks. Gives target the declared clustering before."""
+    """The swap. Before it, fails if the copied table was changed, and gives target the declared clustering."""
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         prepare_swap(services, spec)
@@ -64,7 +64,7 @@ def read_rebuild_request(context: Context) -> RebuildRequest:
 
 
 def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Returns what the rebuild would do, with a text for the approver. Does not acquire the lease."""
+    """Returns what the rebuild would do, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
     with fail_without_retry():
         plan = plan_rebuild(services, read_rebuild_request(context))
@@ -73,7 +73,7 @@ def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec. Fails if another generation is live than the plan showed."""
+    """Acquires the lease and returns the publish spec. Fails if the generation that the plan showed is not live now."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
     with fail_without_retry():
         spec = resolve_rebuild(open_feed_services(setup), read_rebuild_request(context), shown["live_generation"])
@@ -81,7 +81,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def export(setup: FeedSetup, context: Context) -> None:
-    """Copies the rows, writes their files to state, and the request of the dedup job."""
+    """Copies the rows, exports the copy to files in state, and writes the request of the dedup job."""
     with fail_without_retry():
         export_rebuilt(open_feed_services(setup), read_rebuild_request(context), pull_spec(context))
 

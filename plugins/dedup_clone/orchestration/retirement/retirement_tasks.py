@@ -16,7 +16,7 @@ from dedup_clone.state.retired import TargetAction
 
 
 def retirement_params() -> dict[str, Param]:
-    """The default leaves target to its readers."""
+    """The form's fields. By default readers keep target."""
     return {
         "target": Param(
             str(TargetAction.KEEP),
@@ -40,7 +40,7 @@ def show_retirement(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Returns the record of the retirement."""
+    """Takes the feed out of use and returns the record of that."""
     with fail_without_retry():
         return to_plain(retire_feed(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from dedup_clone.orchestration.shared.form_fields import required_reason
 
 
 def rollback_params() -> dict[str, Param]:
-    """Both are required: Airflow starts no run without them. The first task refuses what cannot be restored."""
+    """The form's fields, both required. The first task refuses a generation that cannot be restored."""
     return {
         "generation": Param(
             None,

@@ -1,4 +1,4 @@
-"""The tasks of the rollback DAG before the steps that it shares with publish."""
+"""The tasks of the rollback DAG before the steps that it shares with publish, and its load task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resol
 
 
 def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Returns what would change, with a text for the approver. Does not acquire the lease."""
+    """Returns what would change, with a text for the approver. Acquires no lease."""
     services, run = open_feed_services(setup), context["dag_run"]
     with fail_without_retry():
         preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)

@@ -1,4 +1,4 @@
-"""Runners: where the dedup job runs. Each runner has one dedup task, which runs an SQL engine if the run names one."""
+"""Runners, the services on which the Spark job runs. The dedup task uses the feed's, unless the engine is in SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dedup_clone.settings.spark_settings import Runner
 
 
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
-    """The task that makes the candidate from the dedup request at `request_uri`, a template.
+    """The task that makes the candidate from the dedup request. `request_uri`: a template that renders to its URI.
 
     Raises ConfigurationError when the profile lacks what the feed's runner needs.
     """

@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 
 _CALL_TIMEOUT_S = 60.0
-_RETRY_S = 30.0
+_RETRY_S = 30.0  # no further try is made after this time
 
 
 def call_options() -> dict[str, Any]:
@@ -29,10 +29,10 @@ def call_options() -> dict[str, Any]:
 def translate_errors(
     hints: ErrorHints, resource: str, *, ignored: type[Exception] | tuple[type[Exception], ...]
 ) -> Iterator[None]:
-    """Translates an error of an API call about `resource`, and adds a hint.
+    """Translates an error of an API call about `resource` into one that ends with a hint for the operator.
 
-    An error of an `ignored` type ends the block without an exception. Raises ConfigurationError when a retry cannot
-    help, SparkUnavailable when it may.
+    Raises ConfigurationError if a retry cannot help, SparkUnavailable if it may. An error of an `ignored` type only
+    ends the block.
     """
     from google.api_core.exceptions import (
         BadRequest,

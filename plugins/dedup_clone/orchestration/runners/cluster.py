@@ -21,7 +21,7 @@ _STATES = {
 
 
 class ClusterRunner:
-    """Jobs of one project and region. `cluster_of_run` returns the name of the cluster for a run's name."""
+    """Jobs of one project and region. `cluster_of_run`: returns the name of the cluster on which a named run runs."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ClusterRunner:
             self._client().cancel_job({**self._location, "job_id": name}, **call_options())
 
     def clean_up(self, name: str) -> None:
-        """Nothing was created for the run, and a finished job costs nothing."""
+        """Nothing to delete: nothing was created for the run, and a finished job costs nothing."""
 
     def _urls(self, name: str, job: Job) -> Mapping[str, str]:
         run_url = f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={self._location['region']}&project={self._project}"

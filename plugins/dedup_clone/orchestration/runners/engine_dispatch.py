@@ -1,6 +1,6 @@
-"""Lets the dedup task run the engine that the publish spec names, because a replay may name another than the feed.
+"""Lets the dedup task run the engine that the publish spec names: the feed's, or another one that a replay names.
 
-The engine is not known before the task runs, so all engines share the same tasks and edges.
+The engine is not known before the task runs, so the DAG has the same tasks for all engines.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dedup_clone.publish.dedup_result import require_accepted
 
 
 class EngineDispatchMixin(BaseOperator):
-    """Base class, to be listed before a Spark operator. For an SQL engine, BigQuery jobs run instead of Spark."""
+    """Runs BigQuery jobs instead of Spark for an SQL engine. A base class, to be listed before a Spark operator."""
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
-        # Only Spark defers. After a deferral Airflow builds the operator anew and does not call execute().
+        # For the new operator that Airflow makes after a deferral, without a call of execute(): only Spark defers.
         self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
@@ -53,7 +53,7 @@ class EngineDispatchMixin(BaseOperator):
             require_accepted(open_feed_services(self.setup), pull_spec(context).attempt)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Only a publish reads deliveries; the dedup jobs of other DAGs read files of state, which they also write."""
+        """What the task read and wrote. Only a publish reads landing; other DAGs' dedup jobs read and write state."""
         inputs = [landing_dataset(self.setup)] if self.dag.has_task(RESOLVE_PUBLISH) else []
         incoming = table_dataset(self.setup, self.setup.names.incoming_table)
         return operator_lineage(inputs, [state_dataset(self.setup) if self.runs_spark else incoming])

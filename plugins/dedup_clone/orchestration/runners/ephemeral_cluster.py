@@ -19,7 +19,7 @@ from dedup_clone.settings.spark_settings import SparkSettings
 if TYPE_CHECKING:
     from google.cloud.dataproc_v1 import Cluster, ClusterControllerClient, JobControllerClient
 
-_MAX_CREATION_S = 900  # added to the run's timeout
+_MAX_CREATION_S = 900  # for the creation of a cluster; its lifetime is this and the run's timeout
 _CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MIN_WORKERS = 2  # the service creates no smaller cluster
 # Source: Dataproc's REST reference, ClusterStatus.State. In all other states a cluster is being made ready.
@@ -62,7 +62,7 @@ class EphemeralClusterRunner:
         return SparkRun(name, SparkRunState.PREPARING, "", {"run": run_url})
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
-        """Creates the run's cluster; called again once the run is READY, submits the job to that cluster."""
+        """Creates the run's cluster. Called again when the run is READY, it submits the job to that cluster."""
         from google.api_core.exceptions import AlreadyExists
 
         cluster = self._cluster(name)
@@ -75,7 +75,7 @@ class EphemeralClusterRunner:
             self._clusters().create_cluster(request, **call_options())
 
     def cancel(self, name: str) -> None:
-        """Deletes the cluster first: it must cost nothing if the Airflow worker dies before it cancels the job."""
+        """Deletes the cluster first: so it costs nothing more if the Airflow worker dies before it cancels the job."""
         self.clean_up(name)
         self._jobs.cancel(name)
 

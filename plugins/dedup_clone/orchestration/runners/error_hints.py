@@ -68,7 +68,7 @@ class ErrorHints:
         return self._no_cluster(missing[1]) if missing else None
 
     def permission_denied(self) -> Hint:
-        """The hint for a call that was denied (status 403), for which `for_message` has no more exact hint."""
+        """The hint for a call that was denied (status 403) and whose message has no hint in `for_message`."""
         return Hint(
             f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
             f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "

@@ -23,7 +23,7 @@ LOCAL_RETRIES = 3
 
 
 class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
-    """Runs spark-submit, unless the engine is an SQL engine."""
+    """The dedup task of the local stack: runs spark-submit, or BigQuery jobs for an SQL engine."""
 
     operator_extra_links = (SparkUiLink(),)
 
@@ -50,9 +50,9 @@ class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
 
 
 def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
-    """The dedup task of the local stack: runs the job's source files against the storage emulator.
+    """The dedup task, which runs the job's source files against the storage emulator.
 
-    It is retried for about a minute, not as long as other tasks: if a local process fails, it seldom succeeds later.
+    It is retried less often than other tasks: if a local process fails, it seldom succeeds later.
     """
     python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
     return LocalSparkOperator(

@@ -1,4 +1,4 @@
-"""Spark settings of the local stack. Dataproc needs none of them: it has its own connector."""
+"""Spark settings of the local stack, which runs Spark in one process beside a storage emulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:SharedArchiveFile={class_archive()}",
-        # Part of the class path of the archive above.
+        # Java uses the archive above only with the class path of its creation, in which this file was, too.
         "spark.driver.extraClassPath": connector_jar(),
         # Driver and workers use the Python that runs this code, not the first one on PATH.
         "spark.pyspark.python": sys.executable,

@@ -69,7 +69,7 @@ class ProcedureRunner:
             self._client().cancel_job(name, **self._location, **call_options())
 
     def clean_up(self, name: str) -> None:
-        """The next run replaces the procedure, and a finished job costs nothing."""
+        """Nothing to delete: the next run replaces the procedure, and a finished job costs nothing."""
 
     def configuration(self, spec: SparkJobSpec) -> dict[str, Any]:
         """The job's configuration in the API's format."""

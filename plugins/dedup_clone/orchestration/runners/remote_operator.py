@@ -58,7 +58,7 @@ MAX_UNEXPLAINED_FAILURES = 4
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
-    """The dedup task of every runner but the local one. `request_uri` is the job's argument."""
+    """The dedup task of every runner but the local one. `request_uri`: of the dedup request, the job's argument."""
 
     template_fields = ("request_uri",)
     operator_extra_links = LINKS
@@ -71,7 +71,10 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         self.run_name: str | None = None
 
     def run_spark(self, context: Context) -> Any:
-        """Raises SparkUnavailable and SparkRunFailed when a retry may help; otherwise fails without a retry."""
+        """Returns the name of the run that succeeded, or defers until the run needs the task.
+
+        Raises SparkUnavailable or SparkRunFailed if a retry may help; any other failure is not retried.
+        """
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
             for earlier in names.before_clears():

@@ -1,4 +1,4 @@
-"""The configuration from which task and trigger open a feed's runner, and the URIs of the deployed Spark code."""
+"""The configuration from which tasks and triggers open a feed's runner, and the URIs of the deployed Spark code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """What opens a runner. All values are text, because triggers are serialized.
+    """What is needed to open a runner. All values are text, because triggers are serialized.
 
     `settings` is the profile's section `spark` as JSON. `procedure` is the stored procedure's `project.dataset.name`.
     """
@@ -63,9 +63,9 @@ def runner_config_of(setup: FeedSetup) -> RunnerConfig:
 
 
 def open_runner(config: RunnerConfig) -> SparkRunner:
-    """The runner, with a client of Airflow's connection. The runner's first call opens the client.
+    """The runner that `config` names. Its first call opens a client with the credentials of Airflow's connection.
 
-    Raises ValueError for an unknown name. Runner `local` is an operator, and is not opened.
+    Not for runner `local`, which is an operator. Raises ValueError for an unknown name.
     """
     settings, runner = SparkSettings.model_validate_json(config.settings), Runner(config.runner)
     if runner is Runner.BIGQUERY_PROCEDURE:

@@ -73,7 +73,7 @@ class ServerlessRunner:
                 self._client().cancel_operation({"name": batch.operation}, **call_options())
 
     def clean_up(self, name: str) -> None:
-        """Nothing was created for the run, and a finished batch costs nothing."""
+        """Nothing to delete: nothing was created for the run, and a finished batch costs nothing."""
 
     def _path(self, name: str) -> str:
         return f"projects/{self._project}/locations/{self._region}/batches/{name}"
@@ -90,13 +90,13 @@ class ServerlessRunner:
 
 
 def _exceeded_ttl(batch: Batch) -> bool:
-    """Whether an ended batch had reached its `ttl`. No page says in which state and with which message it then ends."""
+    """Whether an ended batch had reached its `ttl`. Google does not document the state and message of such a batch."""
     ttl: Any = batch.environment_config.execution_config.ttl  # a timedelta, although its type hint says Duration
     return bool(ttl) and batch.state_time - batch.create_time >= ttl
 
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
-    """The batch in the API's format. Where the profile lacks a setting, the service's default applies."""
+    """The batch in the API's format. Settings that the profile lacks are left to the service's defaults."""
     execution: dict[str, Any] = {
         "service_account": settings.service_account,
         "subnetwork_uri": settings.subnetwork,

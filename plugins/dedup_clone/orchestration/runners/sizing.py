@@ -1,8 +1,8 @@
 """Estimates how many executors a request needs to finish in time, and derives Spark's properties from that number.
 
 The figures of docs/costs.md and docs/hour.md come from this model. Its rates were measured on one machine
-(docs/benchmarks.md). The candidate of each run has the times of that run. A feed can set the number of executors and
-its bounds in its section `spark`.
+(docs/benchmarks.md). To compare: the candidate that each run writes has the times of that run. A feed can set the
+number of executors, or its bounds, in its section `spark`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIN_EXECUTORS = 2  # the services start no fewer
 # Some editions of Dataproc's page on autoscaling allow serverless batches no more initial executors. Dynamic allocation
 # then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
-# Minutes until a run's first executor works.
+# Minutes from the submission of a run until its first executor works.
 START_MINUTES = {
     Runner.LOCAL: 0.5,
     Runner.SERVERLESS: 1.5,
@@ -49,7 +49,8 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: how many the run may use when it turns out that dates cannot be adopted.
+    `most_executors`: how many the run may use if it turns out that dates cannot be adopted. `core_seconds`: the work,
+    in vCPU seconds. `reason`: why it is so many executors, for the log.
     """
 
     executors: int
@@ -78,14 +79,14 @@ class RunSize:
 
 
 def core_seconds(workload: Workload) -> float:
-    """The vCPU seconds of a run."""
+    """The vCPU seconds of work that the run needs, summed over all executors."""
     if workload.method in ALL_S_PER_ROW:
         return ALL_S_PER_ROW[workload.method] * (workload.delivered_rows + workload.parent_rows)
     return DELIVERED_S_PER_ROW[workload.method] * workload.newest_rows + OLDER_S_PER_ROW * workload.older_rows
 
 
 def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
-    """The fewest executors that finish within `spark.target_minutes`, within the feed's bounds."""
+    """The fewest executors that finish within `spark.target_minutes`, as far as the feed's bounds allow."""
     seconds_of_work, start_s = core_seconds(workload), START_MINUTES[runner] * 60
     if spark.executors is not None:
         executors = most = spark.executors

@@ -59,27 +59,27 @@ class SparkJobSpec:
 
     @property
     def dataproc_labels(self) -> dict[str, str]:
-        """The labels, this project's own as Dataproc's reference asks for: RFC 1035, so no `_` and a letter first.
+        """The labels for Dataproc, whose reference asks for RFC 1035: no `_`, and a letter first.
 
-        BigQuery's labels and those of the profile stay as they are; Dataproc is not known to refuse them.
+        Labels of the profile stay as they are, because Dataproc is not known to refuse them.
         """
         return dict(map(_rfc_1035, self.labels, self.labels.values()))
 
 
 class SparkRunner(Protocol):
-    """A service that runs Spark. Every call may be repeated when its response was lost.
+    """A service that runs Spark. Every call can safely be repeated, for instance when its response was lost.
 
-    Every call raises ConfigurationError when a retry cannot help, SparkUnavailable when a retry may help.
+    Every call raises ConfigurationError if a retry cannot help, SparkUnavailable if it may.
     """
 
     def get_run(self, name: str) -> SparkRun | None:
         """The run with this name; None when there is none."""
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
-        """Starts the run. Does nothing when its job exists.
+        """Starts the run. Does nothing if its job exists.
 
-        A runner with a cluster of each run's own only creates the cluster; called again when the run is READY, it
-        submits the job.
+        A runner that creates a cluster for each run only does that; called again when the run is READY, it submits the
+        job.
         """
 
     def cancel(self, name: str) -> None:

@@ -24,10 +24,11 @@ T = TypeVar("T")
 
 
 class SparkRunTrigger(BaseTrigger):
-    """Fires when the run is finished or ready for its next step, or at `timeout_at` (seconds since 1970).
+    """Fires when the run has finished, is READY for its job, or does not exist, and at `timeout_at`.
 
-    The event says only why the trigger fired; the task gets the run's state from the service. `poll_s`: seconds between
-    polls.
+    It also fires if the service cannot be asked. The event says only why the trigger fired; the task gets the run's
+    state from the service. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
+    seconds since 1970.
     """
 
     def __init__(self, config: dict[str, str], name: str, poll_s: float, timeout_at: float) -> None:

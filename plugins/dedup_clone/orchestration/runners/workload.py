@@ -17,11 +17,11 @@ _BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row c
 
 
 class Method(StrEnum):
-    """How the job will handle the delivered dates, as far as it is known before the run. Values are words for the log.
+    """How the job will handle the delivered dates, as far as it is known before the run. The log shows the values.
 
     - LATE: plan rewrite for a snapshot that is older than what is live; it writes only the rows that are new.
     - ADOPT_EXACTLY: plan adopt with `dedup.exact`.
-    - JOIN: Spark's DataFrames, by plan window or antijoin, or where plan rewrite cannot stream a date.
+    - JOIN: Spark's DataFrames: by plan window or antijoin, or for dates that plan rewrite cannot stream.
     """
 
     ADOPT = "adopted"
