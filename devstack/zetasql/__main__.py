@@ -1,4 +1,4 @@
-"""`python -m devstack.zetasql FILE…`: prints the syntax errors in these SQL files. Exits with 1 if there are any."""
+"""Prints the syntax errors in SQL files: `python -m devstack.zetasql FILE…`. Exits with 1 if there are any."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def main(arguments: list[str] | None = None) -> int:
     texts = [(path, path.read_text(encoding="utf-8")) for path in files]
     try:
         with running_grammar() as grammar:
-            refused = [(path, error) for path, text in texts if (error := grammar.check(text)) is not None]
+            errors = [(path, error) for path, text in texts if (error := grammar.check(text)) is not None]
     except ZetaSqlUnavailable as error:
         print(f"ZetaSQL is unavailable: {error}", file=sys.stderr)
         return 2
-    for path, refusal in refused:
-        print(f"{path}:{refusal}")
-    return 1 if refused else 0
+    for path, syntax_error in errors:
+        print(f"{path}:{syntax_error}")
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

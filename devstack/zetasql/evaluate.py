@@ -1,6 +1,7 @@
-"""Evaluates a SELECT with Google's reference implementation, with which results of the stand-in are compared.
+"""Evaluates a SELECT with ZetaSQL, Google's reference implementation of GoogleSQL.
 
-There are no tables, so a query must contain its rows (WITH, UNNEST). The time zone is UTC, BigQuery's default.
+Tests compare the results with those of the stand-in. There are no tables, so a query must contain its rows (WITH,
+UNNEST). The time zone is UTC, BigQuery's default.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from devstack.zetasql.zetasql_service import Service, running_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
-# Of 38 digits; Python's own context rounds to 28.
+# A NUMERIC has 38 digits; Python's default context rounds to 28.
 _NUMERIC_CONTEXT = Context(prec=38)
 
 
@@ -29,7 +30,7 @@ class EvaluationRefused(Exception):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of a query: column names, GoogleSQL types and rows.
+    """The result of a query: the names and GoogleSQL types of its columns, and its rows.
 
     A STRUCT value is a tuple of its fields' values.
     """
@@ -40,12 +41,13 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Oracle:
+class ReferenceEvaluator:
     """Evaluates queries with a running ZetaSQL service."""
 
     service: Service
 
     def evaluate(self, sql: str) -> Evaluation:
+        """The result of a query. Raises EvaluationRefused if ZetaSQL returns an error."""
         messages, stub = self.service.messages, self.service.stub
         options = stub.GetAnalyzerOptions(messages.AnalyzerOptionsRequest())
         options.language_options.CopyFrom(self.service.language)
@@ -110,14 +112,15 @@ def _scalar(content: Any, value_field: str) -> Any:
 def _civil(bits: int, microsecond: int) -> datetime:
     """The date and time in ZetaSQL's bit field.
 
-    Seconds and minutes have 6 bits each, then hours and days 5, months 4, and the year the rest.
+    From the lowest bit on, seconds and minutes have 6 bits each, hours and days 5 each, the month 4, and the year the
+    rest.
     """
     day = date(bits >> 26, (bits >> 22) & 15, (bits >> 17) & 31)
     return datetime.combine(day, time((bits >> 12) & 31, (bits >> 6) & 63, bits & 63, microsecond))
 
 
 @contextmanager
-def running_oracle() -> Iterator[Oracle]:
-    """Yield an oracle, whose ZetaSQL service runs until the end of the block."""
+def running_evaluator() -> Iterator[ReferenceEvaluator]:
+    """Yield an evaluator, whose ZetaSQL service runs until the end of the block."""
     with running_service() as service:
-        yield Oracle(service)
+        yield ReferenceEvaluator(service)

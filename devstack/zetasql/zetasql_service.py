@@ -32,19 +32,22 @@ class Service:
 
 @contextmanager
 def running_service() -> Iterator[Service]:
-    """Start the service, wait until it answers, yield it, and stop it at the end of the block."""
-    found = install()
-    with _process(found) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    """Start the service, wait until it answers, yield it, and stop it at the end of the block.
+
+    Raises ZetaSqlUnavailable if it cannot be installed or started.
+    """
+    installation = install()
+    with _process(installation) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=START_TIMEOUT_S)
         except grpc.FutureTimeoutError as error:
-            raise ZetaSqlUnavailable(f"[{found.binary}] did not answer within [{START_TIMEOUT_S}] s.") from error
-        yield _connect(found, channel)
+            raise ZetaSqlUnavailable(f"[{installation.binary}] did not answer within [{START_TIMEOUT_S}] s.") from error
+        yield _connect(installation, channel)
 
 
-def _connect(found: Installation, channel: grpc.Channel) -> Service:
-    if str(found.python_path) not in sys.path:
-        sys.path.append(str(found.python_path))
+def _connect(installation: Installation, channel: grpc.Channel) -> Service:
+    if str(installation.python_path) not in sys.path:
+        sys.path.append(str(installation.python_path))
     messages = importlib.import_module("local_service_pb2")
     stub = importlib.import_module("local_service_pb2_grpc").ZetaSqlLocalServiceStub(channel)
     language = stub.GetLanguageOptions(messages.LanguageOptionsRequest(maximum_features=True))
@@ -58,14 +61,15 @@ def _connect(found: Installation, channel: grpc.Channel) -> Service:
 
 
 @contextmanager
-def _process(found: Installation) -> Iterator[int]:
+def _process(installation: Installation) -> Iterator[int]:
+    """Run the service's process during the block, and yield the port on which it listens."""
     port = any_free_port()
     try:
         process = subprocess.Popen(
-            [str(found.binary), "127.0.0.1", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [str(installation.binary), "127.0.0.1", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
     except OSError as error:
-        raise ZetaSqlUnavailable(f"[{found.binary}] cannot be started: [{error}].") from error
+        raise ZetaSqlUnavailable(f"[{installation.binary}] cannot be started: [{error}].") from error
     try:
         yield port
     finally:

@@ -26,19 +26,19 @@ from tests.sql.rendering import SQL
 from tests.thoroughness import times
 
 if TYPE_CHECKING:
-    from devstack.zetasql.evaluate import Oracle
+    from devstack.zetasql.evaluate import ReferenceEvaluator
 
 DAYS = 2
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def google() -> Iterator[Oracle]:
-    from devstack.zetasql.evaluate import running_oracle
+def google() -> Iterator[ReferenceEvaluator]:
+    from devstack.zetasql.evaluate import running_evaluator
     from devstack.zetasql.install import ZetaSqlUnavailable
 
     try:
-        running = running_oracle()
+        running = running_evaluator()
         started = running.__enter__()
     except ZetaSqlUnavailable as error:
         pytest.skip(f"Google's SQL implementation: {error}")
@@ -129,7 +129,7 @@ def as_row(table: TableContract, cells: tuple[Any, ...]) -> Row:
 
 
 @pytest.mark.parametrize("seed", range(times(4, 8)))
-def test_statements_of_the_engines(google: Oracle, seed: int) -> None:
+def test_statements_of_the_engines(google: ReferenceEvaluator, seed: int) -> None:
     random = Random(seed)
     publishes = [
         [OracleDelivery(n, random_rows(random, n, DAYS, [])) for n in ids] for ids in ((3,), (1, 4), (2, 4, 5))
@@ -138,14 +138,16 @@ def test_statements_of_the_engines(google: Oracle, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(times(6, 200)))
-def test_statements_of_the_engines_for_a_generated_table(google: Oracle, seed: int) -> None:
+def test_statements_of_the_engines_for_a_generated_table(google: ReferenceEvaluator, seed: int) -> None:
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False)
     history = GeneratedHistory(table, random, FIRST_DAY, days=DAYS, repeat=0.5)
     assert_equal(google, table, [[OracleDelivery(n, history.snapshot(n)) for n in ids] for ids in ((3,), (1, 4))])
 
 
-def assert_equal(google: Oracle, table: TableContract, publishes: Sequence[Sequence[OracleDelivery]]) -> None:
+def assert_equal(
+    google: ReferenceEvaluator, table: TableContract, publishes: Sequence[Sequence[OracleDelivery]]
+) -> None:
     """Assert that the statements have the oracle's rows and counts after each publish."""
     expected = OracleState(oracle_table(table))
     for step, deliveries in enumerate(publishes):

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.evaluate import Oracle, running_oracle
+from devstack.zetasql.evaluate import ReferenceEvaluator, running_evaluator
 from devstack.zetasql.install import ZetaSqlUnavailable
 
 
 @pytest.fixture(scope="session")
-def oracle() -> Iterator[Oracle]:
+def reference() -> Iterator[ReferenceEvaluator]:
     try:
-        running = running_oracle()
-        oracle = running.__enter__()
+        running = running_evaluator()
+        evaluator = running.__enter__()
     except ZetaSqlUnavailable as error:
         pytest.skip(str(error))
     try:
-        yield oracle
+        yield evaluator
     finally:
         running.__exit__(None, None, None)

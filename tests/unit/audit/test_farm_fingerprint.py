@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.audit.farm_fingerprint import farm_fingerprints
 from devstack.bigquery.sql.farm_fingerprint import farm_fingerprint
-from devstack.zetasql.evaluate import Oracle
+from devstack.zetasql.evaluate import ReferenceEvaluator
 
 # One or more of each form that the hash has, and the lengths at which one form ends.
 LENGTHS = (*range(140), 191, 192, 193, 255, 256, 257, 1000, 4096, 4097)
@@ -27,9 +27,9 @@ def test_documented_values() -> None:
     assert of_all(["1footrue", "2applefalse", "3true"]) == expected
 
 
-def test_texts_of_all_lengths_equal_the_reference_implementation(oracle: Oracle) -> None:
+def test_texts_of_all_lengths_equal_the_reference_implementation(reference: ReferenceEvaluator) -> None:
     calls = ", ".join(f"FARM_FINGERPRINT(FROM_HEX('{text.encode().hex()}')) AS c{i}" for i, text in enumerate(TEXTS))
-    assert of_all(TEXTS) == list(oracle.evaluate(f"SELECT {calls}").rows[0])
+    assert of_all(TEXTS) == list(reference.evaluate(f"SELECT {calls}").rows[0])
 
 
 def test_the_stand_in_computes_the_same() -> None:

@@ -8,21 +8,21 @@ import pytest
 from dedup_clone.audit.row_text_arrow import row_texts
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.row_text_sql import row_text
-from devstack.zetasql.evaluate import Oracle
+from devstack.zetasql.evaluate import ReferenceEvaluator
 from tests.shared.audit_values import COLUMNS, TABLE, batch, literal, random_rows
 
 ROWS_AT_ONCE = 20
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_rows_have_the_text_that_googles_implementation_gives(oracle: Oracle, seed: int) -> None:
+def test_random_rows_have_the_text_that_googles_implementation_gives(reference: ReferenceEvaluator, seed: int) -> None:
     rows = random_rows(seed, ROWS_AT_ONCE)
     selects = [
         f"SELECT {number} AS position, " + ", ".join(f"{literal(c, row[c.name])} AS `{c.name}`" for c in COLUMNS)
         for number, row in enumerate(rows)
     ]
     sql = f"SELECT {row_text(TABLE)} FROM ({' UNION ALL '.join(selects)}) ORDER BY position"
-    assert row_texts(TABLE, batch(rows)).to_pylist() == [found for (found,) in oracle.evaluate(sql).rows]
+    assert row_texts(TABLE, batch(rows)).to_pylist() == [found for (found,) in reference.evaluate(sql).rows]
 
 
 def test_a_part_of_a_batch_has_the_texts_of_its_rows() -> None:

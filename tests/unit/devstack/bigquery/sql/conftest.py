@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.evaluate import Oracle
+from devstack.zetasql.evaluate import ReferenceEvaluator
 from devstack.zetasql.grammar import Grammar
 from devstack.zetasql.install import ZetaSqlUnavailable
 from devstack.zetasql.zetasql_service import Service, running_service
@@ -31,5 +31,5 @@ def grammar(zetasql: Service) -> Grammar:
 
 
 @pytest.fixture(scope="session")
-def oracle(zetasql: Service) -> Oracle:
-    return Oracle(zetasql)
+def reference(zetasql: Service) -> ReferenceEvaluator:
+    return ReferenceEvaluator(zetasql)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devstack.zetasql.evaluate import Oracle
+from devstack.zetasql.evaluate import ReferenceEvaluator
 from tests.unit.devstack.bigquery.sql.duckdb_query import run
 from tests.unit.devstack.bigquery.sql.select_cases import SELECTS
 
@@ -48,9 +48,9 @@ def test_rows_are_the_expected_ones(text: str, rows: list[tuple[Any, ...]]) -> N
 
 @pytest.mark.parametrize(("text", "rows"), ASKED)
 def test_rows_and_types_are_those_of_the_reference_implementation(
-    oracle: Oracle, text: str, rows: list[tuple[Any, ...]]
+    reference: ReferenceEvaluator, text: str, rows: list[tuple[Any, ...]]
 ) -> None:
-    answer = oracle.evaluate(text)
+    answer = reference.evaluate(text)
     assert in_order(text, rows) == in_order(text, answer.rows)
     if not text.startswith(TYPES_DIFFER):
         assert tuple(field.sql_type() for field in run(text)[0]) == answer.types
