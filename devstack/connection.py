@@ -29,6 +29,7 @@ class Connection:
 
     @classmethod
     def from_variables(cls, variables: dict[str, str]) -> "Connection":
+        """The connection that the variables of `.local/stack.env` describe."""
         return cls(
             storage_url=variables["STORAGE_EMULATOR_HOST"],
             bigquery_url=variables["BIGQUERY_EMULATOR_HOST"],
@@ -73,11 +74,13 @@ class Connection:
 
 
 def connect() -> Connection:
-    """The connection to the stack of this checkout. Raises StackError if that stack has never been started."""
+    """The connection to the stack of this checkout. Raises StackError if that stack has never been started.
+
+    Removes HTTP proxies from the environment of this process: the clients would send requests for 127.0.0.1 to them.
+    """
     layout = Layout.from_environment(os.environ)
     if not layout.stack_env.exists():
         raise StackError(f"The local stack has not been started: [{layout.stack_env}] is missing. Run `make up` first.")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        # The clients would send requests for 127.0.0.1 to the proxy.
         os.environ.pop(variable, None)
     return Connection.from_variables(client_config.read(layout.stack_env))

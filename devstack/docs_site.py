@@ -1,6 +1,6 @@
-"""Hooks of MkDocs for `make docs`: files outside docs/ are named instead of linked, and Mermaid is served by the site.
+"""Hooks of MkDocs for `make docs`. They replace links to files outside docs/ by names, and add Mermaid to the site.
 
-Whether links lead to files that exist, outside docs/ too, is checked by `make check`.
+`make check` checks that links lead to files that exist, inside and outside docs/.
 """
 
 from __future__ import annotations

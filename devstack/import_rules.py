@@ -1,9 +1,9 @@
 """Defines a contract type for import-linter: what the modules of each folder may import.
 
-pyproject.toml has one line for each folder, `folder: name name`. It applies to all modules below the folder, except
-those below a folder that has a line of its own. A line may also be about one module instead of a folder. A name allows
-a package or module and everything below it; `name.__init__` allows only `import name`. The standard library and the
-folder itself are always allowed. All import statements count, also those inside functions and under TYPE_CHECKING.
+pyproject.toml has one line for each folder, `folder: name name`. The line applies to all modules below the folder,
+except those below a subfolder that has a line of its own. A line may also name one module instead of a folder. A name
+allows a package or module and everything below it; `name.__init__` allows only `import name`. The standard library and
+the folder itself are always allowed. All import statements count, also those inside functions and under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AllowedImports(Contract):
 
 
 def parse_lines(lines: list[str]) -> dict[str, tuple[str, ...]]:
-    """Folder -> the names that it may import."""
+    """The names that each folder may import, by folder."""
     pairs = (line.partition(":") for line in lines)
     return {folder.strip(): tuple(names.split()) for folder, _, names in pairs}
 

@@ -1,4 +1,4 @@
-"""Packs the Spark job, for releases and the stack: a main file and a zip whose bytes depend only on the sources."""
+"""Packs the Spark job into a main file and a zip, for releases and the stack. Equal sources give equal bytes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 MAIN_FILE = "dedup_snapshot.py"
 ARCHIVE_FILE = "dedup_spark.zip"
-_FILE_TIME = (1980, 1, 1, 0, 0, 0)  # the same for all files, so that the archive depends on their content only
-_READABLE = 0o100644 << 16  # the file mode, where a zip stores it
+_FILE_TIME = (1980, 1, 1, 0, 0, 0)  # of every file in the zip, whose bytes must not depend on times
+_READABLE = 0o100644 << 16  # the file mode in the bits where a zip stores it
 
 
 @dataclass(frozen=True)
 class SparkCode:
-    """The Spark job as two files. `digest`: of the content of both, so equal sources always have equal digests."""
+    """The Spark job as two files. `digest`: of the content of both, in hexadecimal digits."""
 
     main: bytes
     archive: bytes
@@ -25,9 +25,9 @@ class SparkCode:
 
 
 def build_spark_code(repository: Path) -> SparkCode:
-    """Packs the job's main file, and an archive of `dedup_spark` and of `dedup_clone.contract`.
+    """The job's main file, and a zip of the packages `dedup_spark` and `dedup_clone.contract`.
 
-    Raises FileNotFoundError when `repository` is not the source tree.
+    Raises FileNotFoundError if `repository` is not the folder of this project's sources.
     """
     main = (repository / "spark_jobs" / MAIN_FILE).read_bytes()
     archive = _zip(dict(_modules(repository)))
@@ -36,6 +36,7 @@ def build_spark_code(repository: Path) -> SparkCode:
 
 
 def _modules(repository: Path) -> Iterator[tuple[str, bytes]]:
+    """The path in the zip and the content of each packed module."""
     plugins, spark_jobs = repository / "plugins", repository / "spark_jobs"
     yield "dedup_clone/__init__.py", (plugins / "dedup_clone" / "__init__.py").read_bytes()
     for root, package in ((plugins, "dedup_clone/contract"), (spark_jobs, "dedup_spark")):

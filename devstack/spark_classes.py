@@ -1,8 +1,8 @@
 """Archives the classes that Spark loads at its start: `python -m devstack.spark_classes`.
 
-Java maps the archive into memory instead of reading, verifying and linking thousands of classes, which halves the CPU
-time of a small job. It ignores an archive that was made by another Java or of other jars. See "Class Data Sharing" in
-the Java documentation.
+Java maps the archive into memory instead of reading, verifying and linking thousands of classes. That halves the CPU
+time of a small job. Java ignores an archive that another version of Java made, or that was made from other jars. See
+"Class Data Sharing" in the Java documentation.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from typing import Any
 
 from dedup_clone.orchestration.runners.local_spark_conf import JAVA_OPTIONS, class_archive, local_spark_conf
 
-_OPTION = "spark.driver.extraJavaOptions"
-
 
 def make_archive(path: Path) -> None:
-    """Run a small job like the dedup job's, and write the classes that it loaded to `path`.
+    """Run a small Spark job that loads the classes of the dedup job, and write these classes to `path`.
 
     Raises RuntimeError with Spark's output if Java wrote no archive.
     """
@@ -31,14 +29,16 @@ def make_archive(path: Path) -> None:
     assert spark
     assert spark.origin
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made = Path(folder) / path.name
+        archive = Path(folder) / path.name
         conf = {
             **local_spark_conf(),
             "spark.master": "local[2]",
             "spark.python.daemon.module": "pyspark.daemon",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": Path(folder).as_uri(),
-            _OPTION: f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={made} -Xlog:cds=error -Xlog:cds+dynamic=error",
+            "spark.driver.extraJavaOptions": (
+                f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive} -Xlog:cds=error -Xlog:cds+dynamic=error"
+            ),
         }
         settings = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
         submit = Path(spark.origin).parent / "bin" / "spark-submit"
@@ -49,20 +49,20 @@ def make_archive(path: Path) -> None:
             text=True,
             check=False,
         )
-        if done.returncode or not made.is_file():
+        if done.returncode or not archive.is_file():
             raise RuntimeError(f"Java wrote no archive of Spark's classes: {(done.stdout + done.stderr)[-3000:]}")
-        made.replace(path)
+        archive.replace(path)
 
 
 def run_job() -> None:
     """The small job: a task in Python over Arrow batches, and a shuffle."""
     from pyspark.sql import SparkSession
 
-    def same(batches: Iterable[Any]) -> Iterable[Any]:
+    def unchanged(batches: Iterable[Any]) -> Iterable[Any]:
         return batches
 
     session = SparkSession.builder.appName("classes").getOrCreate()
-    session.range(0, 4, 1, 2).mapInArrow(same, "id bigint").repartition(2, "id").collect()
+    session.range(0, 4, 1, 2).mapInArrow(unchanged, "id bigint").repartition(2, "id").collect()
     session.stop()
 
 

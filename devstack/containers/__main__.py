@@ -1,4 +1,4 @@
-"""`python -m devstack.containers files | stores | healthy URL [--part NAME]`: prepares and checks containers."""
+"""Prepares and checks the containers: `python -m devstack.containers files | stores | healthy URL [--part NAME]`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ HEALTH_TIMEOUT_S = 5.0
 
 
 def is_healthy(url: str, airflow_part: str | None = None) -> bool:
-    """Whether `url` answers. For a part of Airflow the answer must also say that this part is healthy."""
+    """Whether `url` answers and, if `airflow_part` is given, says that this part of Airflow is healthy."""
     try:
         answer = call("GET", url, timeout_s=HEALTH_TIMEOUT_S)
     except Unreachable:
@@ -25,15 +25,15 @@ def is_healthy(url: str, airflow_part: str | None = None) -> bool:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.containers", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("files", help="secrets, folders and logins, before anything starts")
-    verbs.add_parser("stores", help="buckets and dataset, once the stores are up")
-    healthy = verbs.add_parser("healthy", help="exit with 0 if a part is healthy")
-    healthy.add_argument("url")
-    healthy.add_argument("--part", help="a part of Airflow that must be healthy, too")
+    verbs.add_parser("files", help="make secrets, folders and logins, before anything starts")
+    verbs.add_parser("stores", help="make buckets and dataset, once storage and the stand-in are up")
+    healthy = verbs.add_parser("healthy", help="exit with 0 if a server is healthy")
+    healthy.add_argument("url", help="the server's health endpoint")
+    healthy.add_argument("--part", help="a part of Airflow that the answer must call healthy, too")
     options = parser.parse_args(arguments)
     if options.verb == "healthy":
         return 0 if is_healthy(options.url, options.part) else 1
-    # Imported here: the health checks, which run all the time, need none of it.
+    # Imported here, because the health checks, which run every few seconds, do not need these modules.
     from devstack.containers import prepare
     from devstack.stack.layout import Layout
 

@@ -19,7 +19,7 @@ def keys_folder(layout: Layout) -> Path:
 def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
     """Make folders, logins and secrets, each secret in a file.
 
-    Airflow (by its `_CMD` settings) and PostgreSQL read these.
+    Airflow reads these files by its `_CMD` settings, and PostgreSQL reads that of its password.
     """
     layout.make_folders()
     keys = secret_keys.load_or_make(layout)
@@ -37,7 +37,7 @@ def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Make buckets and dataset, and stack.env, from which producer and demo take the addresses."""
+    """Make buckets, dataset and stack.env. Producer and demo take the servers' addresses from stack.env."""
     buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
     names = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL", "BIGQUERY_STORAGE_EMULATOR_HOST")
     variables = client_config.connection_variables(*(environ[name] for name in names))
@@ -45,6 +45,7 @@ def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 def _password(path: Path) -> str:
+    """The password in a file, which is made at the first call."""
     if not path.exists():
         _write(path, secret_keys.new_key())
     return path.read_text()

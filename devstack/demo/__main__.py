@@ -44,6 +44,7 @@ def wait_for_dags(api: AirflowApi, progress: terminal_output.Progress) -> None:
 
 
 def show_example(sequence: FeedSequence) -> None:
+    """Print the worked example's table before and after its last publish."""
     before, after = sequence.tables[-2:]
     first, second = sequence.publishes[-2:]
     log(f"\n{EXAMPLE_FEED} before (snapshot {first.snapshot_id} published):")
@@ -92,11 +93,11 @@ def run(one_by_one: bool) -> bool:
         log=log,
     )
     sequences = demo_run.sequences()
-    for together in [[sequence] for sequence in sequences] if one_by_one else [sequences]:
-        demo_run.run(together, progress)
+    for simultaneous in [[sequence] for sequence in sequences] if one_by_one else [sequences]:
+        demo_run.run(simultaneous, progress)
     show_example(next(sequence for sequence in sequences if sequence.feed == EXAMPLE_FEED))
     log("\nPublished (below each: seconds by phase):")
-    for line in terminal_output.publishes([one for sequence in sequences for one in sequence.publishes]):
+    for line in terminal_output.publishes([entry for sequence in sequences for entry in sequence.publishes]):
         log(line)
     all_equal = compare_tables(connection, demo_run)
     log(f"\nThe demo took {time.monotonic() - started:.0f} s. The stack stays up until `make down`.")

@@ -26,7 +26,10 @@ class Task:
 
 
 class AirflowApi:
-    """The client. It logs in at the first request, and again when its token has expired."""
+    """The client. It logs in at the first request, and again when its token has expired.
+
+    Every method raises DemoError if Airflow does not answer, or answers with an error other than 404.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -77,6 +80,7 @@ class AirflowApi:
         return None if dag is None else bool(dag["is_paused"])
 
     def import_errors(self) -> list[str]:
+        """For each DAG file that cannot be imported its name and the last line of the stack trace."""
         return [
             f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}"
             for error in self.get("importErrors")["import_errors"]
@@ -88,6 +92,7 @@ class AirflowApi:
         return None if run is None else str(run["state"])
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
+        """The task instances of a run; none if there is no such run yet."""
         answer = self.get(f"{_run_path(dag_id, run_id)}/taskInstances?limit=100")
         instances = [] if answer is None else answer["task_instances"]
         return [Task(i["task_id"], i["state"], i["try_number"], i["map_index"]) for i in instances]
@@ -110,10 +115,7 @@ def _run_path(dag_id: str, run_id: str) -> str:
 
 
 def _lines_of_event(event: Any) -> list[str]:
-    """The lines of one event of a log, which is a text or an object.
-
-    An object has the text of an exception in its details.
-    """
+    """The lines of one event of a task's log. Airflow returns an event as a text, or as an object with exceptions."""
     if not isinstance(event, dict):
         return str(event).splitlines()
     lines = [f"{event.get('level') or ''} {event.get('event') or ''}".strip()]

@@ -12,7 +12,7 @@ Key = tuple[Any, ...]
 
 
 class RowChange(StrEnum):
-    """How a publish has changed a row of the table."""
+    """How a publish has changed a row of the table. SURVIVOR: its key is missing in the published snapshot."""
 
     CHANGED = "changed"
     NEW = "new"

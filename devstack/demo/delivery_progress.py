@@ -80,11 +80,11 @@ class DeliveryProgress:
 
 
 def active_tasks(tasks: list[Task]) -> str:
-    """The tasks of a run that are active, with their state, as text."""
+    """A text with the active tasks of a run and their state: the first state of _ACTIVE in which there are tasks."""
     for state in _ACTIVE:
-        at = [task.task_id for task in tasks if task.state == state]
-        if at:
-            return f"{', '.join(at)} ({state.replace('_', ' ')})"
+        task_ids = [task.task_id for task in tasks if task.state == state]
+        if task_ids:
+            return f"{', '.join(task_ids)} ({state.replace('_', ' ')})"
     return "between two tasks"
 
 

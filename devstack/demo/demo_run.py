@@ -28,11 +28,11 @@ MakeSnapshot = Callable[[int], pa.Table]
 
 @dataclass
 class FeedSequence:
-    """The progress of one feed.
+    """The snapshots of one feed that are landed and published one after the other, and how far that has come.
 
     `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the landed snapshot that is
-    being published. `publishes`: the ledger record of each finished publish. `tables`: for the worked example, the
-    published table after each of them.
+    being published. `publishes`: the ledger record of each finished publish. `tables`: the published table after each
+    finished publish, of the worked example only.
     """
 
     feed: str
@@ -94,19 +94,20 @@ class DemoRun:
         self.log(f"  landed     {sequence.feed} snapshot {snapshot_id}: {landed_rows}")
 
     def _poll(self, sequence: FeedSequence, progress: terminal_output.Progress) -> str | None:
+        """What the feed's publish is doing, as text; None if none is running. Records a publish that has succeeded."""
         if sequence.delivery is None:
             return None
         text = sequence.delivery.poll()
         if text is not None:
             return text
-        one = ledger_record.read_entry(self.state_bucket, sequence.feed, publish_run_id(sequence.delivery.landed))
-        sequence.publishes.append(one)
+        entry = ledger_record.read_entry(self.state_bucket, sequence.feed, publish_run_id(sequence.delivery.landed))
+        sequence.publishes.append(entry)
         if sequence.feed == EXAMPLE_FEED:
             sequence.tables.append(read_target(self.connection, sequence.feed))
         sequence.delivery = None
         progress.clear()
         self.log(
-            f"  published  {sequence.feed} snapshot {one.snapshot_id} as generation {one.generation}: "
-            f"{one.lag_s:.1f} s after its arrival"
+            f"  published  {sequence.feed} snapshot {entry.snapshot_id} as generation {entry.generation}: "
+            f"{entry.lag_s:.1f} s after its arrival"
         )
         return None

@@ -1,7 +1,7 @@
 """Computes with DuckDB, from the landed files alone, what the published table must be.
 
 This module shares no code with the product. For each key the row with the highest snapshot id wins, and within one
-snapshot the row with the greatest value. Keys that later snapshots lack stay. It drops no expired dates, because the
+snapshot the row with the greatest value. Keys that later snapshots lack stay. No expired dates are dropped, because the
 demo's feeds have none.
 """
 
@@ -39,12 +39,14 @@ def expected_table(bucket: "Bucket", feed: str) -> pa.Table:
 
 
 def from_files(files: list[str]) -> pa.Table:
+    """The table that must be published from these Parquet files, of which there must be at least one."""
     with duckdb.connect() as connection:
         computed: pa.Table = connection.sql(_STATEMENT, params={"files": files}).to_arrow_table()
     return computed.cast(SCHEMA)
 
 
 def _download(bucket: "Bucket", feed: str, folder: Path) -> list[str]:
+    """Download the files of all complete snapshots into `folder`. Returns their paths."""
     files: list[str] = []
     for snapshot_id in landing.snapshot_ids(bucket, feed):
         for blob in bucket.client.list_blobs(bucket, prefix=landing.folder(feed, snapshot_id)):

@@ -18,7 +18,8 @@ PUBLISHED = "published"
 class LedgerEntry:
     """What the demo shows of one committed publish.
 
-    `phases`: the seconds of each phase, in the order of the ledger record.
+    `phases`: the seconds of each phase, in the order of the ledger record. `changed_rows`: None in a feed that does not
+    compare values. `kept_rows`: the number of survivors.
     """
 
     feed: str
@@ -35,6 +36,7 @@ class LedgerEntry:
 
 
 def parse_entry(record: Mapping[str, Any], where: str) -> LedgerEntry:
+    """The entry of a ledger record. Raises DemoError, which names the object `where`, if a field is missing."""
     try:
         return LedgerEntry(
             feed=record["feed"],

@@ -38,6 +38,7 @@ def read_target(connection: Connection, feed: str) -> pa.Table:
 
 
 def compare(published: pa.Table, expected: pa.Table) -> Comparison:
+    """Compare two tables with the columns of SCHEMA."""
     with duckdb.connect() as connection:
         connection.register("published", published)
         connection.register("expected", expected)
@@ -49,6 +50,7 @@ def compare(published: pa.Table, expected: pa.Table) -> Comparison:
 
 
 def _except(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> list[str]:
+    """The rows of table `left` that table `right` lacks, as text."""
     columns = ", ".join(SCHEMA.names)
     statement = f"SELECT {columns} FROM {left} EXCEPT ALL SELECT {columns} FROM {right} ORDER BY ALL"
     rows = connection.execute(statement).fetchall()

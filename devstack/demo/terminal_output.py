@@ -10,7 +10,7 @@ from devstack.demo.before_and_after import ComparedRow, Row, RowChange
 from devstack.demo.ledger_record import LedgerEntry
 from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
 
-WIDTH = 100
+WIDTH = 100  # characters
 _INDENT = " " * 6
 MAX_ROWS_SHOWN = 30
 # Without a terminal, an unchanged text is printed again only after this time.
@@ -28,11 +28,13 @@ def columns(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
 
 
 def plain_rows(rows: Sequence[Row]) -> list[str]:
+    """The lines of a table with these rows, or with the first MAX_ROWS_SHOWN of them."""
     cells = [(*map(str, row.key), str(row.value), str(row.snapshot_id)) for row in rows[:MAX_ROWS_SHOWN]]
     return columns((*KEYS, VALUE, SNAPSHOT_ID), cells) + _lines_for_hidden_rows(len(rows))
 
 
 def compared_rows(rows: Sequence[ComparedRow]) -> list[str]:
+    """The lines of a table that shows how each row has changed. The last line has the number of rows of each kind."""
     cells = [
         (
             *map(str, row.after.key),
@@ -60,18 +62,18 @@ def publishes(published: Sequence[LedgerEntry]) -> list[str]:
     heads = ("feed", "snapshot", "arrived (UTC)", "lag", "rows", "new", "changed", "kept")
     cells = [
         (
-            one.feed,
-            str(one.snapshot_id),
-            f"{one.arrived_at:%Y-%m-%d %H:%M:%S}",
-            f"{one.lag_s:.1f} s",
-            *map(_count, (one.rows, one.new_rows, one.changed_rows, one.kept_rows)),
+            entry.feed,
+            str(entry.snapshot_id),
+            f"{entry.arrived_at:%Y-%m-%d %H:%M:%S}",
+            f"{entry.lag_s:.1f} s",
+            *map(_count, (entry.rows, entry.new_rows, entry.changed_rows, entry.kept_rows)),
         )
-        for one in published
+        for entry in published
     ]
     head, *lines = columns(heads, cells)
     shown = [head]
-    for one, line in zip(published, lines, strict=True):
-        shown += [line, *_phases(one.phases)]
+    for entry, line in zip(published, lines, strict=True):
+        shown += [line, *_phases(entry.phases)]
     return shown
 
 
@@ -81,9 +83,9 @@ def _count(count: int | None) -> str:
 
 
 def _phases(seconds: Mapping[str, float]) -> list[str]:
-    """The phases in as many lines as they need."""
+    """The lines that show the seconds of each phase, longest phase first."""
     longest_first = sorted(seconds.items(), key=lambda phase: -phase[1])
-    # No line breaks within a phase: textwrap does not break at a no-break space.
+    # A phase's name and seconds stay on one line, because textwrap does not break at a no-break space.
     text = "; ".join(f"{name}\N{NO-BREAK SPACE}{phase_s:.1f}" for name, phase_s in longest_first)
     lines = textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

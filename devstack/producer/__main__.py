@@ -15,12 +15,16 @@ from devstack.stack.stack_errors import StackError
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"found [{number}], expected a number from 1 on")
+        raise argparse.ArgumentTypeError(f"found [{number}], expected at least 1")
     return number
 
 
 def land(feed: str, snapshot_id: int | None) -> None:
-    """Land a snapshot, and print what has landed and where its publish can be followed."""
+    """Land a snapshot, and print what has landed and where its publish can be followed.
+
+    `snapshot_id`: None for the next id. Raises StackError if the stack is down, and ConfigurationError if the feed's
+    file is invalid.
+    """
     connection = connect()
     try:
         call("GET", f"{connection.storage_url}/_internal/healthcheck")
@@ -28,11 +32,10 @@ def land(feed: str, snapshot_id: int | None) -> None:
         raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
     bucket = connection.storage_client().bucket(connection.landing_bucket)
     layout = feeds.landing_layout(feeds.read(feed))
-    chosen = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
-    table = next_snapshot.make(bucket, feed, chosen, datetime.now(UTC).date())
-    landed = landing.land(bucket, feed, chosen, table, layout)
-    again = "again (a re-delivery)" if landed.is_redelivery else ""
-    print(f"Landed {feed}, snapshot {landed.snapshot_id} {again}".rstrip())
+    snapshot_id = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
+    table = next_snapshot.make(bucket, feed, snapshot_id, datetime.now(UTC).date())
+    landed = landing.land(bucket, feed, snapshot_id, table, layout)
+    print(f"Landed {feed}, snapshot {landed.snapshot_id}{' again (a re-delivery)' if landed.is_redelivery else ''}")
     print(f"  {landed.row_count:,} rows of {landed.date_count} dates, {landed.byte_count:,} bytes")
     print(f"  gs://{connection.landing_bucket}/{landing.folder(layout.prefix, landed.snapshot_id)}")
     print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")

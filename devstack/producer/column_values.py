@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from dedup_clone.contract.table import Column, ColumnMode
 
-Numbers = np.ndarray
+Numbers = np.ndarray  # of type uint64
 _FIRST_DAY = 18_262  # 2020-01-01, in days since the epoch
 _DAY_COUNT = 2_000
 _VALUES_PER_NULL = 50  # on average, in a NULLABLE column
-_LONGEST_ARRAY = 4
+_ARRAY_LENGTHS = 4  # lengths from 0 to 3
 _MICROS_A_DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -28,11 +28,11 @@ def pseudo_random(numbers: Numbers, salt: int) -> Numbers:
 
 
 def values(column: Column, numbers: Numbers) -> pa.Array:
-    """A value of the column for each number. If the column is NULLABLE, one in _VALUES_PER_NULL is NULL."""
-    mask = None
+    """A value of the column for each number. If the column is NULLABLE, one value in _VALUES_PER_NULL is NULL."""
+    is_null = None
     if column.mode is ColumnMode.NULLABLE:
-        mask = pseudo_random(numbers, 1) % np.uint64(_VALUES_PER_NULL) == 0
-    return _values(column, pseudo_random(numbers, 2), mask)
+        is_null = pseudo_random(numbers, 1) % np.uint64(_VALUES_PER_NULL) == 0
+    return _values(column, pseudo_random(numbers, 2), is_null)
 
 
 def key_values(column: Column, numbers: Numbers) -> pa.Array:
@@ -42,36 +42,37 @@ def key_values(column: Column, numbers: Numbers) -> pa.Array:
     """
     kind = column.type
     if kind in ("STRING", "BYTES"):
-        return pa.array([f"{column.name}-{number:08x}" for number in numbers.tolist()]).cast(_ARROW[kind])
+        return pa.array([f"{column.name}-{number:08x}" for number in numbers.tolist()]).cast(_ARROW_TYPES[kind])
     if kind in ("INT64", "NUMERIC"):
-        return pa.array(numbers.astype(np.int64)).cast(_ARROW[kind])
+        return pa.array(numbers.astype(np.int64)).cast(_ARROW_TYPES[kind])
     return _values(column, pseudo_random(numbers, 2), None)
 
 
 def field(column: Column) -> pa.Field:
     """The column's field in the schema of Parquet files."""
-    kind = pa.struct([field(f) for f in column.fields]) if column.type == "STRUCT" else _ARROW[column.type]
+    kind = pa.struct([field(f) for f in column.fields]) if column.type == "STRUCT" else _ARROW_TYPES[column.type]
     if column.mode is ColumnMode.REPEATED:
         kind = pa.list_(pa.field("element", kind))
     return pa.field(column.name, kind, nullable=column.mode is not ColumnMode.REQUIRED)
 
 
-def _values(column: Column, numbers: Numbers, mask: Numbers | None) -> pa.Array:
+def _values(column: Column, numbers: Numbers, is_null: np.ndarray | None) -> pa.Array:
+    """A value of the column for each number, NULL where `is_null` is true. An array is never NULL."""
     if column.mode is ColumnMode.REPEATED:
-        lengths = (pseudo_random(numbers, 3) % np.uint64(_LONGEST_ARRAY)).astype(np.int64)
+        lengths = (pseudo_random(numbers, 3) % np.uint64(_ARRAY_LENGTHS)).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         with np.errstate(over="ignore"):
-            elements = pseudo_random(np.repeat(numbers, lengths) + inside.astype(np.uint64), 4)
-        inner = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
-        kind = field(column).type
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _values(inner, elements, None), type=kind)
+            element_numbers = pseudo_random(np.repeat(numbers, lengths) + positions.astype(np.uint64), 4)
+        element = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
+        elements = _values(element, element_numbers, None)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=field(column).type)
     if column.type == "STRUCT":
-        parts = [values(f, pseudo_random(numbers, 5 + index)) for index, f in enumerate(column.fields)]
+        field_values = [values(f, pseudo_random(numbers, 5 + index)) for index, f in enumerate(column.fields)]
         fields = [field(f) for f in column.fields]
-        null = None if mask is None else pa.array(mask)
-        return pa.StructArray.from_arrays(parts, fields=fields, mask=null)
-    return pa.array(_PLAIN[column.type](numbers), mask=mask).cast(_ARROW[column.type])
+        mask = None if is_null is None else pa.array(is_null)
+        return pa.StructArray.from_arrays(field_values, fields=fields, mask=mask)
+    return pa.array(_SCALAR_VALUES[column.type](numbers), mask=is_null).cast(_ARROW_TYPES[column.type])
 
 
 def _below(limit: int) -> Callable[[Numbers], Numbers]:
@@ -82,7 +83,7 @@ def _words(numbers: Numbers) -> Numbers:
     return np.array([f"word {number % 10_000:04d}" for number in numbers.tolist()], dtype=object)
 
 
-_ARROW: dict[str, pa.DataType] = {
+_ARROW_TYPES: dict[str, pa.DataType] = {
     "BOOL": pa.bool_(),
     "BYTES": pa.binary(),
     "DATE": pa.date32(),
@@ -103,7 +104,7 @@ def _micros(numbers: Numbers) -> Numbers:
     return (_FIRST_DAY * _MICROS_A_DAY + _below(_DAY_COUNT * _MICROS_A_DAY)(numbers)).astype("datetime64[us]")
 
 
-_PLAIN: dict[str, Callable[[Numbers], Numbers]] = {
+_SCALAR_VALUES: dict[str, Callable[[Numbers], Numbers]] = {
     "BOOL": lambda numbers: numbers % np.uint64(2) == 0,
     "BYTES": lambda numbers: np.array([number.to_bytes(8, "big") for number in numbers.tolist()], dtype=object),
     "DATE": _days,

@@ -14,7 +14,7 @@ from dedup_clone.contract.table import TableContract
 from devstack.producer.column_values import field, key_values, pseudo_random, values
 from devstack.producer.realistic_snapshots import DIFFERING_SHARE, SnapshotChanges
 
-DATES = 13
+DATES = 13  # of the first snapshot
 ROWS_PER_DATE = 1_000
 # Each snapshot takes the numbers of its new rows from a range of its own, so that their keys are new.
 NUMBERS_PER_SNAPSHOT = 1_000_000
@@ -29,7 +29,7 @@ def schema(table: TableContract) -> pa.Schema:
 def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE) -> pa.Table:
     """The first snapshot. It has DATES dates, the last of which is `day`."""
     dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
-    return pa.concat_tables([_rows(table, one, np.arange(rows_per_date), snapshot_id, seed) for one in dates])
+    return pa.concat_tables([_rows(table, row_day, np.arange(rows_per_date), snapshot_id, seed) for row_day in dates])
 
 
 def following(
@@ -67,18 +67,22 @@ def following(
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
-    """The rows of a date with these numbers. The first key column whose type can hold the number contains it."""
-    others = [name for name in table.keys if name != table.partition_column]
+    """The rows of a date with these numbers. The first key column whose type can store the number contains it.
+
+    If no key column can, keys would repeat, so that the date gets only one row.
+    """
+    other_keys = [name for name in table.keys if name != table.partition_column]
     columns: dict[str, pa.Array] = {
         table.partition_column: pa.array([day] * len(numbers), pa.date32()),
         table.snapshot_id_column: pa.array(np.full(len(numbers), snapshot_id, dtype=np.int64)),
     }
-    distinguishing = next((n for n in others if table.column(n).type in ("STRING", "INT64", "BYTES", "NUMERIC")), None)
-    if distinguishing is None:
-        numbers = numbers[:1]  # with equal keys, a date can have only one row
+    numbered_types = ("STRING", "INT64", "BYTES", "NUMERIC")
+    numbered_key = next((name for name in other_keys if table.column(name).type in numbered_types), None)
+    if numbered_key is None:
+        numbers = numbers[:1]
         columns = {name: column[:1] for name, column in columns.items()}
-    for position, name in enumerate(others):
-        key_numbers = numbers if name == distinguishing else pseudo_random(numbers, position) % np.uint64(50)
+    for position, name in enumerate(other_keys):
+        key_numbers = numbers if name == numbered_key else pseudo_random(numbers, position) % np.uint64(50)
         columns[name] = key_values(table.column(name), key_numbers)
     value_numbers = pseudo_random(numbers + day.toordinal() * NUMBERS_PER_SNAPSHOT, seed)
     for index, column in enumerate(table.value_columns):

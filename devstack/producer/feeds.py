@@ -1,4 +1,4 @@
-"""Reads the feeds in dags/feeds."""
+"""Reads the feed files in dags/feeds, and takes from them what the producer needs to land a snapshot."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,11 @@ FEEDS_FOLDER = Path(__file__).resolve().parents[2] / "dags" / "feeds"
 
 @dataclass(frozen=True)
 class LandingLayout:
-    """Where and how a feed's deliveries land, as its feed file says."""
+    """Where and how a feed's deliveries land, as its feed file says.
+
+    `prefix`: the folder of the landing bucket. `marker`: the name of the marker object. `date_folders`: whether the
+    rows of each date of `date_column` are in a folder of their own.
+    """
 
     prefix: str
     marker: str = "_SUCCESS"

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
 _FOLDER = re.compile(r"/snapshot_id=(\d+)/(.+)$")
-# Of a snapshot without date folders. Each file has rows of any date.
-_FILE_COUNT = 4
+_FILE_COUNT = 4  # of a snapshot without date folders; each file has rows of any date
 
 
 @dataclass(frozen=True)
 class Landed:
     """One complete delivery that has landed.
 
-    `arrived_at`, `marker_generation`: its marker's time and object generation.
+    `arrived_at`, `marker_generation`: its marker's creation time and object generation. `is_redelivery`: whether a
+    complete delivery of the same snapshot was there before.
     """
 
     feed: str
@@ -79,18 +79,18 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
     `layout`: None for one file for each date, in a folder named like the feed.
     """
     layout = layout or LandingLayout(feed)
-    into = folder(layout.prefix, snapshot_id)
-    before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=into)}
-    for name in sorted(before):
+    snapshot_folder = folder(layout.prefix, snapshot_id)
+    names_before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=snapshot_folder)}
+    for name in sorted(names_before):
         bucket.blob(name).delete()
 
     size = 0
     for name, rows in _files(table, layout):
         content = _parquet(rows)
-        bucket.blob(into + name).upload_from_string(content, content_type="application/octet-stream")
+        bucket.blob(snapshot_folder + name).upload_from_string(content, content_type="application/octet-stream")
         size += len(content)
 
-    marker = bucket.blob(into + layout.marker)
+    marker = bucket.blob(snapshot_folder + layout.marker)
     marker.upload_from_string(b"", content_type="application/octet-stream")
     marker.reload()
     return Landed(
@@ -101,7 +101,7 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
         date_count=pc.count_distinct(table[layout.date_column]).as_py(),
         row_count=table.num_rows,
         byte_count=size,
-        is_redelivery=into + layout.marker in before,
+        is_redelivery=snapshot_folder + layout.marker in names_before,
     )
 
 
@@ -118,7 +118,8 @@ def _files(table: pa.Table, layout: LandingLayout) -> Iterator[tuple[str, pa.Tab
 
 
 def _parquet(table: pa.Table) -> bytes:
+    """The content of a Parquet file with these rows, sorted by the columns that are neither STRUCT nor array."""
     sink = io.BytesIO()
-    plain = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
-    pq.write_table(table.sort_by([(name, "ascending") for name in plain]), sink, compression="snappy")
+    sortable = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    pq.write_table(table.sort_by([(name, "ascending") for name in sortable]), sink, compression="snappy")
     return sink.getvalue()

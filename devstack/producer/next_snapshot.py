@@ -29,7 +29,7 @@ def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
 
 
 def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.Table:
-    """A snapshot of a feed for which only the feed file is known."""
+    """A snapshot of a feed other than the two of the demo, with random rows that fit its feed file."""
     table, layout = feeds.table_of(feed), feeds.landing_layout(feed)
     seed = zlib.crc32(feed.feed.encode())
     earlier = [id_ for id_ in landing.snapshot_ids(bucket, layout.prefix, layout.marker) if id_ < snapshot_id]
@@ -40,7 +40,7 @@ def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.T
 
 
 def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:
-    """One of the two snapshots of the worked example, which alternate."""
+    """The worked example's first or second snapshot. Odd snapshot ids get the first, even ones the second."""
     if previous is None or snapshot_id % 2 == 1:
         return worked_example.before(day, snapshot_id, previous)
     return worked_example.after(day, snapshot_id, previous)

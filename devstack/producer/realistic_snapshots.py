@@ -9,11 +9,12 @@ import pyarrow.compute as pc
 
 from devstack.producer.demo_feeds import SCHEMA, SNAPSHOT_ID, VALUE
 
-DATES = 13
+DATES = 13  # of the first snapshot
 ROWS_PER_DATE = 8_000
 RETENTION_DAYS = 730
-DIFFERING_SHARE = 0.001
+DIFFERING_SHARE = 0.001  # of a snapshot's rows, compared with the snapshot before
 
+# The number of different products, stores, attributes and values.
 PRODUCTS = 2_000_000
 STORES = 4_000
 ATTRIBUTES = 12
@@ -38,7 +39,7 @@ def first(day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_
     """The first snapshot. It has DATES dates, the last of which is `day`."""
     rng = np.random.default_rng([seed, snapshot_id])
     dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
-    return pa.concat_tables([_rows_of_date(one, snapshot_id, rng, rows_per_date) for one in dates])
+    return pa.concat_tables([_rows_of_date(row_day, snapshot_id, rng, rows_per_date) for row_day in dates])
 
 
 def following(
@@ -94,6 +95,7 @@ def _rows_of_date(day: date, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
 
 
 def _new_rows(previous: pa.Table, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
+    """Rows on dates of `previous` with keys that no other snapshot has."""
     dates = np.unique(previous["date"].to_numpy())
     base = NEW_PRODUCTS_FROM + snapshot_id * NEW_PRODUCTS_PER_SNAPSHOT
     return _table(

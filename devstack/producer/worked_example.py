@@ -11,7 +11,7 @@ PRODUCT = 301865
 STORE = 2072
 CHANGED_FROM, CHANGED_TO = 20, 25
 
-_Row = tuple[date, int, int, int, int]
+_Row = tuple[date, int, int, int, int]  # date, product, store, attribute, value
 
 
 def _snapshot(rows: list[_Row], snapshot_id: int) -> pa.Table:
@@ -20,6 +20,7 @@ def _snapshot(rows: list[_Row], snapshot_id: int) -> pa.Table:
 
 
 def _rows(day: date, value: int) -> list[_Row]:
+    """The rows of both snapshots. Only the first row's value, `value`, differs between them."""
     yesterday = day - timedelta(days=1)
     return [
         (yesterday, PRODUCT, STORE, 1, value),
@@ -30,9 +31,9 @@ def _rows(day: date, value: int) -> list[_Row]:
 
 
 def before(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
-    """The first snapshot. So that it is complete, it also has the dates of `previous` that the example does not use."""
-    missing_next = (day, 301866, STORE, 4, 3)
-    table = _snapshot([*_rows(day, CHANGED_FROM), missing_next], snapshot_id)
+    """The first snapshot. To be complete, it also has the rows of `previous`, the snapshot before, on other dates."""
+    missing_in_second = (day, 301866, STORE, 4, 3)
+    table = _snapshot([*_rows(day, CHANGED_FROM), missing_in_second], snapshot_id)
     return _with_other_dates(table, previous, snapshot_id)
 
 
@@ -45,6 +46,7 @@ def after(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
 
 
 def _with_other_dates(table: pa.Table, previous: pa.Table | None, snapshot_id: int) -> pa.Table:
+    """The rows of `table`, and those of `previous` on dates that `table` lacks."""
     if previous is None:
         return table
     others = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))

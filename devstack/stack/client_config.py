@@ -57,7 +57,7 @@ def variables(layout: Layout, ports: Ports) -> dict[str, str]:
     tools = layout.client_tools
     return {
         **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url, ports.bigquery_write_address),
-        "DEDUP_CLONE_PROFILE": "local",  # for `make plan` and other commands that production has, too
+        "DEDUP_CLONE_PROFILE": "local",  # for `make plan` and other commands that also work on Google Cloud
         "CLOUDSDK_CONFIG": str(tools / "gcloud"),
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_for_gcloud_url}/storage/v1/",
@@ -69,6 +69,7 @@ def variables(layout: Layout, ports: Ports) -> dict[str, str]:
 
 
 def write(layout: Layout, ports: Ports) -> None:
+    """Write stack.env, and the files of the command-line tools that it names."""
     tools = layout.client_tools
     (tools / "gcloud").mkdir(parents=True, exist_ok=True)
     write_file(tools / "token", TOKEN)

@@ -40,6 +40,7 @@ def is_healthy(part: Part, state: PartState) -> bool:
 
 
 def last_lines(path: Path) -> list[str]:
+    """The last LOG_LINES_SHOWN lines of a log; none if there is no such file."""
     if not path.exists():
         return []
     return path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
@@ -58,7 +59,7 @@ def failure(layout: Layout, part: Part, reason: str) -> PartFailed:
 def wait(layout: Layout, supervisor: Supervisor, parts: tuple[Part, ...], *, timeout_s: float, log: Log) -> None:
     """Wait until all these parts are healthy.
 
-    Raises PartFailed if supervisord has given one of them up, or after `timeout_s`.
+    Raises PartFailed if supervisord no longer tries to start one of them, or after `timeout_s`.
     """
     started = time.monotonic()
     unhealthy = list(parts)

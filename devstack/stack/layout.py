@@ -38,6 +38,7 @@ class Layout:
 
     @property
     def run(self) -> Path:
+        """The folder of what belongs to the running processes: sockets, ports, lock, supervisord's configuration."""
         return self.local / "run"
 
     @property
@@ -82,10 +83,12 @@ class Layout:
 
     @property
     def client_tools(self) -> Path:
+        """The folder of the configuration files of `gcloud`, `gsutil` and `bq`."""
         return self.local / "clients"
 
     @property
     def stack_env(self) -> Path:
+        """A file of environment variables, by which clients find the stack (client_config.py)."""
         return self.local / "stack.env"
 
     @property

@@ -45,13 +45,16 @@ def _exclusive(layout: Layout) -> Iterator[None]:
 
 
 def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Ports:
-    """Start all parts that do not run, and return once all are healthy. If that fails, all parts are stopped."""
+    """Start all parts that do not run, and return the stack's ports once all are healthy.
+
+    If that fails, all parts are stopped. Raises StackError.
+    """
     with _exclusive(layout):
         started = time.monotonic()
         supervisor = supervisord.Supervisor(layout.supervisor_socket)
         was_up = layout.started_file.exists() and supervisor.is_alive()
         try:
-            chosen = (
+            stack_ports = (
                 _restart_stopped_parts(layout, supervisor, log) if was_up else _start(layout, environ, supervisor, log)
             )
         except BaseException:
@@ -60,22 +63,22 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
             raise
         seconds = time.monotonic() - started
         log(f"The stack is up after {seconds:.1f} s. Data and logs: {layout.local}")
-        log(f"  Airflow: {chosen.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
-        log(f"  Spark's history server: {chosen.spark_history_url}")
-        return chosen
+        log(f"  Airflow: {stack_ports.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
+        log(f"  Spark's history server: {stack_ports.spark_history_url}")
+        return stack_ports
 
 
 def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, log: health.Log) -> ports.Ports:
     """Start the stopped parts of a stack that is up, and wait until all parts are healthy."""
-    chosen = ports.read_saved(layout.ports_file)
-    if chosen is None:
+    saved = ports.read_saved(layout.ports_file)
+    if saved is None:
         raise StackError(f"The ports of the running stack are unknown: [{layout.ports_file}] is gone. Start it again.")
     log(f"The stack in {layout.local} runs already.")
     for name, part_state in supervisor.part_states().items():
         if part_state.state in {"STOPPED", "FATAL", "EXITED"}:
             supervisor.start(name)
-    health.wait(layout, supervisor, parts.all_parts(layout, chosen), timeout_s=AIRFLOW_TIMEOUT_S, log=log)
-    return chosen
+    health.wait(layout, supervisor, parts.all_parts(layout, saved), timeout_s=AIRFLOW_TIMEOUT_S, log=log)
+    return saved
 
 
 def _start(
@@ -88,11 +91,11 @@ def _start(
     choice = ports.choose(layout.ports_file)
     for line in choice.moved:
         log(f"  {line}")
-    chosen = choice.ports
-    environment_of_parts = process_environment.build(layout, chosen, secret_keys.load_or_make(layout), environ)
+    stack_ports = choice.ports
+    environment_of_parts = process_environment.build(layout, stack_ports, secret_keys.load_or_make(layout), environ)
     airflow_settings.write_files(layout)
-    client_config.write(layout, chosen)
-    all_parts = parts.all_parts(layout, chosen)
+    client_config.write(layout, stack_ports)
+    all_parts = parts.all_parts(layout, stack_ports)
     layout.supervisor_conf.write_text(supervisord.render(layout, all_parts))
 
     postgres.prepare(layout, environment_of_parts)
@@ -108,15 +111,15 @@ def _start(
     for part in airflow_parts:
         supervisor.start(part.name)
     health.wait(layout, supervisor, tuple(servers), timeout_s=SERVERS_TIMEOUT_S, log=log)
-    buckets_and_dataset.create_missing(chosen.gcs_url, chosen.bigquery_url)
-    procedure_runner.prepare(chosen.gcs_url, chosen.bigquery_url, layout.spark_code)
+    buckets_and_dataset.create_missing(stack_ports.gcs_url, stack_ports.bigquery_url)
+    procedure_runner.prepare(stack_ports.gcs_url, stack_ports.bigquery_url, layout.spark_code)
     layout.started_file.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
-    return chosen
+    return stack_ports
 
 
 def down(layout: Layout, log: health.Log) -> None:
-    """Stop all processes of the stack, with the tasks and Spark jobs that run. Data stay."""
+    """Stop all processes of the stack, also running tasks and Spark jobs. Data stay."""
     with _exclusive(layout):
         started = time.monotonic()
         count = _stop(layout, supervisord.Supervisor(layout.supervisor_socket))

@@ -19,8 +19,8 @@ class Part:
 
     `heartbeat_name`: for parts of Airflow that have no server, the part's name in Airflow's health endpoint. Such a
     part is healthy if the endpoint calls it so, and if its last heartbeat is newer than the start of its process.
-    `address`: what users open, shown to them. `stop_as_group`: whether supervisord sends the stop signal to the whole
-    process group, or only to the part's main process, which then ends its child processes.
+    `address`: is shown to users. `stop_as_group`: whether supervisord sends the stop signal to the whole process group,
+    or only to the part's main process, which then ends its child processes.
     """
 
     name: str
@@ -41,7 +41,7 @@ def database(layout: Layout) -> Part:
         command=postgres.server_command(layout),
         health_url="",
         health_command=postgres.ready_command(layout),
-        # With TERM it would wait until all clients have disconnected.
+        # At TERM PostgreSQL would wait until all clients have disconnected.
         stop_signal="INT",
         stop_as_group=False,
     )
@@ -128,11 +128,13 @@ def spark_history(layout: Layout, ports: Ports) -> Part:
 
 
 def airflow_parts(ports: Ports) -> tuple[Part, ...]:
+    """Airflow's components, each of which is a part of the stack."""
     heartbeats_url = f"{ports.airflow_url}/api/v2/monitor/health"
     # The API that tasks use. The server builds it at the first call, which takes seconds: the health check makes that
     # call before the first task does.
     execution_api_url = f"{ports.airflow_url}/execution/health"
-    # These parts fork the processes of tasks and DAG parses, so they import what those need, once (airflow_settings).
+    # These parts fork the processes of tasks and DAG parses. They import once what these processes need, as the module
+    # that airflow_settings.py writes says.
     preload = {"DEDUP_CLONE_PRELOAD": "1"}
 
     def part(name: str, heartbeat_name: str | None, *arguments: str, **environment: str) -> Part:

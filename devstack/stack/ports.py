@@ -56,8 +56,8 @@ DEFAULT = Ports()
 
 @dataclass(frozen=True)
 class PortChoice:
-    """The chosen ports. `moved`: a message for each port that is not that of the last start, or, if there was none, not
-    the default.
+    """The chosen ports. `moved`: a message for each port that differs from the last start's or, if there was no earlier
+    start, from the default.
     """
 
     ports: Ports
@@ -108,13 +108,13 @@ def choose(path: Path) -> PortChoice:
     default, last = asdict(DEFAULT), asdict(read_saved(path) or DEFAULT)
     chosen: dict[str, int] = {}
     moved: list[str] = []
-    for name, wanted in last.items():
+    for name, last_port in last.items():
         servers = {port: server for server, port in chosen.items()}
-        candidates = [port for port in (wanted, default[name]) if port not in servers]
+        candidates = [port for port in (last_port, default[name]) if port not in servers]
         port = next((port for port in candidates if is_free(port)), 0) or any_free_port(servers)
-        if port != wanted:
-            user = f"used by {servers[wanted]}" if wanted in servers else "taken by another program"
-            moved.append(f"port {wanted} is {user}: {name} uses {port} instead")
+        if port != last_port:
+            user = f"used by {servers[last_port]}" if last_port in servers else "taken by another program"
+            moved.append(f"port {last_port} is {user}: {name} uses {port} instead")
         chosen[name] = port
     ports = Ports(**chosen)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from devstack.stack.stack_errors import PartFailed, StackError
 # The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
-_PORT = 5432  # only the end of the socket's name
+_PORT = 5432  # no network port: PostgreSQL only ends the name of its socket with it
 _USER_INSTEAD_OF_ROOT = "nobody"
 _MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
 
@@ -46,31 +46,35 @@ def url(layout: Layout) -> str:
 
 
 def server_command(layout: Layout) -> tuple[str, ...]:
+    """The command that runs the server. Raises StackError if this process runs as a root who may not start it."""
     settings = {**_SETTINGS, "unix_socket_directories": '"{}"'.format(str(layout.database_socket).replace('"', '""'))}
-    chosen = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
-    return (*_unprivileged(), _binary("postgres"), "-D", str(_data(layout)), *chosen)
+    options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
+    return (*_unprivileged(), _binary("postgres"), "-D", str(_data(layout)), *options)
 
 
 def ready_command(layout: Layout) -> tuple[str, ...]:
     """A command that exits with 0 when the server accepts connections."""
-    return (_binary("pg_isready"), "--quiet", *_where(layout))
+    return (_binary("pg_isready"), "--quiet", *_connection_options(layout))
 
 
 def dump(layout: Layout) -> str:
-    """All rows of all tables as text, of a running server. Raises PartFailed."""
-    command = (*_unprivileged(), _binary("pg_dump"), "--data-only", *_where(layout))
+    """All rows of all tables of a running server, as the text of pg_dump. Raises PartFailed if pg_dump fails."""
+    command = (*_unprivileged(), _binary("pg_dump"), "--data-only", *_connection_options(layout))
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise PartFailed(f"PostgreSQL cannot dump its tables: {done.stderr.strip()}")
     return done.stdout
 
 
-def _where(layout: Layout) -> tuple[str, ...]:
+def _connection_options(layout: Layout) -> tuple[str, ...]:
     return ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Make the data folder if it is missing. Raises PartFailed. No process of the stack may be running."""
+    """Make the data folder if it is missing. No process of the stack may be running.
+
+    Raises PartFailed if initdb fails, and StackError if this process runs as a root who may not start PostgreSQL.
+    """
     if _data(layout).exists():
         _remove_stale_pid_files(layout)
     else:
@@ -108,10 +112,11 @@ def _data(layout: Layout) -> Path:
 
 
 def _unprivileged() -> tuple[str, ...]:
-    """The beginning of a command that runs the rest as another user, if this process runs as root; else nothing.
+    """The first words of a command that must not run as root: they run the rest as another user.
 
-    PostgreSQL refuses to run as root, the user of many containers. The other user gets the right to open all
-    files, because the checkout may be in a folder that only root may open.
+    Empty if this process does not run as root. PostgreSQL refuses to run as root, the user of many containers. The
+    other user gets the right to open all files, because the checkout may be in a folder that only root may open. Raises
+    StackError if root may not give that right.
     """
     if os.geteuid() != 0:
         return ()
@@ -128,6 +133,6 @@ def _unprivileged() -> tuple[str, ...]:
 
 
 def _may_write_anywhere() -> bool:
-    """Whether this process has the capability DAC_OVERRIDE. Linux only, as setpriv."""
+    """Whether this process has the capability DAC_OVERRIDE. Only for Linux, like setpriv."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return any(line.startswith("CapEff:") and int(line.split()[1], 16) & _MAY_WRITE_ANYWHERE for line in lines)

@@ -1,7 +1,7 @@
 """Makes the local stack ready for feeds with `runner: bigquery_procedure`.
 
-Uploads the Spark job as a release does, writes its objects' names to a file, and grants the permissions on the
-stand-in's connection.
+This runner lets BigQuery run the Spark job. So the job is uploaded as a release does, the URIs of its objects are
+written to a file, and the caller gets the permissions on the stand-in's connection for Spark.
 """
 
 import json
@@ -14,12 +14,15 @@ from devstack.stack.layout import CHECKOUT
 from devstack.stack.names_and_logins import STATE_BUCKET
 from devstack.stack.stack_errors import StackError
 
-_CALLER = "user:stand-in@local.invalid"
+_CALLER = "user:stand-in@local.invalid"  # whom the stand-in takes for the caller of a request without a token
 _PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.use")
 
 
 def prepare(gcs_url: str, bigquery_url: str, spark_code_file: Path) -> None:
-    """Upload the code, write its objects' names to the file, and grant. Raises StackError if a request fails."""
+    """Upload the code, write its URIs to `spark_code_file`, and grant the permissions.
+
+    Raises StackError if a request fails.
+    """
     code = build_spark_code(CHECKOUT)
     files = {"main": (MAIN_FILE, code.main), "archive": (ARCHIVE_FILE, code.archive)}
     names = {key: f"code/{code.digest}/{name}" for key, (name, _) in files.items()}

@@ -24,9 +24,11 @@ _FOREIGN_PREFIXES = (
     "SUPERVISOR_",
     "PG",
 )
-# Connections and variables for Airflow's tasks, as notifiers need them. Those of the stack replace their namesakes.
+# The user's connections and variables for Airflow's tasks are kept, because notifiers may need them. If the stack
+# defines one of the same name, the stack's counts.
 _FOR_TASKS = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")
-# If set, they name proxies in front of storage and the stand-in, which all processes of the stack then use (see soak).
+# Variables with the URLs of proxies in front of storage and of the stand-in. If they are set, all processes of the
+# stack use these proxies. Long tests set them (testkit/proxied_stack.py).
 STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
 BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
 # PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.

@@ -1,7 +1,7 @@
 """Finds and ends all processes of a local stack.
 
-They cannot be found by the process tree or the process group, because tasks run in groups of their own and Spark
-outlives a killed task. Instead, every process of a stack inherits an environment variable, named by STACK_VARIABLE,
+Process tree and process groups do not lead to all of them, because tasks run in groups of their own and Spark outlives
+a killed task. Instead, every process of a stack inherits an environment variable, named by STACK_VARIABLE,
 whose value is the stack's folder.
 """
 
@@ -16,7 +16,7 @@ STACK_VARIABLE = "DEDUP_CLONE_STACK"
 
 
 def _own_process_ids() -> set[int]:
-    """The ids of this process and its ancestors, which must not be ended. A shell may have exported the variable."""
+    """The ids of this process and its ancestors, which must not be ended, even if a shell exports STACK_VARIABLE."""
     me = psutil.Process(os.getpid())
     return {me.pid, *(parent.pid for parent in me.parents())}
 
@@ -31,7 +31,7 @@ def _is_of_stack(process: psutil.Process, local: str) -> bool:
 
 
 def _is_database(process: psutil.Process, local: str) -> bool:
-    """Whether this is the stack's PostgreSQL, whose environment root cannot always read in a container."""
+    """Whether this is the stack's PostgreSQL. In a container not even root can always read its environment."""
     try:
         return process.name() == "postgres" and any(word.startswith(f"{local}{os.sep}") for word in process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -79,9 +79,10 @@ def end(processes: list[psutil.Process], timeout_s: float) -> None:
 def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
     """Kill the tasks that run, and suspend Airflow's scheduler until the end of the block.
 
-    A task that is asked to stop reports a failure, which uses up one of its retries. A killed task is started again by
-    the next scheduler. So Airflow's process that supervises the task is killed first, before it can report anything.
-    The scheduler is suspended, so that it cannot start the task again now. `scheduler_pid`: 0 if no scheduler runs.
+    A task that is asked to stop reports a failure, which uses up one of its retries. A task that is killed without a
+    report is started again by the next scheduler. So Airflow's process that supervises the task is killed first, before
+    it can report anything. The scheduler is suspended, so that it cannot start the task again now.
+    `scheduler_pid`: 0 if no scheduler runs.
     """
     try:
         scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None
@@ -114,9 +115,9 @@ def wait_for_end(pid: int, timeout_s: float) -> bool:
 
 
 def sweep(local: Path, timeout_s: float) -> int:
-    """End all processes of the stack. Returns how many were found."""
-    swept: set[int] = set()
+    """End processes of the stack until there are none, also those that start meanwhile. Returns how many were found."""
+    ended_ids: set[int] = set()
     while processes := of_stack(local):
-        swept.update(process.pid for process in processes)
+        ended_ids.update(process.pid for process in processes)
         end(processes, timeout_s)
-    return len(swept)
+    return len(ended_ids)

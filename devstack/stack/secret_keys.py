@@ -13,12 +13,15 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class SecretKeys:
+    """Airflow's secrets. `fernet_key`: encrypts connections. `jwt_secret`, `api_secret_key`: sign logins."""
+
     fernet_key: str
     jwt_secret: str
     api_secret_key: str
 
 
 def new_key() -> str:
+    """A new random key of KEY_BYTES bytes, in URL-safe Base64."""
     return base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode()
 
 

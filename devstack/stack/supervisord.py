@@ -18,13 +18,13 @@ from devstack.stack.layout import Layout
 from devstack.stack.parts import Part
 from devstack.stack.stack_errors import StackError
 
-# Seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after
-# STOP_S; until it has ended, another KILL_S may pass.
+# In seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after STOP_S.
+# A killed part ends within KILL_S.
 START_S = 2
 STOP_S = 8
 KILL_S = 2
 POLL_INTERVAL_S = 0.1
-GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})
+GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})  # supervisord does not try again to start such a part
 
 _HEAD = """\
 [unix_http_server]
@@ -94,7 +94,10 @@ def _render_part(layout: Layout, part: Part) -> str:
 
 
 def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Start supervisord in the background, in a session of its own, so that Ctrl-C does not reach it."""
+    """Start supervisord in the background, in a session of its own, so that Ctrl-C does not reach it.
+
+    Raises StackError if it does not start.
+    """
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
     done = subprocess.run(command, env=dict(environment), cwd=layout.checkout, capture_output=True, text=True)
     if done.returncode != 0:
@@ -105,7 +108,7 @@ def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class PartState:
-    """What supervisord knows of a part. `state`: supervisord's name of it, such as RUNNING. `pid`: 0 if none runs."""
+    """What supervisord says of a part. `state`: supervisord's word, such as RUNNING. `pid`: 0 if no process runs."""
 
     state: str
     pid: int
@@ -136,12 +139,14 @@ class Supervisor:
         return int(self._call("getPID"))
 
     def part_states(self) -> dict[str, PartState]:
+        """The state of each part, by the part's name."""
         return {
             info["name"]: PartState(info["statename"], info["pid"], datetime.fromtimestamp(info["start"], UTC))
             for info in self._call("getAllProcessInfo")
         }
 
     def start(self, name: str) -> None:
+        """Start one part. Does not wait until it runs."""
         self._call("startProcess", name, False)
 
     def stop(self, name: str) -> None:
@@ -155,7 +160,7 @@ class Supervisor:
                 self._call("stopProcess", name, False)
 
     def wait_until_stopped(self, names: Collection[str]) -> None:
-        """Wait until none of these parts runs, at most as long as supervisord needs to kill those that do not stop."""
+        """Wait until none of these parts runs, but not longer than supervisord takes to stop or kill a part."""
         deadline = time.monotonic() + STOP_S + KILL_S
         while time.monotonic() < deadline:
             if not any(state.pid for name, state in self.part_states().items() if name in names):
