@@ -10,6 +10,8 @@ import io
 from typing import Any
 
 _TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+_FIXED_BYTES = {BYTE: 1, DOUBLE: 8}
+_WHOLE_NUMBERS = (I16, I32, I64)
 _LONG = 15  # in a list's header instead of its size, which follows as a varint
 
 Struct = dict[int, tuple[int, Any]]
@@ -34,46 +36,43 @@ def encode_struct(struct: Struct) -> bytes:
 
 
 def _decode(kind: int, stream: io.BytesIO) -> Any:
-    match kind:
-        case 1 | 2:  # the type itself says whether a boolean field is true
-            return None
-        case 3:
-            return stream.read(1)
-        case 4 | 5 | 6:
-            return _varint(stream)
-        case 7:
-            return stream.read(8)
-        case 8:
-            return stream.read(_varint(stream))
-        case 9 | 10:
-            header = stream.read(1)[0]
-            size = _varint(stream) if header >> 4 == _LONG else header >> 4
-            element = header & 15
-            if element in (_TRUE, _FALSE):
-                return element, [stream.read(1) for _ in range(size)]
-            return element, [_decode(element, stream) for _ in range(size)]
-        case 12:
-            return decode_struct(stream)
+    if kind in (_TRUE, _FALSE):  # the type itself says whether a boolean field is true
+        return None
+    if kind in _FIXED_BYTES:
+        return stream.read(_FIXED_BYTES[kind])
+    if kind in _WHOLE_NUMBERS:
+        return _varint(stream)
+    if kind == BINARY:
+        return stream.read(_varint(stream))
+    if kind in (LIST, SET):
+        header = stream.read(1)[0]
+        size = _varint(stream) if header >> 4 == _LONG else header >> 4
+        element = header & 15
+        if element in (_TRUE, _FALSE):
+            return element, [stream.read(1) for _ in range(size)]
+        return element, [_decode(element, stream) for _ in range(size)]
+    if kind == STRUCT:
+        return decode_struct(stream)
     raise ValueError(f"Thrift type [{kind}] is not decoded here.")
 
 
 def _encode(kind: int, value: Any) -> bytes:
-    match kind:
-        case 1 | 2:
-            return b""
-        case 3 | 7:
-            return bytes(value)
-        case 4 | 5 | 6:
-            return _to_varint(value)
-        case 8:
-            return _to_varint(len(value)) + bytes(value)
-        case 9 | 10:
-            element, items = value
-            size = bytes([len(items) << 4 | element]) if len(items) < _LONG else b""
-            header = size or bytes([_LONG << 4 | element]) + _to_varint(len(items))
-            if element in (_TRUE, _FALSE):
-                return header + b"".join(items)
-            return header + b"".join(_encode(element, item) for item in items)
+    if kind in (_TRUE, _FALSE):
+        return b""
+    if kind in _FIXED_BYTES:
+        return bytes(value)
+    if kind in _WHOLE_NUMBERS:
+        return _to_varint(value)
+    if kind == BINARY:
+        return _to_varint(len(value)) + bytes(value)
+    if kind in (LIST, SET):
+        element, items = value
+        is_short = len(items) < _LONG
+        size_and_type = bytes([(len(items) if is_short else _LONG) << 4 | element])
+        header = size_and_type if is_short else size_and_type + _to_varint(len(items))
+        if element in (_TRUE, _FALSE):
+            return header + b"".join(items)
+        return header + b"".join(_encode(element, item) for item in items)
     struct: Struct = value
     return encode_struct(struct)
 
