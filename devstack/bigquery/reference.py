@@ -76,6 +76,7 @@ STATEMENTS: dict[type, str] = {
 
 
 def render() -> str:
+    """The generated part, as Markdown."""
     limits = QuotaLimits()
     parts = [
         "### REST methods\n",

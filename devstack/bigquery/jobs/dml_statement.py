@@ -22,7 +22,7 @@ def name_defaults(record: JobRecord) -> NameDefaults:
 
 
 def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
-    """The one DML statement of a query job and its table. None for other jobs, and for what does not parse."""
+    """The statement and its table, if the job runs nothing but one DML statement; otherwise None."""
     if record.kind != "query":
         return None
     try:
@@ -34,7 +34,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     return None
 
 
-def admission(
+def queue_admission(
     queue: DmlQueue, statement: DmlStatement, table: TableId, context: JobContext
 ) -> AbstractContextManager[None]:
     """The context in which the statement runs. Entering it waits in the queue of the statement's table."""

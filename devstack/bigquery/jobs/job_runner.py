@@ -1,4 +1,4 @@
-"""Runs each job in its own thread, a few at a time. Each change of a job's state is stored before others can see it."""
+"""Runs each job in its own thread, a few at a time. Each change of a job's state is stored before clients see it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class JobContext:
-    """What a job function gets of its job. Another thread may replace `record`, and calls `on_cancel` to stop the job.
+    """What a job function gets of its job.
 
-    `statistics`: those that the job reports if it fails.
+    `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
+    ended. `stop`, `on_cancel`: to stop the job, another thread sets the one and calls the other. `statistics`: those
+    that the job reports if it fails.
     """
 
     record: JobRecord
@@ -124,8 +126,8 @@ class JobRunner:
                 if record.kind in MAXIMUM_HOURS:
                     limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
                     context.deadline_us = min(context.deadline_us, started_us + limit_us)
-                ended = self._outcome(context, fault)
-        except StandInError as error:  # the job was never admitted
+                ended = self._call_function(context, fault)
+        except StandInError as error:  # while the job waited for its admission
             ended = replace(record, error=error_proto(error), started_us=self.clock.now_us())
         self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
         del self._contexts[record.key]
@@ -134,7 +136,8 @@ class JobRunner:
         admission = self._admissions.get(context.record.kind)
         return admission(context) if admission is not None else nullcontext()
 
-    def _outcome(self, context: JobContext, fault: Fault | None) -> JobRecord:
+    def _call_function(self, context: JobContext, fault: Fault | None) -> JobRecord:
+        """Runs the job function. Returns the job's record with the statistics or the error."""
         try:
             context.check_cancelled()
             if fault is not None:

@@ -30,6 +30,7 @@ class JobStore:
                 self._index(record)
 
     def add(self, record: JobRecord) -> None:
+        """Store a new job. Raises Invalid or Duplicate for a job id that it cannot have."""
         if not JOB_ID.fullmatch(record.job_id):
             raise Invalid(
                 f'Invalid job ID "{record.job_id}". Job IDs must be letters, digits, underscores or dashes and at '
@@ -50,7 +51,7 @@ class JobStore:
         return self._records[key]
 
     def find_request(self, project: str, location: str, request_id: str) -> JobRecord | None:
-        """The job that an earlier jobs.query with this requestId created."""
+        """The job that an earlier jobs.query with this requestId created, or None."""
         key = self._keys_by_request.get((project, location, request_id))
         return self._records.get(key) if key is not None else None
 
@@ -61,6 +62,7 @@ class JobStore:
         return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)
 
     def save(self, record: JobRecord) -> JobRecord:
+        """Store the changed record of a job, and return it."""
         with self._changed:
             self._write(record)
             self._changed.notify_all()

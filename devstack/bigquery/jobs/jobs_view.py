@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import NotFound
-from devstack.bigquery.clock import MICROSECONDS, Clock, floor_to_millisecond, to_datetime
+from devstack.bigquery.clock import DAY_US, Clock, floor_to_millisecond, to_datetime
 from devstack.bigquery.jobs.dml_statement import dml_statement
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_store import JobStore
@@ -56,13 +56,13 @@ def jobs_columns() -> tuple[TableField, ...]:
 
 
 def jobs_rows(store: JobStore, clock: Clock, dataset: DatasetId, location: str) -> pa.Table:
-    """The project's jobs of the last 180 days in the location. `dataset`: project and region.
+    """The project's jobs of the last 180 days in the location. `dataset`: the project, and `region-…` as its dataset.
 
     Raises NotFound if the region is not the query's own location.
     """
     if dataset.dataset.lower() != f"{REGION_PREFIX}{location.lower()}":
         raise NotFound(f"Not found: Dataset {dataset} was not found in location {location}")
-    oldest_us = clock.now_us() - KEPT_DAYS * 24 * 3600 * MICROSECONDS
+    oldest_us = clock.now_us() - KEPT_DAYS * DAY_US
     records = (record for record in store.all(dataset.project) if record.location == location)
     rows = [_row(record) for record in records if record.created_us >= oldest_us]
     return pa.Table.from_pylist(rows, schema=arrow_schema(jobs_columns()))

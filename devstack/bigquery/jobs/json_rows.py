@@ -27,7 +27,7 @@ def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Ta
             document = json.loads(line, parse_float=Decimal)
             if not isinstance(document, dict):
                 raise ValueError(f"expected a JSON object, found [{type(document).__name__}]")
-            rows.append(record(document, columns))
+            rows.append(parse_record(document, columns))
         except (ValueError, InvalidOperation, binascii.Error) as error:
             raise Invalid(
                 f"Error while reading data, error message: JSON parsing error in row [{number}]: {error}. File: {uri}"
@@ -36,20 +36,20 @@ def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Ta
     return conform(table, columns)
 
 
-def record(
+def parse_record(
     document: Mapping[str, Any], columns: Sequence[TableField], prefix: str = "", ignores_unknown: bool = False
 ) -> dict[str, Any]:
-    """A row by column name. Raises ValueError for a value that does not fit its column.
+    """The row, or the nested record, of a JSON object. Raises ValueError for a value that does not fit its column.
 
-    `prefix`: the path of the record in the row. `ignores_unknown`: whether fields that no column has are left out;
-    otherwise they are an error.
+    `prefix`: the path of a nested record in its row, with a final dot. `ignores_unknown`: whether fields without a
+    column are left out; otherwise they are an error.
     """
-    given = {name.lower(): value for name, value in document.items()}
-    known = {column.name.lower() for column in columns}
-    unknown = [name for name in document if name.lower() not in known]
+    values = {name.lower(): value for name, value in document.items()}
+    column_names = {column.name.lower() for column in columns}
+    unknown = [name for name in document if name.lower() not in column_names]
     if unknown and not ignores_unknown:
         raise ValueError(f"No such field: {prefix}{unknown[0]}")
-    return {column.name: _value(given.get(column.name.lower()), column, prefix, ignores_unknown) for column in columns}
+    return {column.name: _value(values.get(column.name.lower()), column, prefix, ignores_unknown) for column in columns}
 
 
 def _value(value: Any, column: TableField, prefix: str, ignores_unknown: bool) -> Any:
@@ -59,15 +59,15 @@ def _value(value: Any, column: TableField, prefix: str, ignores_unknown: bool) -
             return []
         if not isinstance(value, list):
             raise ValueError(f"Field {name} is an array, found [{value!r}]")
-        return [_scalar(element, column, name, ignores_unknown) for element in value]
-    return None if value is None else _scalar(value, column, name, ignores_unknown)
+        return [_single_value(element, column, name, ignores_unknown) for element in value]
+    return None if value is None else _single_value(value, column, name, ignores_unknown)
 
 
-def _scalar(value: Any, column: TableField, name: str, ignores_unknown: bool) -> Any:
+def _single_value(value: Any, column: TableField, name: str, ignores_unknown: bool) -> Any:
     if column.type == "STRUCT":
         if not isinstance(value, dict):
             raise ValueError(f"Field {name} is a record, found [{value!r}]")
-        return record(value, column.fields, f"{name}.", ignores_unknown)
+        return parse_record(value, column.fields, f"{name}.", ignores_unknown)
     try:
         return CONVERSIONS[column.type](value)
     except (ValueError, TypeError, InvalidOperation, binascii.Error) as error:

@@ -68,7 +68,7 @@ class LoadJob:
             context.check_cancelled()
             self._catalog.commit(
                 config.table,
-                lambda now, commit_us: self._change(config, settings, now, segments, batch, commit_us),
+                lambda latest, commit_us: self._change(config, settings, latest, segments, batch, commit_us),
                 CommitInfo(context.record.key, statistics),
             )
         return statistics
@@ -106,14 +106,16 @@ class LoadJob:
         inputs: Sequence[_Input],
         batch: SegmentBatch,
     ) -> NewSegments:
+        """Writes the rows of the files as segments. Raises Invalid for a file that does not fit the table."""
+
         def load_one(source: _Input) -> list[tuple[str, Segment]]:
             context.check_cancelled()
             content = source.read()
-            rows, adoptable = _rows(config, settings.schema, source.uri, content)
+            rows, can_be_stored_as_is = _rows(config, settings.schema, source.uri, content)
             partitions = list(split_rows(rows, settings.partition_column))
             for key, _ in partitions:
                 check_destination_partition(config.table, config.partition, key)
-            if adoptable and len(partitions) == 1:
+            if can_be_stored_as_is and len(partitions) == 1:
                 return [(partitions[0][0], batch.adopt(rows, content))]
             return [(key, batch.write(partition_rows)) for key, partition_rows in partitions]
 
@@ -133,18 +135,26 @@ class LoadJob:
         batch: SegmentBatch,
         commit_us: int,
     ) -> Change:
-        """Checks the table again under its lock: it may have changed while the files were read."""
+        """The change that puts the segments into the table.
+
+        It checks the table again, which may have changed while the files were read, and is now locked.
+        """
         check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
-        latest = self._settings(config, current, settings.schema)
-        if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
+        latest_settings = self._settings(config, current, settings.schema)
+        if (latest_settings.schema, latest_settings.partition_column) != (settings.schema, settings.partition_column):
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
-        if config.adds_fields and current is not None and current.settings.schema != latest.schema:
-            current = with_new_columns(self._catalog.segments, current, latest.schema, batch)
-        return write_change("load", latest, current, segments, config.write_disposition, config.partition, commit_us)
+        if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
+            current = with_new_columns(self._catalog.segments, current, latest_settings.schema, batch)
+        return write_change(
+            "load", latest_settings, current, segments, config.write_disposition, config.partition, commit_us
+        )
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
-    """The declared fields, or those of the alphabetically last Parquet file. None for another file without one."""
+    """The fields that the job declares, else those of the last Parquet file; None for JSON and CSV.
+
+    `last`: the alphabetically last file.
+    """
     if config.schema is not None:
         return config.schema
     if config.source_format == "PARQUET":
@@ -153,6 +163,7 @@ def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] |
 
 
 def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes) -> tuple[pa.Table, bool]:
+    """The rows of a file, and whether the file itself can become a segment. Raises Invalid for a wrong file."""
     if config.source_format == "NEWLINE_DELIMITED_JSON":
         return parse_rows(uri, content, schema), False
     if config.source_format == "CSV":
@@ -165,21 +176,25 @@ def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, con
 def _with_properties(
     config: LoadConfiguration, existing: TableSettings | None, settings: TableSettings
 ) -> TableSettings:
-    """Sets description, name and labels of a new table. For an existing one, they may only repeat its own."""
-    wanted = {
+    """The settings with the description, name and labels that the job gives to a new table.
+
+    Raises Invalid if the job gives others to an existing table than it has.
+    """
+    properties = {
         "description": config.description,
         "friendly_name": config.friendly_name,
         "labels": dict(config.labels) if config.labels is not None else None,
     }
-    given = {name: value for name, value in wanted.items() if value is not None}
+    stated = {name: value for name, value in properties.items() if value is not None}
     if existing is None:
-        return replace(settings, **given)  # type: ignore[arg-type]  # keys are those of TableSettings
-    for name, value in given.items():
+        return replace(settings, **stated)  # type: ignore[arg-type]  # keys are those of TableSettings
+    for name, value in stated.items():
         if getattr(existing, name) != value:
             raise Invalid(
                 f"destinationTableProperties.{name} is [{value}], but table {config.table} exists and has "
                 f"[{getattr(existing, name)}]: leave it out or give the table's own."
             )
+    # WRITE_TRUNCATE removes a description that the job does not repeat.
     return replace(settings, description=config.description or settings.description)
 
 

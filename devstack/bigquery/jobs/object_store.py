@@ -41,8 +41,8 @@ class ObjectStore:
         )
 
     @property
-    def host(self) -> str:
-        """The server's address as http://host:port. Raises BackendError if there is none."""
+    def url(self) -> str:
+        """The server's http://host:port. Raises BackendError if there is none."""
         address = self._address or os.environ.get(HOST_VARIABLE)
         if not address:
             raise BackendError(
@@ -61,9 +61,12 @@ class ObjectStore:
         self._request("POST", f"/upload/storage/v1/b/{quote(bucket)}/o?{query}", uri, content)
 
     def resolve(self, uris: Sequence[str], is_manifest: bool) -> list[SourceFile]:
-        """The files of a job, sorted by URI. Raises NotFound for a URI without a match."""
+        """The files of a job, sorted by URI. `is_manifest`: whether the URIs are of manifests, which list the files.
+
+        Raises NotFound for a URI without a match, Invalid for a wrong URI or manifest.
+        """
         if not uris:
-            raise Invalid("Required parameter is missing: load.sourceUris needs at least one gs:// URI.")
+            raise Invalid("Required parameter is missing: sourceUris needs at least one gs:// URI.")
         if is_manifest:
             uris = [line for manifest in uris for line in self._manifest_lines(manifest)]
             if len(uris) > MAXIMUM_FILES:
@@ -76,7 +79,7 @@ class ObjectStore:
         text = self.read(self._stat(manifest)).decode()
         for line in filter(None, (line.strip() for line in text.splitlines())):
             if "*" in line:
-                raise Invalid(f"Manifest {manifest} holds a wildcard [{line}]: name each file.")
+                raise Invalid(f"Manifest {manifest} contains a wildcard [{line}]: name each file.")
             if split_uri(line)[0] != bucket:
                 raise Invalid(f"Manifest {manifest} names [{line}], expected files of its own bucket [{bucket}].")
             yield line
@@ -122,12 +125,12 @@ class ObjectStore:
 
     def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
         verb = "read" if method == "GET" else "write"
-        address = self.host
+        url = self.url
         headers = {"Content-Type": "application/octet-stream"} if content is not None else None
         try:
-            response = self._pool.request(method, address + path, body=content, headers=headers)
+            response = self._pool.request(method, url + path, body=content, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise BackendError(f"Cannot {verb} {uri} at the object store at {address}: {error}") from error
+            raise BackendError(f"Cannot {verb} {uri} at the object store at {url}: {error}") from error
         if response.status == 404:
             raise NotFound(f"Not found: URI {uri}")
         if response.status != 200:
@@ -136,6 +139,7 @@ class ObjectStore:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
+    """The bucket and the name of the object. Raises Invalid if the URI is not gs://BUCKET/NAME."""
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     if not uri.startswith("gs://") or not bucket or not name or "#" in name:
         raise Invalid(

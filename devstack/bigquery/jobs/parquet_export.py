@@ -33,11 +33,15 @@ _FOOTER_TAIL_BYTES = 8  # the footer's length and the magic bytes
 _SCHEMA, _ROW_GROUPS = 2, 4
 _REPETITION, _NAME, _CHILDREN, _CONVERTED_TYPE = 3, 4, 5, 6
 _COLUMNS, _COLUMN_METADATA, _PATH = 1, 3, 3
+# Parquet's FieldRepetitionType.REPEATED and ConvertedType.LIST.
 _REPEATED, _CONVERTED_LIST = (I32, zigzag(2)), (I32, zigzag(3))
 
 
 def export_parquet(rows: pa.Table, columns: Sequence[TableField], compression: str) -> bytes:
-    """One file. The rows have the types in which segments are stored."""
+    """The content of a Parquet file with the rows, which have the types in which segments are stored.
+
+    `compression`: a name that the API accepts, such as SNAPPY.
+    """
     schema = pa.schema([_field(column) for column in columns])
     if any(_has_repeated(column) for column in columns):
         # pyarrow casts neither to required elements nor from a NULL array, which BigQuery exports as an empty one.
@@ -116,7 +120,7 @@ def _copy_element(
     element = next(elements)
     name = element[_NAME]
     if element.get(_CONVERTED_TYPE) == _CONVERTED_LIST:
-        next(elements)  # the group of elements
+        next(elements)  # the group between the LIST and its elements
         element = dict(sorted({**next(elements), _REPETITION: _REPEATED, _NAME: name}.items()))
     schema.append(element)
     path = [*parents, name[1]]

@@ -16,7 +16,11 @@ _READ_ERROR = "Error while reading data, error message:"
 
 
 class ParquetSource:
-    """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP."""
+    """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP.
+
+    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for a LIST without `list_inference`.
+    `list_inference`, `enum_as_string`: the job's `parquetOptions`.
+    """
 
     def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
         self.uri = uri
@@ -25,12 +29,12 @@ class ParquetSource:
             self._file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
             self.schema = self._file.schema_arrow
             leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
-            shown = (
+            schema = (
                 pa.schema([_with_enums_as_strings(field, leaves) for field in self.schema])
                 if enum_as_string
                 else self.schema
             )
-            self._fields_with_datetime = from_arrow_schema(shown)
+            self._fields_with_datetime = from_arrow_schema(schema)
             self.fields = _without_datetime(self._fields_with_datetime)
         except pa.ArrowInvalid as error:
             raise Invalid(
@@ -51,8 +55,8 @@ class ParquetSource:
                 if column.mode == "REQUIRED":
                     raise Invalid(f"{_READ_ERROR} Required field [{column.name}] is missing. File: {self.uri}")
                 continue
-            found = _as_declared(as_datetime[field.name.lower()], column)
-            if column.sql_type().lower() != found.sql_type().lower():
+            file_field = _as_declared(as_datetime[field.name.lower()], column)
+            if column.sql_type().lower() != file_field.sql_type().lower():
                 raise Invalid(
                     f"{_READ_ERROR} Parquet column '{column.name}' has type [{field.sql_type()}] which does not "
                     f"match the target type [{column.sql_type()}]. File: {self.uri}"
@@ -64,6 +68,7 @@ class ParquetSource:
             )
 
     def rows(self, declared: Sequence[TableField]) -> pa.Table:
+        """The file's rows in the declared columns. Raises Invalid for a value that does not fit."""
         try:
             return conform(self._file.read(), declared)
         except (pa.ArrowException, OSError) as error:

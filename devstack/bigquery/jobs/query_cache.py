@@ -69,6 +69,7 @@ class QueryCache:
 
 
 def _key(record: JobRecord) -> str | None:
+    """The key of equal queries; None if the configuration or the SQL text shows that the query is never cached."""
     query = record.configuration["query"]
     if query.get("useQueryCache") is False or query.get("destinationTable") or query.get("tableDefinitions"):
         return None

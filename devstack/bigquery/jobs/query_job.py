@@ -11,7 +11,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.dml_queue import DmlQueue
-from devstack.bigquery.jobs.dml_statement import admission, dml_statement, name_defaults
+from devstack.bigquery.jobs.dml_statement import dml_statement, name_defaults, queue_admission
 from devstack.bigquery.jobs.dry_run_statistics import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
@@ -87,7 +87,7 @@ class QueryJob:
             yield
             return
         statement, table = found
-        with admission(self._dml_queue, statement, table, context):
+        with queue_admission(self._dml_queue, statement, table, context):
             yield
 
     def _inserts_of_day(self, table: TableId) -> int:
@@ -134,6 +134,7 @@ class QueryJob:
 
     @staticmethod
     def _record_destination(context: JobContext, outcome: Outcome) -> None:
+        """Adds the table with the result to the job's configuration, unless the client has named one there."""
         table = outcome.ddl_table if outcome.statement_type == "CREATE_TABLE_AS_SELECT" else outcome.destination
         if table is None:
             return

@@ -15,7 +15,7 @@ Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
     """The values by lower-case name. Raises Invalid, also for parameters without a mode.
 
-    "Run parameterized queries" says to set `parameterMode`, and no page what BigQuery does otherwise.
+    "Run parameterized queries" says to set `parameterMode`; no page says what BigQuery does without it.
     """
     if mode not in ("NAMED", "POSITIONAL") and (items or mode):
         raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")
@@ -52,8 +52,8 @@ def _value(name: str, column: TableField, value: Mapping[str, Any]) -> Any:
         element = TableField(column.name, column.type, "NULLABLE", column.fields)
         return [_value(name, element, item) for item in value.get("arrayValues") or ()]
     if column.type == "STRUCT":
-        given = value.get("structValues") or {}
-        return {child.name: _value(name, child, given.get(child.name) or {}) for child in column.fields}
+        children = value.get("structValues") or {}
+        return {child.name: _value(name, child, children.get(child.name) or {}) for child in column.fields}
     text = value.get("value")
     if text is None:
         return None

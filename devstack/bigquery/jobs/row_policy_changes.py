@@ -52,13 +52,19 @@ def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSe
 
 
 def add_policy_change(
-    table: TableId, checked: TableSettings, name: str, predicate: str, grantees: tuple[str, ...], *, replaces: bool
+    table: TableId,
+    checked_settings: TableSettings,
+    name: str,
+    predicate: str,
+    grantees: tuple[str, ...],
+    *,
+    replaces: bool,
 ) -> BuildChange:
-    """The change that adds a policy. `checked`: the table's settings when the policy's filter was checked."""
+    """The change that adds a policy. `checked_settings`: the table's, with which the policy's filter was checked."""
     check_policy(name, grantees)
 
     def policies(settings: TableSettings, commit_us: int) -> Policies:
-        if settings.schema != checked.schema:
+        if settings.schema != checked_settings.schema:
             raise Invalid(f"Table {table} changed its schema while row access policy {name} was made: try again.")
         new = RowPolicy(name, predicate, grantees, commit_us, commit_us)
         return with_policy(table, settings.row_policies, new, replace=replaces)
@@ -69,7 +75,7 @@ def add_policy_change(
 def drop_policy_change(table: TableId, name: str, *, how_to_remove_all: str | None) -> BuildChange:
     """The change that removes a policy.
 
-    `how_to_remove_all`: see `without_policy`.
+    `how_to_remove_all`: if the table's last policy must not be removed, the sentence that tells how to do it anyway.
     """
     return _change(
         table,

@@ -1,8 +1,8 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
 A query scans the referenced columns in the partitions, and in clustered tables the blocks, that constant filters do not
-prune. Only a run knows which blocks it prunes; before it there is an upper bound. BigQuery bills whole megabytes, and
-at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+prune. Which blocks are pruned is known only from a run; before it, only an upper bound is known. BigQuery bills whole
+megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def count_scanned_bytes(
             all_bytes = _bytes_of_columns(scan.version, dict.fromkeys(partitions_read, columns))
             sizes[scan.table] += scanned
             pruned[scan.table] = pruned.get(scan.table, 0) + all_bytes - scanned
-            partition_sizes[scan.table] += sum(scan.version.partitions[key].bytes for key in partitions_read)
+            partition_sizes[scan.table] += sum(scan.version.partitions[name].bytes for name in partitions_read)
             continue
         for partition in partitions_read:
             columns_by_partition.setdefault(key, {}).setdefault(partition, set()).update(columns)
@@ -166,6 +166,7 @@ def _bytes_in_blocks(
 
 
 def _unpruned_partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
+    """The partitions to read. Raises InvalidQuery if the table requires a filter on them that the query lacks."""
     settings, partitions = scan.version.settings, scan.version.partitions
     if settings.partition_column is None:
         return partitions

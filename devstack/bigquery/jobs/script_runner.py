@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
-from devstack.bigquery.jobs.dml_statement import DmlStatement, admission
+from devstack.bigquery.jobs.dml_statement import DmlStatement, queue_admission
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.procedure_statements import bind_call
@@ -67,6 +67,7 @@ class ScriptRunner:
             self.state.variables[name.lower()] = value
 
     def _typed(self, type_name: str, expression: exp.Expression | None) -> QueryValue:
+        """The value of the expression cast to the type; NULL without an expression."""
         column = field_of_type(type_name)
         if expression is None:
             return QueryValue(column, None)
@@ -90,13 +91,13 @@ class ScriptRunner:
                 f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "
                 f"found [{result.field.sql_type()}]"
             )
-        for name, given in zip(statement.names, result.field.fields, strict=True):
+        for name, source in zip(statement.names, result.field.fields, strict=True):
             variable = self.state.variables[name.lower()]
-            if given.sql_type() != variable.field.sql_type():
+            if source.sql_type() != variable.field.sql_type():
                 raise InvalidQuery(
-                    f"SET gives variable {name} of type {variable.field.sql_type()} a {given.sql_type()}: add a CAST"
+                    f"SET gives variable {name} of type {variable.field.sql_type()} a {source.sql_type()}: add a CAST"
                 )
-            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[given.name])
+            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[source.name])
 
     def _branch(self, statement: If) -> Sequence[Statement]:
         for condition, statements in statement.branches:
@@ -113,7 +114,7 @@ class ScriptRunner:
 
     def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
-        number, waits = len(self.outcomes), isinstance(statement, DmlStatement)
+        number, may_wait = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
         if isinstance(statement, DmlStatement):
             query["destinationTable"] = self.state.defaults.table(statement.table).to_api()
@@ -123,8 +124,8 @@ class ScriptRunner:
             job_id=f"script_job_{parent.job_id}_{number}"[-200:],
             configuration={"jobType": "QUERY", "query": query},
             created_us=now_us,
-            started_us=None if waits else now_us,
-            state=PENDING if waits else RUNNING,
+            started_us=None if may_wait else now_us,
+            state=PENDING if may_wait else RUNNING,
             parent_job_id=parent.job_id,
             user=parent.user,
         )
@@ -132,7 +133,7 @@ class ScriptRunner:
         result = self.anonymous_table(child) if isinstance(statement, Query) else None
         try:
             with self._admission(statement):
-                if waits:
+                if may_wait:
                     child = self.context.store.save(
                         replace(child, state=RUNNING, started_us=self.context.clock.now_us())
                     )
@@ -141,13 +142,13 @@ class ScriptRunner:
                 else:
                     outcome = self.runner.run(statement, self._commit_info(child, is_last), result)
         except StandInError as error:
-            self._save(replace(child, error=error_proto(error)))
+            self._end(replace(child, error=error_proto(error)))
             raise
         self.outcomes.append(outcome)
         if outcome.destination is not None:
             query = {**child.configuration["query"], "destinationTable": outcome.destination.to_api()}
             child = replace(child, configuration={**child.configuration, "query": query})
-        self._save(replace(child, statistics=outcome.statistics()))
+        self._end(replace(child, statistics=outcome.statistics()))
         self.context.statistics = script_statistics(self.outcomes)
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
@@ -161,16 +162,16 @@ class ScriptRunner:
 
     def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
         if isinstance(statement, DmlStatement):
-            return admission(self.dml_queue, statement, self.state.defaults.table(statement.table), self.context)
+            return queue_admission(self.dml_queue, statement, self.state.defaults.table(statement.table), self.context)
         return nullcontext()
 
-    def _save(self, child: JobRecord) -> None:
+    def _end(self, child: JobRecord) -> None:
         self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))
 
     def _commit_info(self, child: JobRecord, is_last: bool) -> CommitInfoOf:
         def commit_info(outcome: Outcome) -> CommitInfo:
-            of_script = script_statistics([*self.outcomes, outcome]) if is_last else None
-            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, of_script)
+            parent_statistics = script_statistics([*self.outcomes, outcome]) if is_last else None
+            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, parent_statistics)
 
         return commit_info
 

@@ -58,6 +58,7 @@ class ScriptState:
         return table
 
     def check_location(self, table: TableId) -> None:
+        """Raises NotFound unless the table's dataset exists and is in the job's location."""
         if self.catalog.datasets.find(table.dataset_id) is None:
             raise NotFound(f"Not found: Dataset {table.dataset_id}")
         check_location(self.catalog, table.dataset_id, self.defaults.location)
@@ -109,6 +110,7 @@ class StatementSql:
         return columns
 
     def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:
+        """The columns and rows of a query. Raises InvalidQuery if a column's name is reserved or occurs twice."""
         columns, rows = self.state.session.run(self.duckdb(tree))
         check_result_names(columns)
         return columns, rows
@@ -141,12 +143,14 @@ class StatementSql:
         return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
 
     def python_value(self, expression: exp.Expression) -> Any:
+        """The value of an expression, without its type."""
         return self.value(expression).value
 
     def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
+        """The NAME_COLUMN of the rows that fulfil all conditions."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)

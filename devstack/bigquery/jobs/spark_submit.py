@@ -72,7 +72,7 @@ class SparkSubmit:
 
     def _command(self, procedure: Procedure, work: Path) -> list[str]:
         """Spark's settings of this machine come last, so that they hold whatever the procedure's properties say."""
-        conf = {**procedure.properties, **_machine_conf(self.objects.host)}
+        conf = {**procedure.properties, **_machine_conf(self.objects.url)}
         command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[*]", "--name", str(procedure.id)]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
@@ -94,11 +94,11 @@ class SparkSubmit:
     def _environment(self, arguments: Mapping[str, str]) -> dict[str, str]:
         """Spark's environment variables. As on BigQuery's machines, Python's path contains no source tree."""
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        given = {f"{PARAMETER_PREFIX}{name}": value for name, value in arguments.items()}
-        return {**inherited, "SPARK_HOME": str(_spark_home()), HOST_VARIABLE: self.objects.host, **given}
+        parameters = {f"{PARAMETER_PREFIX}{name}": value for name, value in arguments.items()}
+        return {**inherited, "SPARK_HOME": str(_spark_home()), HOST_VARIABLE: self.objects.url, **parameters}
 
 
-def _machine_conf(object_store: str) -> dict[str, str]:
+def _machine_conf(object_store_url: str) -> dict[str, str]:
     """Spark's settings: one process, reachable from this machine only, whose `gs://` is the object store."""
     connector = _package_folder("pyspark_gcs") / "jars"
     jar = str(next(connector.glob("gcs-connector-*.jar"), connector))
@@ -114,7 +114,7 @@ def _machine_conf(object_store: str) -> dict[str, str]:
         "spark.driver.extraClassPath": jar,
         "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
-        "spark.hadoop.fs.gs.storage.root.url": f"{object_store}/",
+        "spark.hadoop.fs.gs.storage.root.url": f"{object_store_url}/",
         "spark.hadoop.fs.gs.auth.service.account.enable": "false",
         "spark.hadoop.fs.gs.auth.null.enable": "true",
         "spark.hadoop.fs.gs.project.id": "local",

@@ -60,6 +60,7 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
+# Returns, for a statement's outcome, what the table version that the statement commits records of the job.
 CommitInfoOf = Callable[[Outcome], CommitInfo]
 
 

@@ -74,8 +74,7 @@ class StatementRunner:
     def run(self, statement: ExecutableStatement, commit_info_of: CommitInfoOf, result: ResultTable | None) -> Outcome:
         """Execute the statement. If it raises StandInError, nothing has changed.
 
-        `commit_info_of`: returns, for the statement's outcome, what the new table version records of the job. `result`:
-        where a SELECT writes its rows.
+        `result`: where a SELECT writes its rows; None for other statements.
         """
         self.check_cancelled()
         state, started = self.state, time.perf_counter()
@@ -162,7 +161,7 @@ class StatementRunner:
         outcome = self._outcome_of_reading("INSERT", scanned, sql, started)
         outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
-            segments = self._segments(ddl_statements.conform_query_rows(rows, schema), version.settings, batch, None)
+            segments = self._segments(ddl_statements.conform_query_rows(rows, schema), version.settings, batch)
 
             def build(latest: TableVersion | None, commit_us: int) -> Change:
                 if latest is None or latest.settings.schema != schema:
@@ -194,13 +193,13 @@ class StatementRunner:
         outcome = self._outcome_of_reading(kind, scanned, sql, started)
         outcome = replace(outcome, ddl_operation=operation, ddl_table=table)
         with self.state.catalog.segments.batch() as batch:
-            new: dict[str, list[Segment]] = {}
+            segments: dict[str, list[Segment]] = {}
             if rows is not None:
-                new = self._segments(ddl_statements.conform_query_rows(rows, settings.schema), settings, batch)
+                segments = self._segments(ddl_statements.conform_query_rows(rows, settings.schema), settings, batch)
 
             def build(latest: TableVersion | None, commit_us: int) -> Change:
                 ddl_statements.table_operation(latest, statement.replace, if_not_exists=False, table=table)
-                change = write_change("create", settings, None, new, "WRITE_EMPTY", None, commit_us)
+                change = write_change("create", settings, None, segments, "WRITE_EMPTY", None, commit_us)
                 return ddl_statements.create_change(table, latest, settings, dict(change.partitions))
 
             self.state.catalog.commit(table, build, commit_info_of(outcome))
@@ -231,6 +230,10 @@ class StatementRunner:
     def _segments(
         rows: pa.Table, settings: TableSettings, batch: SegmentBatch, result: ResultTable | None = None
     ) -> dict[str, list[Segment]]:
+        """Writes rows as segments, and returns these by partition.
+
+        Raises Invalid for rows outside the partition of `result`, if it has one.
+        """
         segments: dict[str, list[Segment]] = {}
         for key, part in split_rows(rows, settings.partition_column):
             if result is not None:

@@ -92,13 +92,13 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
             )
         changed = replace(column, mode="NULLABLE")
     else:
-        wanted = field_of_column(statement.new_type)
-        if not _is_less_restrictive(column, wanted):
+        new_type = field_of_column(statement.new_type)
+        if not _is_less_restrictive(column, new_type):
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
-                f"({column.sql_type()}) is assignable to the new type ({wanted.sql_type()})"
+                f"({column.sql_type()}) is assignable to the new type ({new_type.sql_type()})"
             )
-        changed = _with_type(column, wanted)
+        changed = _with_type(column, new_type)
     schema = tuple(changed if field is column else field for field in settings.schema)
     altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
     return replace(settings, schema=schema, has_altered_types=altered)
@@ -107,26 +107,30 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
 _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
 
 
-def _is_less_restrictive(column: TableField, wanted: TableField) -> bool:
-    """Whether a column may get this type, which has the same fields. None in an ARRAY may (Modifying table schemas)."""
-    if column.sql_type(parameterized=True) == wanted.sql_type(parameterized=True):
+def _is_less_restrictive(column: TableField, new_type: TableField) -> bool:
+    """Whether BigQuery changes the column to the new type. A STRUCT must keep the names of its fields.
+
+    Raises NotImplementedConstruct for an ARRAY, and for parameterized types that BigQuery might change. Source:
+    "Modifying table schemas".
+    """
+    if column.sql_type(parameterized=True) == new_type.sql_type(parameterized=True):
         return True
-    if "REPEATED" in (column.mode, wanted.mode):
+    if "REPEATED" in (column.mode, new_type.mode):
         raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
-    if [field.name for field in column.fields] != [field.name for field in wanted.fields]:
+    if [field.name for field in column.fields] != [field.name for field in new_type.fields]:
         return False
     if column.fields:
-        return all(map(_is_less_restrictive, column.fields, wanted.fields))
-    if column.type == wanted.type:
-        return is_less_restrictive(column.type, column.parameters, wanted.parameters)
-    if column.parameters or wanted.parameters:
+        return all(map(_is_less_restrictive, column.fields, new_type.fields))
+    if column.type == new_type.type:
+        return is_less_restrictive(column.type, column.parameters, new_type.parameters)
+    if column.parameters or new_type.parameters:
         raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
-    return (column.type, wanted.type) in _WIDENINGS
+    return (column.type, new_type.type) in _WIDENINGS
 
 
-def _with_type(column: TableField, wanted: TableField) -> TableField:
-    fields = tuple(map(_with_type, column.fields, wanted.fields))
-    return replace(column, type=wanted.type, parameters=wanted.parameters, fields=fields)
+def _with_type(column: TableField, new_type: TableField) -> TableField:
+    fields = tuple(map(_with_type, column.fields, new_type.fields))
+    return replace(column, type=new_type.type, parameters=new_type.parameters, fields=fields)
 
 
 def _alter_change(

@@ -63,7 +63,7 @@ class TableReader:
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
         self._now_us = catalog.clock.now_us()
-        # The versions whose pending row changes must be merged, by table and number: the time as of which each is read.
+        # For each version whose pending row changes must be merged, by table and number: as of when it is read.
         self._merging: dict[tuple[TableId, int], int] = {}
         self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
 
@@ -117,7 +117,7 @@ class TableReader:
         return self._merged_versions[key]
 
     def external(self, name: TableName) -> ExternalTable | None:
-        """A table that the job defines over files. Its name has no dataset."""
+        """The external table of this name, or None if the job defines none. Its name has no dataset."""
         if self._externals is None or name.dataset is not None:
             return None
         return self._externals.open(name.table)
@@ -130,10 +130,10 @@ class TableReader:
             return relation_sql(external.table, external.version, self.catalog.segments)
         names = self._session.register(self._externals.file_names(external))
         rows = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
-        same = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
+        condition = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
         return (
             f'(SELECT "_rows".* EXCLUDE ({ROW_ID}), "_files".uri AS "{FILE_NAME}" '
-            f'FROM {rows} AS "_rows" LEFT JOIN {names} AS "_files" ON {same})'
+            f'FROM {rows} AS "_rows" LEFT JOIN {names} AS "_files" ON {condition})'
         )
 
     def view(self, name: TableName) -> pa.Table:
@@ -149,7 +149,10 @@ class TableReader:
         return self._views[dataset, view]
 
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
-        """A table, and the version of it that the whole statement reads."""
+        """A table, and the version of it that the whole statement reads.
+
+        Raises NotFound if there is none, InvalidQuery if the statement reads the table at several points in time.
+        """
         external = self.external(name)
         if external is not None:
             self._versions_read[external.table, None] = external.version
@@ -175,6 +178,7 @@ class TableReader:
         return table, self._versions_read[key]
 
     def moment_us(self, system_time: exp.Expression) -> int:
+        """The time in FOR SYSTEM_TIME AS OF. Raises InvalidQuery unless it is a constant TIMESTAMP."""
         moment = self._evaluate_time(system_time)
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             raise InvalidQuery(

@@ -25,7 +25,7 @@ class TableScan:
     """One reference to a table in a query.
 
     `columns`: the columns that are read; None if that is not known, so that all columns are billed. `filters`: those
-    on the partition column. `block_conditions`: see `block_filters.py`.
+    on the partition column. `block_conditions`: conditions on the blocks of a clustered table (`block_filters.py`).
     """
 
     table: TableId
@@ -98,25 +98,27 @@ def _system_time(source: exp.Table) -> exp.Expression | None:
 
 
 def _scan(scope: object, alias: str, table: TableId, version: TableVersion, constants: Collection[str]) -> TableScan:
-    spelling = {column.name.lower(): column.name for column in version.settings.schema}
-    columns: set[str] | None = set()
-    for column in scope.columns:  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
-        if column.table == alias:
-            if column.name.upper() == FILE_NAME:
-                continue
-            name = spelling.get(column.name.lower())
-            if name is None:
-                columns = None
-                break
-            columns.add(name) if columns is not None else None
-    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # an alias as a value: the whole row
-    if any(row.name.lower() == alias.lower() for row in rows):
-        columns = None
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
     filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
     clustering = version.settings.clustering
     blocks = block_conditions(where, alias, clustering, constants) if where and clustering else []
-    return TableScan(table, version, alias, columns, filters, blocks)
+    return TableScan(table, version, alias, _columns_read(scope, alias, version), filters, blocks)
+
+
+def _columns_read(scope: object, alias: str, version: TableVersion) -> set[str] | None:
+    """The columns of the table that the scope reads. None if it reads whole rows, or that is not known."""
+    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
+    if any(row.name.lower() == alias.lower() for row in rows):  # the alias as a value is the whole row
+        return None
+    spelling = {column.name.lower(): column.name for column in version.settings.schema}
+    columns: set[str] = set()
+    for column in scope.columns:  # type: ignore[attr-defined]
+        if column.table == alias and column.name.upper() != FILE_NAME:
+            name = spelling.get(column.name.lower())
+            if name is None:
+                return None
+            columns.add(name)
+    return columns
 
 
 def _partition_filters(
@@ -129,10 +131,10 @@ def _partition_filters(
     for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
         inner = condition.unnest()
         columns = [c for c in inner.find_all(exp.Column) if c.table or c.name.lower() not in constants]
-        constant = not any(inner.find_all(exp.Subquery, exp.Select, exp.Window))
+        is_constant = not any(inner.find_all(exp.Subquery, exp.Select, exp.Window))
         if (
             isinstance(inner, exp.Expression)
-            and constant
+            and is_constant
             and columns
             and all(c.table == alias and c.name.lower() == column.lower() for c in columns)
         ):

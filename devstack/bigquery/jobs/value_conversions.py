@@ -1,4 +1,4 @@
-"""Converts values in JSON files and query parameters to Python values, by BigQuery type.
+"""Converts values in JSON and CSV files, streamed rows and query parameters to Python values, by BigQuery type.
 
 A conversion raises ValueError, TypeError or ArithmeticError if the value does not have the type.
 """

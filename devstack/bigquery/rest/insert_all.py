@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.jobs.json_rows import record
+from devstack.bigquery.jobs.json_rows import parse_record
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
 from devstack.bigquery.rest.table_handlers import requested_table
 from devstack.bigquery.stand_in import StandIn
@@ -82,7 +82,7 @@ def _parse(
     for index, row in enumerate(rows):
         document = json.loads(json.dumps(row.get("json") or {}), parse_float=Decimal)
         try:
-            values = record(document, settings.schema, ignores_unknown=ignores_unknown)
+            values = parse_record(document, settings.schema, ignores_unknown=ignores_unknown)
             for column in settings.schema:
                 if column.mode == "REQUIRED" and values[column.name] is None:
                     raise ValueError(f"Missing required field: {column.name}")
