@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.page.feed_reader import FeedReader
-from dedup_clone.page.feed_view import feed_summary, publish_dag, rollback_dag, view_of
+from dedup_clone.page.feed_view import feed_summary, page_view, publish_dag, rollback_dag
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -95,7 +95,7 @@ def create_application(
         records = reader.read(feed) if permissions.may_read(publish_dag(feed)) else None
         if records is None:
             raise HTTPException(404, "There is no such feed, or nothing is known of it yet.")
-        view = view_of(records, now())
+        view = page_view(records, now())
         view["may_replay"] = permissions.may_trigger(publish_dag(feed))
         view["may_roll_back"] = permissions.may_trigger(rollback_dag(feed))
         return JSONResponse(view)

@@ -22,7 +22,7 @@ from dedup_clone.state.index import DeliveryState, Index
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
-CACHED_S = 3.0
+CACHED_S = 3.0  # for this time, cached objects and listings are not read again
 OTHER_VERSION = "Another version of this project wrote this feed's index; the next arrival writes it anew."
 _FEED_FOLDER = re.compile("[a-z][a-z0-9_]*/")  # other folders of the state bucket belong to no feed
 T = TypeVar("T")
@@ -33,8 +33,8 @@ class FeedRecords:
     """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
 
     `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `intent`: the run
-    that holds the lease. `progress`: how far its dedup job is; None if that is not known. `newest_summary`: of the
-    newest verdict of any feed; None if there is none.
+    that holds the lease. `progress`: how far that run's dedup job is; None if that is not known. `newest_summary`: the
+    summary of the newest verdict of any feed; None if there is none.
     """
 
     feed: str
@@ -48,7 +48,7 @@ class FeedRecords:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """What the Spark job writes every few seconds: its phase, and `done` of `of` dates. `of` is 0 while unknown."""
+    """What the Spark job writes every few seconds: `done` of `of` dates are done in `phase`. `of`: 0 if unknown."""
 
     phase: str
     done: int
@@ -122,7 +122,7 @@ class _CachedFeed:
             self.progress.refresh(store)
 
     def records(self, feed: str) -> FeedRecords | None:
-        """What the page shows; None without an index, unless the verdict is `stopped`, as for an invalid feed file."""
+        """The records as last read; None without an index, unless the feed's file is invalid (verdict `stopped`)."""
         index, verdict = self.index.record, self.verdict.record
         if not self.index.object_generation and (verdict is None or verdict.status is not FreshnessStatus.STOPPED):
             return None
@@ -151,7 +151,7 @@ class FeedReader:
 
         A feed's index is read only if the watchdog has not yet seen a delivery or a live generation of the feed.
         """
-        store, feeds = self._list()
+        store, feeds = self._store_and_feeds()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}
         for records in in_parallel(lambda f: self._read(store, f), [f for f in feeds if f not in overviews]):
             if records is not None:
@@ -165,7 +165,7 @@ class FeedReader:
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if it has neither an index nor a verdict `stopped`."""
-        store, feeds = self._list()
+        store, feeds = self._store_and_feeds()
         records = self._read(store, feed) if feed in feeds else None
         return None if records is None else replace(records, newest_summary=self._newest_summary)
 
@@ -173,7 +173,8 @@ class FeedReader:
     def _newest_summary(self) -> VerdictSummary | None:
         return max(self._summaries.values(), key=lambda summary: summary.checked_at, default=None)
 
-    def _list(self) -> tuple[ObjectStore, list[str]]:
+    def _store_and_feeds(self) -> tuple[ObjectStore, list[str]]:
+        """The state bucket and the names of all feeds. Lists feeds and summaries again if they were cached too long."""
         with self._lock:
             if self._store is None:
                 self._store = self._open_store()

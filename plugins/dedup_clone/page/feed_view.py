@@ -34,7 +34,7 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds, which knows of no delivery that arrived after the last check."""
+    """The feed's entry in the list of all feeds. It lacks deliveries that arrived after the watchdog's last check."""
     status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_summary)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
@@ -47,19 +47,22 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     }
 
 
-def view_of(records: FeedRecords, now: datetime) -> dict[str, Any]:
-    """Everything that the page shows of one feed at `now` (UTC): without an index, its freshness and the problem."""
+def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
+    """Everything that the page shows of one feed at `now` (UTC); without an index, only freshness and problem."""
     if records.index is not None:
-        view = feed_view(records.index, records.verdict, now, records.newest_summary)
+        view = index_view(records.index, records.verdict, now, records.newest_summary)
     else:
-        freshness = status_view(records.verdict, now, others=records.newest_summary)
+        freshness = status_view(records.verdict, now, newest_summary=records.newest_summary)
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     is_indexed = records.index is not None
     return {**view, "has_index": is_indexed, "problem": records.problem, "running": _running(records)}
 
 
 def _running(records: FeedRecords) -> dict[str, Any] | None:
-    """The run that holds the lease, and how far its dedup job is; None if no run does, or if it waits for approval."""
+    """The run that holds the lease, and how far its dedup job is; None without such a run, or if it waits for approval.
+
+    `dates`: None if that is not known, or once the load has begun.
+    """
     intent = records.intent
     if intent is None or intent.waits_for_approval:
         return None
@@ -73,10 +76,10 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
     }
 
 
-def feed_view(
+def index_view(
     index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_summary: VerdictSummary | None = None
 ) -> dict[str, Any]:
-    """What the page shows of a feed's index and verdict at `now` (UTC). `newest_summary`: as of any feed."""
+    """What the page shows at `now` (UTC) of a feed that has an index. `newest_summary`: as in FeedRecords."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),

@@ -17,18 +17,18 @@ UNKNOWN = "unknown"
 NO_VERDICT = (
     "The watchdog has not checked this feed yet: see whether the DAG freshness_watchdog is paused or its task fails."
 )
-FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {} of the one at {}."
+FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {} after its last run, at {}."
 
 
 def status_view(
-    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, others: VerdictSummary | None = None
+    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, newest_summary: VerdictSummary | None = None
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict. `others`: the newest
-    verdict of any feed, which tells whether the watchdog runs.
+    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict. `newest_summary`: of the
+    newest verdict of any feed, which tells whether the watchdog runs.
     """
-    status, headline = status_and_headline(verdict, now, waiting, others)
+    status, headline = status_and_headline(verdict, now, waiting, newest_summary)
     if verdict is None:
         return {
             "status": status,
@@ -52,14 +52,14 @@ def status_and_headline(
     verdict: FreshnessVerdict | VerdictSummary | None,
     now: datetime,
     waiting: int,
-    others: VerdictSummary | None = None,
+    newest_summary: VerdictSummary | None = None,
 ) -> tuple[str, str]:
-    """Status and headline as of `now`; see `status_view`."""
+    """Status and headline as of `now`. The parameters are those of `status_view`."""
     if verdict is None:
-        if others is None or others.is_stale(now):
+        if newest_summary is None or newest_summary.is_stale(now):
             return UNKNOWN, NO_VERDICT
-        interval = format_duration(timedelta(seconds=others.check_interval_s))
-        return UNKNOWN, FIRST_CHECK.format(interval, format_time(others.checked_at))
+        interval = format_duration(timedelta(seconds=newest_summary.check_interval_s))
+        return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_summary.checked_at))
     headline = verdict.headline
     if waiting:
         headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
@@ -75,10 +75,7 @@ def status_and_headline(
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals.
-
-    The day is that of the feed's time zone; of UTC if the feed declares no expected arrivals.
-    """
+    """Today's expected and actual arrivals. Today is a day of the feed's time zone, or of UTC if it expects none."""
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
@@ -104,7 +101,7 @@ def today_view(index: Index, now: datetime) -> dict[str, Any]:
 
 
 def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
-    """One arrival, with ids as strings (see `feed_view`)."""
+    """One arrival. Its ids are strings, because JavaScript's numbers are exact only up to 2**53."""
     return {
         "snapshot_id": str(arrival.delivery.snapshot_id),
         "marker_generation": str(arrival.delivery.marker_generation),

@@ -1,4 +1,4 @@
-"""Computes from the index which generations a rollback can restore. The rollback itself verifies it."""
+"""Computes from the page index which generations a rollback can restore. The rollback itself verifies this."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# An operator may take this long to approve a rollback; time travel must reach the generation until then.
+# A person may take this long to approve a rollback. Time travel must still reach the generation then.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
@@ -34,7 +34,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """Until when time travel can restore the generation; None if it cannot, or if the time travel window is unknown.
+    """Until when time travel can restore the generation; None if it cannot, or if the index does not say.
 
     Time travel does not reach back beyond the creation of staging.
     """

@@ -15,7 +15,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.freshness.verdict import read_verdict
-from dedup_clone.page.feed_view import feed_view
+from dedup_clone.page.feed_view import index_view
 from dedup_clone.publish.lost_records.recovery_plan import plan_recovery
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.recovery import recover
@@ -91,7 +91,7 @@ def test_page_and_watchdog_read_what_a_former_release_left(
         watchdog.check()
         index = IndexFile(former.services.store, FEED).read().index
         assert index
-        view = feed_view(index, read_verdict(former.services.store, FEED), former.now())
+        view = index_view(index, read_verdict(former.services.store, FEED), former.now())
         return [[entry["kind"], entry["snapshot_id"]] for entry in view["publishes"]]
 
     watchdog = Watchdog(former, monkeypatch, caplog)

@@ -11,7 +11,7 @@ from typing import Any
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
-from dedup_clone.page.feed_view import feed_summary, view_of
+from dedup_clone.page.feed_view import feed_summary, page_view
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
 from tests.shared.page_indexes import NOW, fresh, late, make_index, verdict
@@ -57,7 +57,7 @@ def test_a_feed_that_was_not_checked_yet_is_listed_by_its_index() -> None:
     assert "first check within" in feed_summary(unchecked, NOW)["headline"]
     records = FeedReader(lambda: store, Clock()).read("store_visits")
     assert records is not None
-    assert "first check within" in view_of(records, NOW)["freshness"]["headline"]
+    assert "first check within" in page_view(records, NOW)["freshness"]["headline"]
 
 
 def test_a_feed_without_deliveries_is_not_listed() -> None:
@@ -138,7 +138,7 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
         clock.now += CACHED_S + 1
         records = reader.read("product_attributes")
         assert records is not None
-        return view_of(records, NOW)["running"]
+        return page_view(records, NOW)["running"]
 
     found = running()
     assert (found["run_id"], found["dates"]["done"], found["dates"]["of"]) == ("publish__1", 12, 730)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dedup_clone.page.feed_reader import FeedOverview
-from dedup_clone.page.feed_view import feed_summary, feed_view
+from dedup_clone.page.feed_view import feed_summary, index_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.state.index import DeliveryState, TimeTravel
@@ -16,11 +16,11 @@ from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_ind
 
 def test_the_view_is_json_whatever_the_feed_is_like() -> None:
     for index in (fresh(), late(), empty(), make_index(1, 1)):
-        assert json.loads(json.dumps(feed_view(index, None, NOW)))["feed"] == index.feed
+        assert json.loads(json.dumps(index_view(index, None, NOW)))["feed"] == index.feed
 
 
 def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
-    view = feed_view(fresh(), None, NOW)
+    view = index_view(fresh(), None, NOW)
     assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
     assert view["costs"]["publishes"] == 100
     assert round(view["costs"]["merge_usd"]) == 24160
@@ -29,20 +29,20 @@ def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
 
 
 def test_ids_are_texts_because_browsers_round_great_numbers() -> None:
-    view = feed_view(late(), None, NOW)
+    view = index_view(late(), None, NOW)
     ids = [a[name] for a in view["replayable"] for name in ("snapshot_id", "marker_generation")]
     assert all(isinstance(i, str) for i in (*ids, view["live"]["snapshot_id"]))
 
 
 def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
-    dates = feed_view(fresh(), None, NOW)["dates"]
+    dates = index_view(fresh(), None, NOW)["dates"]
     assert len(dates) == 730
     assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
     assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
 
 
 def test_refused_failed_and_excluded_are_shown_with_their_reasons() -> None:
-    view = feed_view(late(), None, NOW)
+    view = index_view(late(), None, NOW)
     assert [a["snapshot_id"] for a in view["refused"]] == ["2121"]
     assert "NULL in key column [store_id]" in view["refused"][0]["reason"]
     assert view["refused"][0]["corrected_by"] is None
@@ -53,7 +53,7 @@ def test_a_refused_delivery_names_the_one_that_corrects_it() -> None:
     refused = next(a for a in index.arrivals if a.state is DeliveryState.REFUSED)
     again = replace(refused.delivery, marker_generation=refused.delivery.marker_generation + 1)
     correction = replace(refused, delivery=again, state=DeliveryState.PUBLISHED, reason="")
-    view = feed_view(replace(index, arrivals=(*index.arrivals, correction)), None, NOW)
+    view = index_view(replace(index, arrivals=(*index.arrivals, correction)), None, NOW)
     assert view["refused"][0]["corrected_by"] == again.name
     assert [f["generation"] for f in view["failures"]] == [122]
     assert view["excluded"] == ["2090-1795000000000090"]
@@ -62,15 +62,15 @@ def test_a_refused_delivery_names_the_one_that_corrects_it() -> None:
 
 
 def test_a_snapshot_that_a_check_stopped_is_shown_with_its_evidence_until_another_waits() -> None:
-    stopped = feed_view(late(), None, NOW)["stopped"]
+    stopped = index_view(late(), None, NOW)["stopped"]
     assert (stopped["snapshot_id"], stopped["marker_generation"]) == ("2122", "1795000000000122")
     assert [(f["check"], f["expected"]) for f in stopped["failed"]] == [
         ("new_share", "at most 20.00% as configured and 1.00% as usual")
     ]
     assert stopped["acceptable"]
     newer = replace(late(), arrivals=(*late().arrivals, arrival(123, NOW, DeliveryState.WAITING)))
-    assert feed_view(newer, None, NOW)["stopped"] is None
-    assert feed_view(fresh(), None, NOW)["stopped"] is None
+    assert index_view(newer, None, NOW)["stopped"] is None
+    assert index_view(fresh(), None, NOW)["stopped"] is None
 
 
 def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
@@ -96,14 +96,14 @@ def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
     index = fresh()
     replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=13 * 24 * 3600.0)
     again = replace(index, records=(*index.records[:-1], replay))
-    view = feed_view(again, None, NOW)
+    view = index_view(again, None, NOW)
     assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
     assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
 
 
 def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
-    assert feed_view(empty(), None, NOW)["audit"] is None
-    audit = feed_view(late(), None, NOW)["audit"]
+    assert index_view(empty(), None, NOW)["audit"] is None
+    audit = index_view(late(), None, NOW)["audit"]
     assert (audit["outcome"], audit["generation"], audit["unequal_dates"]) == ("unequal", 120, [NOW.date().isoformat()])
 
 
