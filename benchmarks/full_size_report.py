@@ -30,14 +30,14 @@ def prices(main_results: Results) -> str:
     """The prices of a publish with each engine, and of the usual statements, in Markdown."""
     model = FullSize(Assumptions(), measured_per_row(main_results))
     rows, row_bytes = model.rows, model.assumed.row_bytes
-    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, held=rows)
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, existing=rows)
     adopted, rewritten = (_publish_usd(model, method) for method in (Method.ADOPT, Method.REWRITE))
 
     def multiple(billed: float) -> float:
         return billed / model.assumed.table_bytes
 
     def engine(which: Engine) -> float:
-        return multiple(expected_cost(which, PRODUCTS, row_bytes, delivered=rows, held=rows).query_bytes_billed)
+        return multiple(expected_cost(which, PRODUCTS, row_bytes, delivered=rows, existing=rows).query_bytes_billed)
 
     lines = [
         ("`spark`, dates adopted", 0.0, adopted),
@@ -190,7 +190,7 @@ def _prices(model: FullSize) -> str:
     lowest, highest = map(model.slot_hours, (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
     size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
     table_bytes, row_bytes, table_rows = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
-    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, held=table_rows)
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, existing=table_rows)
     statements = (
         ("`bigquery`, form `qualify`", merged.qualify_bytes_billed, 1),
         ("`bigquery`, form `row_number`", merged.qualify_bytes_billed, 1),

@@ -21,7 +21,7 @@ from dedup_clone.orchestration.shared.swap_job import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.dedup_result import require_accepted
+from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
@@ -163,7 +163,7 @@ class FeedOnStandIn(ControlledStandIn):
             self.dedup.run(spec.request_uri)
         else:
             dedup_in_bigquery(self.services, spec.attempt)
-        require_accepted(self.services, spec.attempt)
+        end_if_all_refused(self.services, spec.attempt)
 
     def load(self, spec: PublishSpec, number: int = 1) -> None:
         """Run the load step. `number`: counts the BigQuery jobs of the step, of which earlier ones failed."""

@@ -34,7 +34,7 @@ def test_the_prices_on_demand() -> None:
     adopted, rewritten = publish_usd(), publish_usd(method=Method.REWRITE)
     row_bytes, rows = MODEL.assumed.row_bytes, MODEL.rows
     sql = [
-        expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, held=rows).query_usd
+        expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, existing=rows).query_usd
         for engine in (Engine.BIGQUERY, Engine.MERGE)
     ]
     found = cells("USD a publish, on demand")
@@ -52,7 +52,7 @@ def test_the_reads_are_what_the_prices_follow_from() -> None:
     row_bytes, rows = MODEL.assumed.row_bytes, MODEL.rows
     reads = cells("Reads")
     for engine, cell in ((Engine.BIGQUERY, reads[2]), (Engine.MERGE, reads[3])):
-        cost = expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, held=rows)
+        cost = expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, existing=rows)
         billed = cost.query_bytes_billed / MODEL.assumed.table_bytes
         assert float(cell.split(" times the table")[0].split()[-1]) == pytest.approx(billed, abs=0.006)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dedup_clone.contract.manifest import DATES_WITH_EXAMPLES, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
-from dedup_clone.publish.attempt_jobs import capped_query, run_step_job
+from dedup_clone.publish.attempt_jobs import limited_query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
 _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Difference.SURVIVOR: "survivors"}
@@ -61,7 +61,7 @@ def count_dates(services: Services, request: DedupRequest, first_day: date, last
         table=request.table,
         has_parent=request.parent is not None,
     )
-    configuration = capped_query(services, "evidence", sql, parameters)
+    configuration = limited_query_configuration(services, "evidence", sql, parameters)
     job = run_step_job(services, request.attempt, "evidence", configuration)
     rows = list(services.warehouse.jobs.rows(job.job_id))
     return CountedDates(tuple(_date_counts(row) for row in rows), _examples(rows), job.bytes_processed)

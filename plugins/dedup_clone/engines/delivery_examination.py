@@ -17,7 +17,7 @@ from dedup_clone.contract.landed_objects import data_objects, empty_files, refus
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.file_problems import column_problems, row_problems, with_datetime
-from dedup_clone.publish.attempt_jobs import PARQUET_OPTIONS, capped_query, run_step_job
+from dedup_clone.publish.attempt_jobs import PARQUET_OPTIONS, limited_query_configuration, run_step_job
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
@@ -140,7 +140,9 @@ class _Examiner:
             "date_folders": ("BOOL", str(request.date_folders).lower()),
         }
         sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=request.table)
-        configuration = capped_query(services, "examine", sql, parameters, tableDefinitions=_external_table(*uris))
+        configuration = limited_query_configuration(
+            services, "examine", sql, parameters, tableDefinitions=_external_table(*uris)
+        )
         job = run_step_job(services, request.attempt, f"examine_{self._number}", configuration)
         self.bytes_processed += job.bytes_processed
         return list(services.warehouse.jobs.rows(job.job_id))

@@ -10,7 +10,13 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines.date_counts import date_parameters
-from dedup_clone.publish.attempt_jobs import REPLACE_STEP, capped_query, find_step_job, run_step_job, table_reference
+from dedup_clone.publish.attempt_jobs import (
+    REPLACE_STEP,
+    find_step_job,
+    limited_query_configuration,
+    run_step_job,
+    table_reference,
+)
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -60,8 +66,8 @@ def _deduplicate_configuration(services: Services, spec: PublishSpec, manifest: 
     form = services.feed.form if request is None else request.form
     if _has_required(manifest.table.columns):
         sql = _render(services, spec, manifest, "bigquery/replace_required", form)
-        return capped_query(services, "load", sql, parameters)
-    return capped_query(
+        return limited_query_configuration(services, "load", sql, parameters)
+    return limited_query_configuration(
         services,
         "load",
         _render(services, spec, manifest, "bigquery/deduplicate", form),
@@ -84,7 +90,7 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
         manifest.retention_day
     ]
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
-    return capped_query(services, "load", _render(services, spec, manifest, "merge/merge"), parameters)
+    return limited_query_configuration(services, "load", _render(services, spec, manifest, "merge/merge"), parameters)
 
 
 def holds_parent(services: Services, spec: PublishSpec) -> bool:

@@ -9,7 +9,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
 
-def asked_text(asked_by: str, reason: str) -> str:
+def asker_and_reason(asked_by: str, reason: str) -> str:
     """Who asks for the approval, and why. `asked_by`: who triggered the run; empty if Airflow does not know."""
     return f"Asked by {asked_by or 'somebody unknown to Airflow'}. Reason given: {reason}"
 
@@ -17,7 +17,7 @@ def asked_text(asked_by: str, reason: str) -> str:
 def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> str | None:
     """Markdown with the evidence of each accepted failure; None when the run needs no approval.
 
-    `asked_by`: as in `asked_text`.
+    `asked_by`: as in `asker_and_reason`.
     """
     fails = accepted_failures(read_check_results(services, spec.attempt, "before").items)
     if not fails:
@@ -25,7 +25,7 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
     table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in fails)
     return (
         f"**{services.feed.feed}: generation {spec.generation} fails {len(fails)} check(s) that its run accepts**\n\n"
-        f"{asked_text(asked_by, spec.reason)}\n\n"
+        f"{asker_and_reason(asked_by, spec.reason)}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "
         f"it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, and "
@@ -33,12 +33,12 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
     )
 
 
-def begin_wait(services: Services, spec: PublishSpec) -> None:
+def begin_approval_wait(services: Services, spec: PublishSpec) -> None:
     """Let any other run take over the lease until the approval. Raises LostRace."""
     services.current.begin_approval_wait(spec.attempt)
 
 
-def end_wait(services: Services, spec: PublishSpec) -> None:
+def end_approval_wait(services: Services, spec: PublishSpec) -> None:
     """End the wait after the approval: no run may take over the lease any more.
 
     Raises ApprovalTooLate when another run has already taken it over.

@@ -103,7 +103,7 @@ def query_configuration(
     }
 
 
-def capped_query(
+def limited_query_configuration(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:
     """The configuration of an SQL engine's query. BigQuery bills at most `max_bytes_billed` of the feed's file for it.

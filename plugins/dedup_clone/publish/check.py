@@ -47,11 +47,12 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
     candidate, manifest = read_candidate(services, spec)
     is_direct = _is_direct(services, spec)
-    loaded = services.warehouse.observe(services.names, services.feed.target if is_direct else services.feed.staging)
-    items = _check_tables(services, spec, manifest, loaded, bootstrap)
+    table = services.feed.target if is_direct else services.feed.staging
+    observation = services.warehouse.observe(services.names, table)
+    items = _check_tables(services, spec, manifest, observation, bootstrap)
     if spec.restored_at is None:
         written_at = _written_by_sql_at(services, intent, manifest)
-        items += [_check_loaded(services, manifest, is_direct), *_check_rows(manifest, loaded, written_at)]
+        items += [_check_loaded(services, manifest, is_direct), *_check_rows(manifest, observation, written_at)]
     if spec.restores is None:
         parent = None if spec.parent is None or bootstrap else services.manifests.read(spec.parent)
         items += check_manifest(services, spec, candidate, manifest, parent)
@@ -59,7 +60,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
     if spec.restores is None and intent.kind is not IntentKind.ERASURE:
-        sql_results, sql_bytes_billed = run_sql_checks(services, loaded.observed_at)
+        sql_results, sql_bytes_billed = run_sql_checks(services, observation.observed_at)
         items += sql_results
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
@@ -72,11 +73,11 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         snapshot=str(spec.snapshot_id if spec.dates else manifest.snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
-        checked_at=spec.restored_at or loaded.observed_at,
+        checked_at=spec.restored_at or observation.observed_at,
         expiration_days=manifest.table.retention_days,
         reason=spec.reason,
-        bytes_billed=loaded.bytes_billed + sql_bytes_billed,
-        staging_bytes=loaded.table.size,
+        bytes_billed=observation.bytes_billed + sql_bytes_billed,
+        staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
         form=DIRECT if is_direct else CLONE,
     )
@@ -122,17 +123,21 @@ def _early_table_results(services: Services, parent: int | None) -> list[CheckRe
 
 
 def _check_tables(
-    services: Services, spec: PublishSpec, manifest: Manifest, loaded: Observation, bootstrap: BootstrapRecord | None
+    services: Services,
+    spec: PublishSpec,
+    manifest: Manifest,
+    observation: Observation,
+    bootstrap: BootstrapRecord | None,
 ) -> list[CheckResult]:
     restores, contract = spec.restores is not None, services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
     return [
-        table_checks.schema_matches(loaded.table, manifest.table if restores else contract, restores=restores),
+        table_checks.schema_matches(observation.table, manifest.table if restores else contract, restores=restores),
         # A rebuild gives target the clustering of staging right before the swap.
-        table_checks.layout_matches(loaded.table, None if spec.rebuilds else target, contract),
-        table_checks.never_expire([loaded.table, *([target] if target else [])]),
-        table_checks.no_streaming_buffer([loaded.table, *([target] if target else [])], services.now()),
+        table_checks.layout_matches(observation.table, None if spec.rebuilds else target, contract),
+        table_checks.never_expire([observation.table, *([target] if target else [])]),
+        table_checks.no_streaming_buffer([observation.table, *([target] if target else [])], services.now()),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
@@ -174,11 +179,11 @@ def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -
     return max((job.ended_at for job in jobs if job and job.ended_at and not job.error), default=None)
 
 
-def _check_rows(manifest: Manifest, loaded: Observation, written_at: datetime | None) -> list[CheckResult]:
+def _check_rows(manifest: Manifest, observation: Observation, written_at: datetime | None) -> list[CheckResult]:
     return [
-        partition_checks.rows_match("staging_rows", manifest, loaded),
-        partition_checks.unchanged_since_load(loaded, written_at),
-        partition_checks.expiration_set("staging_expiration", loaded, manifest.table.retention_days),
+        partition_checks.rows_match("staging_rows", manifest, observation),
+        partition_checks.unchanged_since_load(observation, written_at),
+        partition_checks.expiration_set("staging_expiration", observation, manifest.table.retention_days),
     ]
 
 

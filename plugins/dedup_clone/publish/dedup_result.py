@@ -7,7 +7,7 @@ from dedup_clone.publish.discard import discard
 from dedup_clone.publish.services import Services
 
 
-def require_accepted(services: Services, attempt: str) -> None:
+def end_if_all_refused(services: Services, attempt: str) -> None:
     """If the dedup job refused every delivery, record the refusals, end the attempt, and raise DeliveryRefused.
 
     Raises BootstrapRefused instead when the job refused the rows of an existing table; ContractViolation when the job

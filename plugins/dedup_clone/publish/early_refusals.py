@@ -14,7 +14,7 @@ from dedup_clone.contract.manifest import Candidate, DedupMetrics, RefusedDelive
 from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, spark_type_name, undeclared_column
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.dedup_result import require_accepted
+from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.planning.landing_changes import object_uri
 from dedup_clone.publish.records.attempt_records import record_refusals
 from dedup_clone.publish.services import Services
@@ -23,7 +23,7 @@ from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 FOOTERS_READ = 32  # of a delivery, which may have many thousands of files; it takes about a second
 
 
-def without_refused(services: Services, request: DedupRequest) -> DedupRequest:
+def without_refused_deliveries(services: Services, request: DedupRequest) -> DedupRequest:
     """The request without deliveries that are refused already; their refusals are recorded.
 
     If none is left, the attempt is ended, and DeliveryRefused is raised.
@@ -35,7 +35,7 @@ def without_refused(services: Services, request: DedupRequest) -> DedupRequest:
         services.manifests.write_request(request)
         candidate = Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {}))
         services.manifests.write_candidate(request.attempt, candidate)
-        require_accepted(services, request.attempt)
+        end_if_all_refused(services, request.attempt)
     record_refusals(services, refused, run_id=request.run_id)
     return replace(request, deliveries=left)
 

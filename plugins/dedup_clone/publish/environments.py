@@ -61,9 +61,9 @@ def take_over_feed(services: Services, reason: str) -> str:
         )
     if not reason:
         raise ConfigurationError("Say why this environment takes the feed over, in the parameter [reason].")
-    held = services.current.read().intent
-    if held is not None:
-        require_visible_jobs(services, held)
+    unfinished = services.current.read().intent
+    if unfinished is not None:
+        require_visible_jobs(services, unfinished)
     intent = services.current.take_over_feed(services.environment)
     text = f"environment [{services.environment}] took the feed over from [{former}]: {reason}"
     services.log(text)

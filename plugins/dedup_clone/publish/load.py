@@ -146,11 +146,11 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.staging.read()
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
-        _make_staging_anew(services)
+        _replace_staging(services)
     services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
 
 
-def _make_staging_anew(services: Services) -> None:
+def _replace_staging(services: Services) -> None:
     """Drop and create staging, with primary key and `max_staleness`: target has both, and takes them from staging."""
     services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
     services.warehouse.changes.drop(services.names.staging_table)

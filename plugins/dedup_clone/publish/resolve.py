@@ -9,7 +9,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
-from dedup_clone.publish.early_refusals import without_refused
+from dedup_clone.publish.early_refusals import without_refused_deliveries
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
@@ -44,7 +44,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     )
     request, parent = _dedup_request(services, publish_request, intent, decision), decision.parent
     if request.engine.runs_spark:
-        request = without_refused(services, request)
+        request = without_refused_deliveries(services, request)
     prepare_staging(services)
     if not request.engine.runs_spark:
         add_columns_for_queries(services)
@@ -53,7 +53,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     snapshot_id = _snapshot_shown(request, parent)
     services.log(
         f"acquired the lease for attempt [{intent.attempt}] on parent [{intent.parent}], includes "
-        f"{[item.delivery.name for item in request.deliveries]}{_only_dates(publish_request)}, superseded "
+        f"{[item.delivery.name for item in request.deliveries]}{_dates_text(publish_request)}, superseded "
         f"{[d.name for d in decision.backlog.superseded]}",
         snapshot_id=snapshot_id,
         generation=intent.generation,
@@ -82,10 +82,10 @@ def _snapshot_shown(request: DedupRequest, parent: Manifest | None) -> int:
 def _ledger_reason(publish_request: PublishRequest) -> str:
     if not publish_request.dates:
         return publish_request.reason
-    return f"of [{publish_request.delivery.name}]{_only_dates(publish_request)}: {publish_request.reason}"
+    return f"of [{publish_request.delivery.name}]{_dates_text(publish_request)}: {publish_request.reason}"
 
 
-def _only_dates(publish_request: PublishRequest) -> str:
+def _dates_text(publish_request: PublishRequest) -> str:
     return "" if publish_request.dates is None else f" only {format_dates(publish_request.dates)}"
 
 

@@ -58,12 +58,12 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        return _invalid(services, check, error), 0
-    result = _in_range(services, check, found_rows) if check.has_range else _few_rows(check, found_rows)
+        return _invalid_query(services, check, error), 0
+    result = _value_result(services, check, found_rows) if check.has_range else _row_count_result(check, found_rows)
     return result, found_rows.bytes_billed
 
 
-def _few_rows(check: SqlCheck, found_rows: Selected) -> CheckResult:
+def _row_count_result(check: SqlCheck, found_rows: Selected) -> CheckResult:
     return check_result(
         check.check,
         found_rows.row_count <= check.max_rows,
@@ -74,7 +74,7 @@ def _few_rows(check: SqlCheck, found_rows: Selected) -> CheckResult:
     )
 
 
-def _in_range(services: Services, check: SqlCheck, found_rows: Selected) -> CheckResult:
+def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> CheckResult:
     """Whether the query's one value lies in the check's range. NULL does not, such as an average of no rows."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
@@ -115,7 +115,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        return _invalid(services, check, error)
+        return _invalid_query(services, check, error)
     return check_result(
         check.check,
         size <= check.max_bytes_billed,
@@ -125,7 +125,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
     )
 
 
-def _invalid(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
+def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
     next_step = f"correct [{_file(services, check)}], release it, and clear the run from the task that failed."
     return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
 

@@ -50,7 +50,7 @@ def test_a_run_that_refused_every_delivery_fails_the_task_at_once(
     def refuse(services: object, attempt: str) -> None:
         raise DeliveryRefused("Every delivery was refused")
 
-    monkeypatch.setattr(engine_dispatch, "require_accepted", refuse)
+    monkeypatch.setattr(engine_dispatch, "end_if_all_refused", refuse)
     done = simulate("serverless").run()
     assert (done.state, done.tries, done.error) == ("failed", 1, "Every delivery was refused")
     assert [run.name for run in fake.world.succeeded] == [FIRST]

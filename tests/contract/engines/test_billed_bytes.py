@@ -47,7 +47,7 @@ def test_the_alternatives_cost_what_they_are_billed(
     assert claimed == pytest.approx(statement.bytes_billed / TIB * USD_PER_TIB, rel=0.1)
     staging = feed.services.warehouse.table(feed.feed.staging)
     assert staging is not None
-    planned = expected_cost(engine, PAGES, staging.size / staging.rows, delivered=ROWS, held=ROWS)
+    planned = expected_cost(engine, PAGES, staging.size / staging.rows, delivered=ROWS, existing=ROWS)
     one_minimum_usd = MIN_BYTES_BILLED / TIB * USD_PER_TIB
     assert planned.query_usd == pytest.approx(record.cost.query_usd, rel=0.1, abs=one_minimum_usd)
 

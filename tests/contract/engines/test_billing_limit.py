@@ -10,7 +10,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.publish.attempt_jobs import capped_query
+from dedup_clone.publish.attempt_jobs import limited_query_configuration
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.new_feeds import new_feed
 
@@ -29,5 +29,5 @@ def test_a_query_above_the_limit_is_refused_before_it_runs(clients: tuple[Storag
 
 def test_bigquery_enforces_the_limit_where_nothing_was_estimated(clients: tuple[Storage, BigQuery]) -> None:
     world = FeedOnStandIn(new_feed("limited_"), *clients)
-    configuration = capped_query(world.services, "load", "SELECT 1; SELECT 2;", {})
+    configuration = limited_query_configuration(world.services, "load", "SELECT 1; SELECT 2;", {})
     assert configuration["query"]["maximumBytesBilled"] == str(world.feed.max_bytes_billed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from dedup_clone.contract.errors import ApprovalTooLate, LeaseHeld, LostRace
-from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
+from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.settings.check_settings import CheckSettings
@@ -45,7 +45,7 @@ def waiting(world: FeedOnStandIn) -> Waiting:
     world.load(spec)
     swap = world.check(spec)
     world.running.add("by-hand")
-    begin_wait(world.services, spec)
+    begin_approval_wait(world.services, spec)
     return Waiting(world, name, spec, swap)
 
 
@@ -58,7 +58,7 @@ def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_publis
     assert "| changed_share | 10 of 10 rows changed (100.0000%)" in text
     assert "Readers see generation 1 until you approve" in text
     assert world.rows() == expected(*HELD)
-    end_wait(world.services, waiting.spec)
+    end_approval_wait(world.services, waiting.spec)
     with pytest.raises(LeaseHeld):
         world.resolve(world.land(9, CHANGED), run_id="automatic")
     world.swap(waiting.spec, waiting.swap)
@@ -88,7 +88,7 @@ def test_an_arrival_goes_first_and_the_approval_then_comes_too_late(waiting: Wai
     assert [d.snapshot_id for d in record.deliveries] == [8, 9]
     assert world.rows() == expected(*newer)
     with pytest.raises(ApprovalTooLate, match="Clear the run from its first task"):
-        end_wait(world.services, waiting.spec)
+        end_approval_wait(world.services, waiting.spec)
     ended = world.services.ledger.read(waiting.spec.attempt)
     assert ended
     assert (ended.run_id, ended.outcome) == ("by-hand", Outcome.FAILED)
@@ -100,25 +100,25 @@ def test_an_arrival_goes_first_and_the_approval_then_comes_too_late(waiting: Wai
 @pytest.mark.exhaustive
 def test_a_rollback_goes_first_too(waiting: Waiting) -> None:
     world = waiting.world
-    end_wait(world.services, waiting.spec)
+    end_approval_wait(world.services, waiting.spec)
     world.swap(waiting.spec, waiting.swap)
     world.commit(waiting.spec)
     again = world.resolve(waiting.name, run_id="by-hand-2", **ACCEPTS)
     world.running.add("by-hand-2")
-    begin_wait(world.services, again)
+    begin_approval_wait(world.services, again)
     world.roll_back(1)
     assert world.rows() == expected(*HELD)
 
 
 def test_an_approval_and_an_arrival_at_one_time_never_both_have_the_lease(waiting: Waiting) -> None:
     current, seen = waiting.world.services.current, waiting.intent
-    end_wait(waiting.world.services, waiting.spec)
+    end_approval_wait(waiting.world.services, waiting.spec)
     with pytest.raises(LostRace, match="approved just now"):
         current.take_over_lease(seen, dag_id="feed_publish", run_id="automatic")
-    begin_wait(waiting.world.services, waiting.spec)
+    begin_approval_wait(waiting.world.services, waiting.spec)
     current.take_over_lease(waiting.intent, dag_id="feed_publish", run_id="automatic")
     with pytest.raises(ApprovalTooLate, match="passed to run \\[automatic\\]"):
-        end_wait(waiting.world.services, waiting.spec)
+        end_approval_wait(waiting.world.services, waiting.spec)
 
 
 def test_a_replay_that_is_refused_makes_nobody_give_way(waiting: Waiting) -> None:

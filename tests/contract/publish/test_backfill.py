@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe, find_archived
+from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill, find_archived
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from tests.contract.publish.archive import Archive
 
@@ -89,7 +89,7 @@ def test_objects_of_somebody_else_in_the_folder_stop_the_backfill(world: FeedOnS
 def test_ids_limit_the_backfill_and_the_approver_reads_what_lands(world: FeedOnStandIn, archive: Archive) -> None:
     limited = replace(archive.request, first_id=4)
     assert [m.delivery.snapshot_id for m in find_archived(world.services, archive.landing, limited).to_land] == [5]
-    assert "Copies [2] snapshots, ids [3] to [5]" in describe(world.services, archive.landing, archive.request)
+    assert "Copies [2] snapshots, ids [3] to [5]" in describe_backfill(world.services, archive.landing, archive.request)
     with pytest.raises(ConfigurationError, match="has no complete snapshot of these ids"):
         find_archived(world.services, archive.landing, replace(archive.request, last_id=2))
 

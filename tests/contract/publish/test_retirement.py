@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
-from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe
+from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
 from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.retirement import retire_feed as retire_feed_module
@@ -59,7 +59,7 @@ def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
     with pytest.raises(ConfigurationError, match="was retired at"):
         preview_retirement(published.services, request(TargetAction.KEEP))
     with pytest.raises(ConfigurationError, match="was retired at"):
-        describe(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
+        describe_backfill(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
     with pytest.raises(ConfigurationError, match="was retired at"):
         published.resolve_erasure("product_id\n1\n")
     with pytest.raises(AirflowFailException, match="was retired at"):  # not: snapshot 9 is not registered

@@ -41,7 +41,7 @@ def test_streamed_rows_are_charged_and_the_whole_table_is_read_to_apply_them() -
 
 def test_alternatives_are_charged_for_the_table_as_often_as_they_touch_it() -> None:
     """QUALIFY reads target and snapshot; MERGE reads the keys and is charged for the partitions that it updates."""
-    merged = merge_input_of_rows(PRODUCTS, 48, delivered=TIB / 48, held=TIB / 48)
+    merged = merge_input_of_rows(PRODUCTS, 48, delivered=TIB / 48, existing=TIB / 48)
     found = cost_of([], metadata_bytes_billed=0, merged=merged)
     assert found.qualify_usd == pytest.approx(2 * USD_PER_TIB)
     assert found.merge_usd == pytest.approx((2 + 5 / 6) * USD_PER_TIB)
@@ -50,13 +50,13 @@ def test_alternatives_are_charged_for_the_table_as_often_as_they_touch_it() -> N
 def test_keys_of_a_wide_table_are_a_small_share_of_it() -> None:
     columns = (Column("day", "DATE"), Column("id", "INT64"), Column("version", "INT64"), Column("text", "STRING"))
     wide = TableContract(columns, "day", "version", ("day", "id"), (), 730)
-    found = merge_input_of_rows(wide, 2400, delivered=0, held=1000)
-    assert found.held_keys == pytest.approx(24 * 1000)
+    found = merge_input_of_rows(wide, 2400, delivered=0, existing=1000)
+    assert found.existing_keys == pytest.approx(24 * 1000)
 
 
 def test_alternatives_have_minimum_charges_too() -> None:
     """A query that references two tables is billed for at least 10 MB of each."""
-    tiny = MergeInput(delivered=100, held=100, held_keys=80)
+    tiny = MergeInput(delivered=100, existing=100, existing_keys=80)
     assert tiny.merge_bytes_billed == tiny.qualify_bytes_billed == 2 * MIN_BYTES_BILLED
 
 

@@ -8,7 +8,7 @@ from dedup_clone.orchestration.backfill.backfill_form import read_backfill_reque
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.form_fields import with_asker
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, open_gcs_bucket
-from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe
+from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
 from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
 from dedup_clone.state.landing import Landing
 
@@ -17,7 +17,7 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
     """Returns what the backfill would do, as text for the approver."""
     request = read_backfill_request(context)
     with fail_without_retry():
-        text = describe(open_feed_services(setup), _archive(setup, request), request)
+        text = describe_backfill(open_feed_services(setup), _archive(setup, request), request)
     return with_asker(context, text)
 
 

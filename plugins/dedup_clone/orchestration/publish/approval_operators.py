@@ -24,7 +24,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     push_result,
     triggered_by,
 )
-from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
+from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.streamed_rows import reason_to_wait
 
@@ -82,7 +82,7 @@ class ApproveAcceptedOperator(ApprovalOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> Any:
-        begin_wait(open_feed_services(self.setup), pull_spec(context))
+        begin_approval_wait(open_feed_services(self.setup), pull_spec(context))
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -91,5 +91,5 @@ class ApproveAcceptedOperator(ApprovalOperator):
         except (HITLRejectException, HITLTimeoutError) as error:
             raise AirflowFailException(str(error)) from error
         with fail_without_retry():
-            end_wait(open_feed_services(self.setup), pull_spec(context))
+            end_approval_wait(open_feed_services(self.setup), pull_spec(context))
         return answer

@@ -18,7 +18,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     open_feed_services,
     pull_spec,
 )
-from dedup_clone.publish.dedup_result import require_accepted
+from dedup_clone.publish.dedup_result import end_if_all_refused
 
 
 class EngineDispatchMixin(BaseOperator):
@@ -40,17 +40,17 @@ class EngineDispatchMixin(BaseOperator):
         else:
             with fail_without_retry():
                 dedup_in_bigquery(services, spec.attempt)
-        self.require_accepted(context)
+        self.end_if_all_refused(context)
         return result
 
     def run_spark(self, context: Context) -> Any:
         """Runs the Spark operator, the next class in the method resolution order."""
         return super().execute(context)
 
-    def require_accepted(self, context: Context) -> None:
+    def end_if_all_refused(self, context: Context) -> None:
         """Called after the job ended well, also after a deferral. Fails for good if every delivery was refused."""
         with fail_without_retry():
-            require_accepted(open_feed_services(self.setup), pull_spec(context).attempt)
+            end_if_all_refused(open_feed_services(self.setup), pull_spec(context).attempt)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What the task read and wrote. Only a publish reads landing; other DAGs' dedup jobs read and write state."""

@@ -85,7 +85,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def resume(self, context: Context, event: dict[str, str]) -> Any:
         """Called after the trigger fired: ends with the finished run, or attaches to the run, or submits its job."""
         name = self._resume(context, event)
-        self.require_accepted(context)
+        self.end_if_all_refused(context)
         return name
 
     def _resume(self, context: Context, event: dict[str, str]) -> Any:

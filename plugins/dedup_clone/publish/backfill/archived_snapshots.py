@@ -90,7 +90,7 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
     return ArchivedSnapshots(to_land, tuple(registered), live)
 
 
-def describe(services: Services, archive: Landing, request: BackfillRequest) -> str:
+def describe_backfill(services: Services, archive: Landing, request: BackfillRequest) -> str:
     """What the backfill would do, as Markdown for the operator who approves it."""
     found = find_archived(services, archive, request)
     ids = [marker.delivery.snapshot_id for marker in found.to_land]

@@ -70,15 +70,22 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
 
 
 def _column_problems(existing: tuple[Column, ...], declared: tuple[Column, ...]) -> list[str]:
-    have, want = {c.name: c for c in existing}, {c.name: c for c in declared}
-    problems = [f"column [{name}] is missing, expected {_type(want[name])}" for name in want if name not in have]
+    existing_types = {column.name: _type(column) for column in existing}
+    declared_types = {column.name: _type(column) for column in declared}
+    problems = [
+        f"column [{name}] is missing, expected {declared_type}"
+        for name, declared_type in declared_types.items()
+        if name not in existing_types
+    ]
     problems += [
-        f"column [{name}] is not in the feed's file: drop it, or declare it" for name in have if name not in want
+        f"column [{name}] is not in the feed's file: drop it, or declare it"
+        for name in existing_types
+        if name not in declared_types
     ]
     return problems + [
-        f"column [{name}] is {_type(have[name])}, expected {_type(want[name])}"
-        for name in want
-        if name in have and _type(have[name]) != _type(want[name])
+        f"column [{name}] is {existing_types[name]}, expected {declared_type}"
+        for name, declared_type in declared_types.items()
+        if existing_types.get(name, declared_type) != declared_type
     ]
 
 
@@ -139,14 +146,14 @@ def partition_problems(services: Services, observation: Observation, latest: dat
             f"their partition yet ({', '.join(p.partition_id for p in special)}), expected a date that has a partition "
             f"in every row: delete or correct them"
         )
-    late = [
+    future = [
         p
         for p in sorted(observation.partitions, key=lambda p: p.partition_id)
         if (day := partition_day(p)) and day > latest and p.rows
     ]
-    if late:
+    if future:
         problems.append(
-            f"column [{column}]: {sum(p.rows for p in late)} rows have dates after [{latest}], up to "
-            f"[{late[-1].partition_id}]: delete or correct them"
+            f"column [{column}]: {sum(p.rows for p in future)} rows have dates after [{latest}], up to "
+            f"[{future[-1].partition_id}]: delete or correct them"
         )
     return problems

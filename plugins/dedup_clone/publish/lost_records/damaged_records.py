@@ -62,11 +62,11 @@ def _records(services: Services) -> Iterator[_Record]:
     for name in [info.name for info in store.objects(layout.incidents) if info.name.endswith(".json")]:
         yield _Record(dict, name, "the watchdog reports the incident again, if it is still open")
     yield _Record(StatusRow, status_object(services.feed.feed), "the next commit writes it")
-    yield from _of_lease(services)
-    yield from _of_reporting(services)
+    yield from _records_of_lease(services)
+    yield from _records_of_reporting(services)
 
 
-def _of_lease(services: Services) -> Iterator[_Record]:
+def _records_of_lease(services: Services) -> Iterator[_Record]:
     """The records of the attempt that holds the lease."""
     layout, name = services.layout, services.layout.current
     current = services.store.parse_if_sound(Current, name, services.store.read(name))
@@ -80,7 +80,7 @@ def _of_lease(services: Services) -> Iterator[_Record]:
         yield _Record(CheckResults, layout.verdicts(attempt, phase), "the page lacks these results")
 
 
-def _of_reporting(services: Services) -> Iterator[_Record]:
+def _records_of_reporting(services: Services) -> Iterator[_Record]:
     """What the reporting tables and `FEED_changes` still lack. Each of these records can be made again."""
     backlog, feed = ReportingBacklog(services.store), services.feed.feed
     yield _Record(ReportingWriter, backlog.writer, "the next load of the reporting tables writes it")

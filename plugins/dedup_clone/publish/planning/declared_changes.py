@@ -46,10 +46,10 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
     refused = refused_table_changes(parent.table, declared)
     yield from refused
     if not refused:
-        yield from _changes_beyond(engine, parent, declared.columns)
+        yield from _unsupported_changes(engine, parent, declared.columns)
         if staging is not None:
             yield from _changes_of_staging(staging, declared.columns)
-    if staging is not None and is_shorter(declared.retention_days, staging):
+    if staging is not None and shortens_retention(declared.retention_days, staging):
         lost = lost_dates(services, parent)
         staging_days = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
         yield (
@@ -69,7 +69,7 @@ def _changes_of_staging(staging: TableMetadata, declared: tuple[Column, ...]) ->
         )
 
 
-def _changes_beyond(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
+def _unsupported_changes(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
     """One text if there are column changes that this engine cannot make."""
     before = parent.table.columns
     nested = [path for path in added_columns(before, declared) if "." in path]
@@ -81,7 +81,7 @@ def _changes_beyond(engine: Engine, parent: Manifest, declared: tuple[Column, ..
         )
 
 
-def is_shorter(retention_days: int, staging: TableMetadata) -> bool:
+def shortens_retention(retention_days: int, staging: TableMetadata) -> bool:
     """Whether staging keeps partitions longer than `retention_days`."""
     return staging.expiration_days is None or retention_days < staging.expiration_days
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, with_wider_types
 from dedup_clone.contract.table import TableContract
-from dedup_clone.publish.planning.declared_changes import is_shorter
+from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
@@ -34,7 +34,7 @@ def prepare_staging(services: Services) -> None:
         if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
             services.warehouse.changes.set_kms_key(name, table.options.kms_key)
     days = table.retention_days
-    if staging and staging.expiration_days != days and not is_shorter(days, staging):
+    if staging and staging.expiration_days != days and not shortens_retention(days, staging):
         _set_retention(services)
     declared, found = staging_options(table), staging.options if staging else {}
     if any(found.get(entry) != value for entry, value in declared.items()):
@@ -66,7 +66,7 @@ def approve_retention(services: Services) -> None:
     _set_retention(services)
 
 
-def make_staging_anew(services: Services, attempt: str, manifest: Manifest) -> None:
+def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) -> None:
     """Give staging, which a rebuild is about to load, the columns and clustering that the feed file declares now."""
     staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):

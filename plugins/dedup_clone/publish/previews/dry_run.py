@@ -224,8 +224,8 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
     """The cost if every delivered row is of the size that rows of staging have now."""
     table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
-    held = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
-    cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, held=held)
+    existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
+    cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, existing=existing)
     if engine is not Engine.CDC or live is None or table is None:
         return cost
     return with_stream(cost, round(_expected_changes(services, live) * row_bytes), table.size)

@@ -16,7 +16,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.publish.check import early_results
-from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
+from dedup_clone.publish.planning.declared_changes import lost_dates, refusals, shortens_retention
 from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
 from dedup_clone.publish.previews.setting_changes import setting_changes
@@ -58,7 +58,7 @@ def plan_feed(services: Services) -> FeedPlan:
     early = early_results(services, generation)
     failed = [str(result) for result in early if result.level is Level.FAIL]
     published = published_records(services.store, feed.feed)
-    shorter = live is not None and staging is not None and is_shorter(feed.table.retention_days, staging)
+    shorter = live is not None and staging is not None and shortens_retention(feed.table.retention_days, staging)
     return FeedPlan(
         feed=feed.feed,
         live_generation=generation,
@@ -153,7 +153,7 @@ def _retention(
         yield PlannedChange(change, effect, "older dates stay; none vanishes", "storage of the dates that stay")
         return
     lost = lost_dates(services, live)
-    waits = staging is not None and is_shorter(days, staging)
+    waits = staging is not None and shortens_retention(days, staging)
     yield PlannedChange(
         change,
         "is refused until the shorter retention is approved" if waits else "drops the dates; the retention is approved",
@@ -225,5 +225,5 @@ def _query_cost(services: Services, live: Manifest, staging: TableMetadata | Non
         return f"about {usd_on_demand(staging.size):.2f} USD on demand to apply each snapshot's changes, from now on"
     row_bytes = staging.size / staging.rows
     table = services.feed.table.to_contract()
-    cost = expected_cost(services.feed.engine, table, row_bytes, delivered=live.rows, held=live.rows)
+    cost = expected_cost(services.feed.engine, table, row_bytes, delivered=live.rows, existing=live.rows)
     return f"about {cost.query_usd:.2f} USD on demand for each complete snapshot, from now on"

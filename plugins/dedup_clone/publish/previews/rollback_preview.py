@@ -36,11 +36,11 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     ConfigurationError when the generation cannot be restored.
     """
     _require_no_other_run(services, dag_id, run_id)
-    wanted = find_restorable(services, generation)
+    restorable = find_restorable(services, generation)
     live_generation = services.current.read().generation
     if live_generation is None:  # cannot happen: a restorable generation means that another is live
         raise LookupError(f"[{services.feed.feed}] has no live generation: publish a snapshot first.")
-    live, restored = services.manifests.read(live_generation), wanted.manifest
+    live, restored = services.manifests.read(live_generation), restorable.manifest
     dates = _differing(live, restored)
     return RollbackPreview(
         feed=services.feed.feed,
@@ -49,7 +49,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
         live_rows=live.rows,
         restored_rows=restored.rows,
         differing_dates=len(dates),
-        text=_text(services, wanted, live, dates),
+        text=_text(services, restorable, live, dates),
     )
 
 
@@ -79,24 +79,24 @@ def _identity(entry: DateEntry) -> tuple[object, ...]:
 
 def _text(
     services: Services,
-    wanted: RestorableGeneration,
+    restorable: RestorableGeneration,
     live: Manifest,
     dates: list[tuple[DateEntry | None, DateEntry | None]],
 ) -> str:
-    restored = wanted.manifest
+    restored = restorable.manifest
     excluded = set(excluded_after(services, live, restored)) - set(live.excluded)
     released = set(live.excluded) - set(excluded_after(services, live, restored))
     waiting = [d.name for d in find_backlog(services, live).apply]
     how = (
-        f"a clone of staging as it was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC"
-        if wanted.restored_at
+        f"a clone of staging as it was at {restorable.restored_at:%Y-%m-%d %H:%M:%S} UTC"
+        if restorable.restored_at
         else "a load of the generation's files"
     )
     lines = [
         f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
         "",
         f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows). After the rollback they see snapshot "
-        f"{wanted.snapshot_id} ({restored.rows} rows), published at {wanted.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
+        f"{restorable.snapshot_id} ({restored.rows} rows), published at {restorable.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
         f"- It is restored by {how}, and swapped in one statement.",
         f"- Excluded until somebody replays them or they are delivered again: {_names(excluded)}.",
         f"- No longer excluded: {_names(released)}.",
@@ -121,11 +121,11 @@ def _text(
 
 
 def _row(live: DateEntry | None, restored: DateEntry | None, values_are_comparable: bool) -> str:
-    known = live or restored
+    entry = live or restored
     now, then = live.rows if live else 0, restored.rows if restored else 0
     what = describe_difference(live, restored, values_are_comparable=values_are_comparable)
     rows = f"{now if live else 'none'} | {then if restored else 'none'} | {then - now:+d}"
-    return f"| {known.date if known else ''} | {rows} | {what} |"
+    return f"| {entry.date if entry else ''} | {rows} | {what} |"
 
 
 def _names(deliveries: set[Delivery]) -> str:

@@ -28,7 +28,7 @@ from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, eve
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.planning.declared_changes import is_shorter
+from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.records.changes_table import lost_changes
 from dedup_clone.publish.records.erasure_records import erasures_up_to
@@ -94,12 +94,12 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         f"- Copy: a query reads all rows, {_price(size)}; {services.names.incoming_table} is stored for some hours."
         if size
         else "- Copy: none, because no column changes.",
-        f"- Comparison: all columns of {len(days)} dates ({_named(days)}) with staging, by two queries each, together "
-        f"about {_price(compared_bytes)}."
+        f"- Comparison: all columns of {len(days)} dates ({_first_dates(days)}) with staging, by two queries each, "
+        f"together about {_price(compared_bytes)}."
         if days
         else "- Comparison: none, because the form has 0 dates to compare.",
         "- The Spark job reads and writes all rows. Export and load are free.",
-        _of_equal_keys(services, request),
+        _duplicates_line(services, request),
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
         "dropped or renamed column fail from then on.",
         *(
@@ -179,11 +179,11 @@ def _price(size: int) -> str:
     return f"{size / GIB:.1f} GiB, {usd_on_demand(size):.2f} USD on demand"
 
 
-def _named(days: list[date]) -> str:
+def _first_dates(days: list[date]) -> str:
     return ", ".join([*map(str, days[:DATES_NAMED]), *(["…"] if len(days) > DATES_NAMED else [])])
 
 
-def _of_equal_keys(services: Services, request: RebuildRequest) -> str:
+def _duplicates_line(services: Services, request: RebuildRequest) -> str:
     if request.duplicates is Duplicates.KEEP_LATEST:
         return (
             f"- **Rows may be dropped**: of rows with the same key only the one of the highest "
@@ -202,7 +202,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     yield from (str(result) for result in results if result.level is Level.FAIL)
     if feed.engine is Engine.CDC:
         yield "engine [cdc] streams into staging: publish a snapshot with engine [spark] first"
-    if staging is not None and is_shorter(table.retention_days, staging):
+    if staging is not None and shortens_retention(table.retention_days, staging):
         yield f"retention_days is shorter than staging's: approve that first, `make plan FEED={feed.feed} APPLY=1`"
     if erasures_up_to(services, live.generation) and changes_keys(live.table, table, request.renamed):
         yield (

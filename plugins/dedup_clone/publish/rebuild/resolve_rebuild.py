@@ -22,7 +22,7 @@ from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.parent_generation import require_unmixed_target
-from dedup_clone.publish.planning.staging_table import make_staging_anew, set_clustering_of_target
+from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -93,7 +93,7 @@ def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpe
 def prepare_rebuilt_staging(services: Services, spec: PublishSpec) -> None:
     """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
     _, manifest = read_candidate(services, spec)
-    make_staging_anew(services, spec.attempt, manifest)
+    set_layout_of_staging(services, spec.attempt, manifest)
 
 
 def prepare_swap(services: Services, spec: PublishSpec) -> None:

@@ -133,25 +133,25 @@ def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendin
     before the next one doubles.
     """
     job_id = changes_job_id(services, stored.changes)
-    known = services.warehouse.job(job_id)
-    if known is not None and known.error:
+    job = services.warehouse.job(job_id)
+    if job is not None and job.error:
         pause = min(FIRST_PAUSE * 2 ** (stored.changes.job_number - 1), LONGEST_PAUSE)
-        if known.ended_at is not None and services.now() < known.ended_at + pause:
+        if job.ended_at is not None and services.now() < job.ended_at + pause:
             return False
         stored = folder.try_next_job(stored)
-        job_id, known = changes_job_id(services, stored.changes), None
-    if known is None:
+        job_id, job = changes_job_id(services, stored.changes), None
+    if job is None:
         table = services.manifests.read(stored.changes.generation).table
         prepare_changes_table(services, table)
         services.warehouse.jobs.start(job_id, _configuration(services, stored.changes, table))
-    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
-    if job.error:
+    (ended,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
+    if ended.error:
         services.log(
-            f"BigQuery job [{job_id}] did not load the changes: {job.error}",
+            f"BigQuery job [{job_id}] did not load the changes: {ended.error}",
             generation=stored.changes.generation,
             level=logging.WARNING,
         )
-    return not job.error
+    return not ended.error
 
 
 def _has_policies(services: Services) -> bool:

@@ -25,7 +25,7 @@ def project_cost(
         return None
     times = full_size_gb * GB / staging.size
     rows = staging.rows * times
-    cost = expected_cost(services.feed.engine, live.table, staging.size / staging.rows, delivered=rows, held=rows)
+    cost = expected_cost(services.feed.engine, live.table, staging.size / staging.rows, delivered=rows, existing=rows)
     spark = next((r.cost.spark_usd for r in reversed(records) if r.cost and r.cost.spark_usd is not None), None)
     return IndexProjection(
         full_size_gb=full_size_gb,

@@ -45,7 +45,7 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 
 @dataclass(frozen=True)
-class Inputs:
+class _Inputs:
     """What the index is derived from. `stored`: the former index; None when there is none. `attempts`: newest last."""
 
     stored: Index | None
@@ -74,13 +74,13 @@ def refresh_index(services: Services) -> None:
         generation = services.current.read().generation
         live = None if generation is None else services.manifests.read(generation)
         attempts = indexed_and_later_attempts(services.store, services.feed.feed, stored.index)
-        index = _derive(services, Inputs(stored.index, live, attempts))
+        index = _derive(services, _Inputs(stored.index, live, attempts))
         file.write(index, expected_object_generation=stored.object_generation)
 
     retry_lost_race(write)
 
 
-def _derive(services: Services, inputs: Inputs) -> Index:
+def _derive(services: Services, inputs: _Inputs) -> Index:
     feed, live = services.feed, inputs.live
     records, failures = _attempts(inputs)
     return Index(
@@ -115,14 +115,14 @@ def _dates(live: Manifest | None) -> tuple[IndexDate, ...]:
     return tuple(IndexDate(e.date, e.rows, e.survivors) for e in live.dates) if live else ()
 
 
-def _attempts(inputs: Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
+def _attempts(inputs: _Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
     """The records of publishes, and those of attempts that changed nothing."""
     published = [r for r in inputs.attempts if r.outcome is Outcome.PUBLISHED]
     others = [r for r in inputs.attempts if r.outcome is not Outcome.PUBLISHED]
     return tuple(published[-MAX_RECORDS:]), tuple(others[-MAX_FAILURES:])
 
 
-def _arrivals(services: Services, inputs: Inputs) -> tuple[IndexArrival, ...]:
+def _arrivals(services: Services, inputs: _Inputs) -> tuple[IndexArrival, ...]:
     backlog = find_backlog(services, inputs.live)
     refused = set(services.arrivals.refused())
     before = {a.delivery: a for a in inputs.stored.arrivals} if inputs.stored else {}
@@ -158,7 +158,7 @@ def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery
     return replace(before, state=state, reason=refusal.reason, refused_at=refusal.refused_at)
 
 
-def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:
+def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
     checks = list(inputs.stored.checks) if inputs.stored else []
     for record in inputs.new_attempts[-ATTEMPTS_WITH_CHECKS:]:
         results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
@@ -177,7 +177,7 @@ def _check_results(services: Services, attempt: str, phase: str) -> Iterable[Ind
     ]
 
 
-def _generations(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:
+def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:
     before = {g.generation: g for g in inputs.stored.generations} if inputs.stored else {}
     generations = []
     for record in records[-GENERATIONS_LISTED:]:
@@ -210,7 +210,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
     )
 
 
-def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
+def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
     """How far time travel reaches. Read from BigQuery after a publish; otherwise taken from the stored index."""
     before = inputs.stored.time_travel if inputs.stored else None
     if all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
@@ -221,7 +221,7 @@ def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
     return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
 
 
-def _projection(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
+def _projection(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
     if inputs.stored and all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
         return inputs.stored.projection
     return project_cost(services, inputs.live, records)

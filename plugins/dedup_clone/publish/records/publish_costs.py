@@ -31,23 +31,23 @@ _VALUE_BYTES: Mapping[str, int] = {
 class MergeInput:
     """What one MERGE or QUALIFY of a publish would work on, in logical bytes.
 
-    `delivered`: the rows of the newest snapshot. `held`: the rows that the table already has on the delivered dates.
-    `held_keys`: of `held`, the keys and the snapshot id.
+    `delivered`: the rows of the newest snapshot. `existing`: the rows that the table has already on the delivered
+    dates. `existing_keys`: the part of `existing` that is in the key columns and the snapshot id's column.
     """
 
     delivered: float
-    held: float
-    held_keys: float
+    existing: float
+    existing_keys: float
 
     @property
     def qualify_bytes_billed(self) -> int:
         """QUALIFY reads both inputs once and writes the delivered dates anew."""
-        return _billed(self.delivered, self.held)
+        return _billed(self.delivered, self.existing)
 
     @property
     def merge_bytes_billed(self) -> int:
-        """MERGE reads the snapshot and the keys held, and is billed for the full size of each partition it updates."""
-        return _billed(self.delivered, self.held_keys + self.held)
+        """MERGE reads the snapshot and the existing keys, and is billed for all bytes of each partition it updates."""
+        return _billed(self.delivered, self.existing_keys + self.existing)
 
 
 def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -> MergeInput | None:
@@ -58,15 +58,15 @@ def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -
     if manifest.restores is not None or not manifest.applied or not manifest.rows:
         return None
     delivered = {e.date: e.rows - e.survivors for e in manifest.dates if e.plan is not DateOutcome.COPIED_FORWARD}
-    held = sum(e.rows for e in parent.dates if e.date in delivered) if parent else 0
+    existing = sum(e.rows for e in parent.dates if e.date in delivered) if parent else 0
     row_bytes = table_bytes / manifest.rows
-    return merge_input_of_rows(manifest.table, row_bytes, delivered=sum(delivered.values()), held=held)
+    return merge_input_of_rows(manifest.table, row_bytes, delivered=sum(delivered.values()), existing=existing)
 
 
-def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: float, held: float) -> MergeInput:
+def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> MergeInput:
     """As `merge_input`, for numbers of rows of `row_bytes` each."""
     keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
-    return MergeInput(delivered * row_bytes, held * row_bytes, held * row_bytes * keys)
+    return MergeInput(delivered * row_bytes, existing * row_bytes, existing * row_bytes * keys)
 
 
 def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
@@ -87,21 +87,21 @@ def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float) -> Cost
     return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.dcu_hours)
 
 
-def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, held: float) -> Cost:
+def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> Cost:
     """The cost of a future publish of one delivery, without slot time, streamed changes and Spark.
 
-    `delivered`, `held`: rows.
+    `delivered`, `existing`: rows.
     """
-    merged = merge_input_of_rows(table, row_bytes, delivered=delivered, held=held)
+    merged = merge_input_of_rows(table, row_bytes, delivered=delivered, existing=existing)
     billed = METADATA_QUERIES * MIN_BYTES_BILLED
     read = 0.0
     if not engine.runs_spark:
         keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
         # The examination of the landed files, then the counts by date.
-        billed += _billed(merged.delivered * keys) + _billed(merged.delivered, merged.held)
+        billed += _billed(merged.delivered * keys) + _billed(merged.delivered, merged.existing)
         billed += merged.qualify_bytes_billed if engine is Engine.BIGQUERY else merged.merge_bytes_billed
-        read = merged.delivered * keys + 2 * (merged.delivered + merged.held)
-        read += merged.held_keys if engine is Engine.MERGE else 0
+        read = merged.delivered * keys + 2 * (merged.delivered + merged.existing)
+        read += merged.existing_keys if engine is Engine.MERGE else 0
     return Cost(
         query_bytes_billed=billed,
         table_bytes_read=round(read),

@@ -45,7 +45,7 @@ def published_record(
     def read(what: str, function: Callable[[], T]) -> T | None:
         return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
 
-    work = read("phases and cost", lambda: _read_work(services, intent))
+    work = read("phases and cost", lambda: _read_jobs_and_stream(services, intent))
     jobs, streamed = work or ([], None)
     parent_generation = manifest.parent
     parent = None
@@ -77,7 +77,7 @@ def published_record(
             streamed=streamed,
             table_bytes=swap.staging_bytes,
         )
-        cost = read("cost", lambda: _with_spark(services, intent, candidate, table_cost))
+        cost = read("cost", lambda: _add_spark_cost(services, intent, candidate, table_cost))
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
@@ -115,13 +115,13 @@ def published_record(
     )
 
 
-def _read_work(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
+def _read_jobs_and_stream(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
     """The attempt's BigQuery jobs, and what it streamed."""
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     return list(jobs), services.streamed_changes.read(intent.attempt)
 
 
-def _with_spark(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:
+def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
     return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
 

@@ -113,15 +113,17 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
             f"which the approved preview was made for. Nothing was changed: trigger the rollback again to see what "
             f"it would change now. These generations can be restored: {_names(restorable_generations(services))}."
         )
-    wanted = find_restorable(services, rollback_request.generation)
+    restorable = find_restorable(services, rollback_request.generation)
+    restored_at = restorable.restored_at
     intent = acquire_lease(services, IntentKind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
-    manifest = _restored_manifest(services, wanted, intent, services.manifests.read(rollback_request.live_shown))
-    services.manifests.write_candidate(intent.attempt, _candidate(services, wanted, manifest))
+    live_manifest = services.manifests.read(rollback_request.live_shown)
+    manifest = _restored_manifest(services, restorable.manifest, intent, live_manifest)
+    services.manifests.write_candidate(intent.attempt, _candidate(services, restorable, manifest))
     services.log(
-        f"acquired the lease for attempt [{intent.attempt}]: restores generation {wanted.manifest.generation} "
-        + (f"as staging was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC" if wanted.restored_at else "from its files")
-        + f", excludes {[d.name for d in manifest.excluded]}",
-        snapshot_id=wanted.snapshot_id,
+        f"acquired the lease for attempt [{intent.attempt}]: restores generation {restorable.manifest.generation} "
+        f"{f'as staging was at {restored_at:%Y-%m-%d %H:%M:%S} UTC' if restored_at else 'from its files'}"
+        f", excludes {[d.name for d in manifest.excluded]}",
+        snapshot_id=restorable.snapshot_id,
         generation=intent.generation,
     )
     return PublishSpec(
@@ -130,10 +132,10 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
         attempt=intent.attempt,
         parent=intent.parent,
         engine=manifest.engine,
-        snapshot_id=wanted.snapshot_id,
+        snapshot_id=restorable.snapshot_id,
         request_uri="",
-        restores=wanted.manifest.generation,
-        restored_at=wanted.restored_at,
+        restores=restorable.manifest.generation,
+        restored_at=restored_at,
         reason=rollback_request.reason,
     )
 
@@ -159,8 +161,8 @@ def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | N
     return cloned_at if cloned_at and oldest and cloned_at > oldest else None
 
 
-def _restored_manifest(services: Services, wanted: RestorableGeneration, intent: Intent, live: Manifest) -> Manifest:
-    source = wanted.manifest
+def _restored_manifest(services: Services, source: Manifest, intent: Intent, live: Manifest) -> Manifest:
+    """The new generation's manifest: the content of `source`, the restored one. `live`: the generation that is live."""
     has_files = services.manifests.files_exist(source)
     reason = f"content of generation {source.generation}"
     return replace(
@@ -191,11 +193,11 @@ def _retention_of_staging(services: Services, source: Manifest) -> int:
     return round(staging.expiration_days) if staging and staging.expiration_days else source.table.retention_days
 
 
-def _candidate(services: Services, wanted: RestorableGeneration, manifest: Manifest) -> Candidate:
-    files = services.manifests.files(wanted.manifest.generation)
+def _candidate(services: Services, restorable: RestorableGeneration, manifest: Manifest) -> Candidate:
+    files = services.manifests.files(restorable.manifest.generation)
     file_list_uri = load_uris_uri = None
     if files is not None and manifest.data_folder is not None:
-        file_list_uri = services.store.uri(services.layout.file_list(wanted.manifest.generation))
+        file_list_uri = services.store.uri(services.layout.file_list(restorable.manifest.generation))
         load_uris_uri = _write_uris(services, manifest, files)
     return Candidate(manifest, file_list_uri, load_uris_uri, (), (), (), DedupMetrics(0, 0, {}))
 
