@@ -50,3 +50,15 @@ def test_each_load_of_a_failed_attempt_counts(world: FeedOnStandIn) -> None:
     results = read_check_results(world.services, spec.attempt, "before")
     found = [item.found for item in results.items if item.check == "partition_quota"]
     assert found == ["3 in the last 24 hours, 1 of this publish"]
+
+
+def test_loads_of_single_dates_count_beside_the_load_of_the_table_that_follows_them(world: FeedOnStandIn) -> None:
+    """A task that dies while it loads single dates is followed by one that loads the whole table."""
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    world.dedup.run(spec.request_uri)
+    world.services.current.record_jobs(spec.attempt, [job_id(spec, f"load_{YESTERDAY:%Y%m%d}", 1)])
+    world.load(spec)
+    world.check(spec)
+    results = read_check_results(world.services, spec.attempt, "before")
+    found = [item.found for item in results.items if item.check == "partition_quota"]
+    assert found == ["0 in the last 24 hours, 2 of this publish"]
