@@ -1,6 +1,7 @@
 // Requests to the page's own application and to Airflow's REST API, both with the user's login cookie.
 
-/** JSON of one of the page's own URLs. Throws an Error with a sentence for the user; its `status` is that of the answer. */
+/** The JSON at a URL of the page's application or of Airflow. Throws an Error with a sentence for the user; its `status` is the
+ * HTTP status of the answer, if there was one. */
 export async function read(path) {
   let response;
   try {
@@ -47,7 +48,7 @@ export async function openApprovals(feed, isOfFeed) {
 
 const AT_WORK = ["running", "deferred", "awaiting_input", "queued", "scheduled", "up_for_retry", "up_for_reschedule", "restarting"];
 
-/** The task that the run is at, with its state; false if it is at none, null if the user may not see it or Airflow fails. */
+/** The task that the run is at, with its state; false if no task is at work, null if the user may not see it or Airflow fails. */
 export async function taskAtWork(dagId, runId) {
   const run = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
   try {
@@ -62,8 +63,8 @@ const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 
 /**
- * What became of a run's first task: `{ result }`, its return value, or `{ skipped }`, why it did nothing. Calls `waits`
- * while the task waits for another run. Throws an Error with the task's own message if it failed.
+ * Waits for a run's first task. Returns `{ result }`, the task's return value, or `{ skipped }`, why it did nothing. Calls
+ * `waits` while the task waits for another run. Throws an Error with the task's own message if it failed.
  */
 export async function firstTaskResult(dagId, runId, taskId, waits) {
   const task = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${encodeURIComponent(taskId)}`;
@@ -77,7 +78,7 @@ export async function firstTaskResult(dagId, runId, taskId, waits) {
     }
     if (state === "deferred") {
       waits();
-      polls = 0; // the other run may take long
+      polls = 0; // the run for which this one waits may take long
     }
     await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
   }

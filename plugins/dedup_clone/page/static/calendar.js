@@ -3,11 +3,13 @@
 import { h, pill, svg, table } from "./dom.js";
 import { count, short, time } from "./formats.js";
 
+// In units of the picture: a square's edge, the distance of two squares, and the room for the months' names.
 const SIZE = 11;
 const STEP = 13;
 const LEFT = 46;
 const SOON_DAYS = 7;
 
+/** The shade of a square, from 0 to 4. `most`: the rows of the largest partition. */
 function level(rows, most) {
   return Math.min(4, Math.floor((rows / most) * 5));
 }
@@ -17,8 +19,8 @@ function describe([date, rows, retained, days]) {
   return `${date}: ${count(rows)} rows, ${count(retained)} of them retained; ${end}.`;
 }
 
-/** The result of the newest content audit, which compares a partition of target with the published files. */
-function audited(audit, now) {
+/** The paragraph on the newest content audit, which compared a partition of target with the published files. */
+function auditResult(audit, now) {
   if (!audit) return h("p", { class: "muted" }, "No partition has been audited yet.");
   const wrong = audit.unequal_dates;
   return h("p", {},
@@ -54,16 +56,16 @@ export function renderCalendar(container, { dates, retention, audit, now }) {
   const soon = dates.filter((d) => d[3] <= SOON_DAYS).length;
   const summary = `${dates.length} partitions, ${dates[0][0]} to ${dates[dates.length - 1][0]}, ${short(dates.reduce((sum, d) => sum + d[1], 0))} rows; ${soon} expire within ${SOON_DAYS} days.`;
   readout.textContent = summary;
-  const keys = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 30, ArrowDown: -30 };
+  const daysByKey = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 30, ArrowDown: -30 };
   const picture = svg("svg", {
     class: "calendar", viewBox: `0 0 ${LEFT + 31 * STEP} ${14 + months.length * STEP}`, tabindex: 0, role: "img",
     "aria-label": `${summary} Arrow keys go from day to day.`,
     onpointermove: (event) => { const n = event.target.getAttribute("data-number"); if (n !== null) select(Number(n)); },
     onfocus: () => { if (selected < 0) select(dates.length - 1); },
     onkeydown: (event) => {
-      if (!(event.key in keys)) return;
+      if (!(event.key in daysByKey)) return;
       event.preventDefault();
-      select(Math.min(dates.length - 1, Math.max(0, (selected < 0 ? dates.length - 1 : selected) + keys[event.key])));
+      select(Math.min(dates.length - 1, Math.max(0, (selected < 0 ? dates.length - 1 : selected) + daysByKey[event.key])));
     },
   },
     [1, 5, 10, 15, 20, 25, 30].map((n) => svg("text", { x: LEFT + (n - 1) * STEP + SIZE / 2, y: 8, "text-anchor": "middle" }, String(n))),
@@ -71,7 +73,7 @@ export function renderCalendar(container, { dates, retention, audit, now }) {
     squares);
   container.replaceChildren(
     h("ul", { class: "key" }, h("li", {}, `darker: more rows (up to ${short(most)} a day)`), h("li", {}, h("span", { class: "swatch expires" }), `expires within ${SOON_DAYS} days`)),
-    picture, readout, audited(audit, now),
+    picture, readout, auditResult(audit, now),
     h("details", {}, h("summary", {}, "As a table, by month"), byMonth(dates, months)),
   );
 }

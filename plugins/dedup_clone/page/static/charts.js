@@ -19,7 +19,8 @@ function swatch(kind, text) {
   return h("li", {}, h("span", { class: `swatch ${kind}` }), text);
 }
 
-/** Draws into `container`, again whenever its width changes. Below it is the text of the point under the pointer. */
+/** Draws a chart into `container`, and again whenever its width changes. `key`: the items of the legend. Below the chart is
+ * `readout(i)`, the text of the point under the pointer, or `label` without one. */
 function draw(container, label, key, options, data, readout) {
   const box = h("div", { class: "chart", role: "img", "aria-label": label });
   const line = h("p", { class: "readout" }, label);
@@ -41,7 +42,8 @@ function draw(container, label, key, options, data, readout) {
 
 const MAX_TIMES_MEDIAN = 10;
 
-/** The upper end of the y axis. Values far above the median, such as those of the first publish, are cut off. */
+/** The upper end of the y axis, with the number of values above it and the highest. `tops`: the highest value of each
+ * publish. Values far above the median, such as that of the first publish, are cut off. */
 function axisLimit(tops) {
   const median = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)];
   const highest = Math.max(...tops);

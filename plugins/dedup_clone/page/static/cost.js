@@ -11,7 +11,8 @@ function bar(share, kind) {
 
 const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
 
-/** The amount of `of`, a publish, sum or projection, which is not all if the cost of Spark is not known. */
+/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `of`, the publish, sum or
+ * projection that costs this amount. */
 export const amount = (ours, of) => `${usd(ours)}${lacksSpark(of) ? " + Spark" : ""}`;
 
 function bars(ours, of, label) {

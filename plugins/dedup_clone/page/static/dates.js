@@ -41,8 +41,8 @@ function describe(date, live, oldest) {
 }
 
 /**
- * A field for dates. `select(text)` offers the dates of a delivery, given as ranges; empty if its dates are unknown.
- * `values()`: the entered dates and ranges. `partitions`: those of the table; `retention`: in days; `today`: YYYY-MM-DD.
+ * A field for dates. `offer(text)`: offers the dates of a delivery, given as ranges; empty text if they are unknown.
+ * `values()`: the entered dates and ranges. `partitions`: of the live table; `retention`: in days; `today`: YYYY-MM-DD.
  */
 export function datesField({ partitions, retention, today }) {
   const live = new Map(partitions.map((entry) => [entry[0], entry]));
@@ -53,7 +53,7 @@ export function datesField({ partitions, retention, today }) {
   let boxes = [];
   let months = [];
 
-  const chosen = () => { try { return new Set(parseDates(input.value)); } catch { return new Set(); } };
+  const entered = () => { try { return new Set(parseDates(input.value)); } catch { return new Set(); } };
   const validate = () => {
     let problem = "";
     try {
@@ -68,7 +68,7 @@ export function datesField({ partitions, retention, today }) {
     input.setCustomValidity(problem);
   };
   const tick = () => {
-    const dates = chosen();
+    const dates = entered();
     for (const box of boxes) box.checked = dates.has(box.value);
     for (const { all, days } of months) {
       const ticked = days.filter((box) => box.checked).length;
@@ -94,7 +94,7 @@ export function datesField({ partitions, retention, today }) {
     return h("div", {}, h("label", { class: "option" }, all, `${name}: ${rows.length} ${rows.length === 1 ? "date" : "dates"}`),
       h("details", {}, h("summary", {}, `Days of ${name}`), rows));
   };
-  const select = (text) => {
+  const offer = (text) => {
     offered = parseDates(text);
     [boxes, months] = [[], []];
     const names = [...new Set(offered.map((date) => date.slice(0, 7)))].reverse();
@@ -104,5 +104,5 @@ export function datesField({ partitions, retention, today }) {
     validate();
     tick();
   };
-  return { input, list, select, values: () => input.value.split(",").map((text) => text.trim()).filter((text) => text) };
+  return { input, list, offer, values: () => input.value.split(",").map((text) => text.trim()).filter((text) => text) };
 }

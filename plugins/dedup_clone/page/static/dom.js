@@ -22,7 +22,8 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** A table: columns are `{title, number, cell(row)}`; `short` keeps a cell on one line, `words` lets it wrap anywhere. */
+/** A table that scrolls. Columns are `{title, cell(row)}` and at most one of: `number` aligns a cell right, `short` keeps it on
+ * one line, `words` lets it wrap anywhere. `label` names the table for screen readers. */
 export function table(label, columns, rows) {
   const kind = (column) => (column.number ? "number" : column.words ? "words" : column.short ? "short" : null);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },

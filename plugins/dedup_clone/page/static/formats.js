@@ -9,7 +9,7 @@ const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 export const count = (n) => (n === null || n === undefined ? "–" : COUNT.format(n));
 export const short = (n) => (n === null || n === undefined ? "–" : SHORT.format(n));
 
-/** US dollars: with cents from one cent on, with hundredths of cents below. */
+/** US dollars: two decimal places from one cent on, four below. */
 export function usd(amount) {
   if (amount === null || amount === undefined) return "–";
   if (amount === 0) return "$0";
@@ -48,7 +48,7 @@ export const time = (iso, now) => (iso ? timeAs(iso, moment(iso, now)) : "–");
 
 const TIME = /(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})? UTC)/;
 
-/** The text, in which each time such as `2026-11-20 12:04:00 UTC` is an element as above. */
+/** The text as nodes: each time in it, such as `2026-11-20 12:04:00 UTC`, is an element of `timeAs`. */
 export const withTimes = (text) => text.split(TIME).map((part, place) =>
   (place % 2 ? timeAs(part.replace(" ", "T").replace(" UTC", "Z"), part) : part));
 

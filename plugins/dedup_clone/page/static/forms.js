@@ -8,13 +8,14 @@ import { markdown } from "./markdown.js";
 import { local, moment } from "./formats.js";
 
 /**
- * A form whose button starts a run of `dagId` with `conf()`. It then shows the result of the run's first task, `task`, or
- * the task's error. `label()`: the button's text. `after(parameters, runId)`: the message beside a shown result; null if
- * the result is not to be shown. Returns a function that updates the button's text.
+ * Renders a form whose button starts a run of `dagId` with the parameters `conf()`. It then shows the result of the run's
+ * first task, `task`, or that task's error. `may`: whether the user may start the run. `label()`: the button's text.
+ * `after(parameters, runId)`: the message beside the result; null if the result is not to be shown. Returns a function
+ * that updates the button's text.
  */
 function runForm(container, { dagId, may, fields, conf, label, hint, task, after }) {
   const answer = h("p", { class: "answer", role: "status" });
-  let latest = 0; // only the newest request is reported on: the form can be used again while an older run waits
+  let latest = 0; // number of the newest request; only that one is reported on, because older runs may still wait
   const shown = h("div", { class: "result" });
   const button = h("button", {}, label());
   const fieldset = h("fieldset", { disabled: !may }, fields, button);
@@ -86,21 +87,21 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
     container.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
     return;
   }
-  const delivery = h("select", { required: true, onchange: () => dates.select(chosen().dates) }, replayable.map((a, number) =>
+  const delivery = h("select", { required: true, onchange: () => dates.offer(selected().dates) }, replayable.map((a, number) =>
     h("option", { value: number, title: local(a.arrived_at) }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)} UTC: ${a.state}`)));
   // A refused delivery is selected by default only if there is no other delivery.
   delivery.value = Math.max(0, replayable.findIndex((a) => a.state !== "refused"));
-  const chosen = () => replayable[Number(delivery.value)];
+  const selected = () => replayable[Number(delivery.value)];
   const engines = h("select", {}, options(choices.engines, `as the feed says (${engine})`));
   const plans = h("select", {}, options(choices.plans, "as the feed says"));
   const checks = choices.acceptable_checks.map((name) => h("input", { type: "checkbox", value: name }));
   const [reason, mark] = [reasonField(), requiredMark()];
   const dates = datesField({ partitions, retention, today: now });
-  dates.select(chosen().dates);
+  dates.offer(selected().dates);
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; } });
   const updateLabel = runForm(container, {
     dagId: choices.publish_dag, may, task: "resolve_publish",
-    label: () => (dryRun.checked ? `Show what a replay of ${chosen().snapshot_id} would do` : `Replay snapshot ${chosen().snapshot_id}`),
+    label: () => (dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
     fields: [
@@ -114,8 +115,8 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
       h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),
     ],
     conf: () => withoutEmpty({
-      snapshot_id: chosen().snapshot_id,
-      marker_generation: chosen().marker_generation,
+      snapshot_id: selected().snapshot_id,
+      marker_generation: selected().marker_generation,
       dates: dates.values(),
       engine: engines.value,
       plan: plans.value,
@@ -126,7 +127,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
   });
   fillOnRequest(container, ({ snapshot, marker, checks: accepted }) => {
     delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
-    dates.select(chosen().dates);
+    dates.offer(selected().dates);
     for (const box of checks) box.checked = accepted.includes(box.value);
     container.dataset.busy = "yes";
     updateLabel();

@@ -8,15 +8,16 @@ function figure(term, value, note) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, value, note ? h("small", {}, note) : null));
 }
 
-const SEEN_TO = { publish_failed: "see the failed run", publish_paused: "unpause the DAG", watch_paused: "unpause the DAG" };
+/** By kind of incident: the text of the link to its DAG or run. */
+const INCIDENT_LINKS = { publish_failed: "see the failed run", publish_paused: "unpause the DAG", watch_paused: "unpause the DAG" };
 
-/** A link to what a person does so that deliveries that wait are published; null if nobody has to. */
-function personsStep({ approvals, stopped, freshness, choices }) {
+/** A link to what a person must do before waiting deliveries can be published; null if nothing needs a person. */
+function nextStepLink({ approvals, stopped, freshness, choices }) {
   const asked = approvals.find(({ task_instance: task }) => task.dag_id === choices?.publish_dag)?.task_instance;
   if (asked) return answerLink(asked.dag_id, asked.dag_run_id, asked.task_id, "answer the approval");
   if (stopped) return h("button", { type: "button", class: "link", onclick: showIncidents }, "see why, and what to do");
-  const found = freshness.incidents.find(({ kind, dag_id: dag }) => kind in SEEN_TO && dag);
-  return found ? runLink(found.dag_id, found.run_id, SEEN_TO[found.kind]) : null;
+  const found = freshness.incidents.find(({ kind, dag_id: dag }) => kind in INCIDENT_LINKS && dag);
+  return found ? runLink(found.dag_id, found.run_id, INCIDENT_LINKS[found.kind]) : null;
 }
 
 function showIncidents() {
@@ -28,7 +29,7 @@ function showIncidents() {
 function waitingFigure(view) {
   const { waiting, freshness, now } = view;
   if (waiting.length) {
-    const step = personsStep(view);
+    const step = nextStepLink(view);
     return figure("Waiting", String(waiting.length), ["since ", time(waiting[0].arrived_at, now), step ? [", ", step] : ""]);
   }
   const next = freshness.next_expected_at;
@@ -49,8 +50,8 @@ function figures(view) {
   ];
 }
 
-/** The run that holds the lease: its task, the dates that it has done, and since when. `task`: as of `taskAtWork`; a run that has ended
- * without giving the lease back is not at work. */
+/** The line about the run that holds the lease: its task, the dates that are done, and since when. Null if there is none, or
+ * if it has ended without releasing the lease. `running.task`: the result of `taskAtWork`. */
 function runAtWork({ running, now }) {
   if (!running || running.task === false) return null;
   const { dag_id: dag, run_id: run, kind, generation, taken_at: taken, dates, task } = running;
@@ -64,7 +65,7 @@ function runAtWork({ running, now }) {
 
 export function renderHero(container, view) {
   const { status, headline, check_age_s: age } = view.freshness;
-  const step = personsStep(view);
+  const step = nextStepLink(view);
   const focused = container.contains(document.activeElement) ? document.activeElement.textContent : null;
   container.className = `hero ${status.replaceAll(" ", "-")}`;
   container.replaceChildren(...[

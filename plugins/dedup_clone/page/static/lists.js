@@ -55,7 +55,8 @@ export function renderPublishes(container, { publishes, sla, now }) {
   show(newest.slice(0, FIRST_SHOWN));
 }
 
-function state(generation, now) {
+/** The cell that says until when, or from what, a rollback can restore the generation. */
+function restorable(generation, now) {
   if (generation.is_live) return pill("live", "fresh");
   if (generation.restorable === "time travel") return ["until ", time(generation.until, now)];
   return generation.restorable === "files" ? "from its files" : "no longer";
@@ -73,7 +74,7 @@ export function renderGenerations(container, { generations, now }) {
       { title: "Restores", number: true, cell: (g) => g.restores === null ? "–" : String(g.restores) },
       { title: "Swapped", short: true, cell: (g) => time(g.swapped_at, now) },
       { title: "Rows", number: true, cell: (g) => count(g.rows) },
-      { title: "Can be restored", short: true, cell: (g) => state(g, now) },
+      { title: "Can be restored", short: true, cell: (g) => restorable(g, now) },
     ], rows),
     h("p", { class: "muted" }, "Until: as far as BigQuery's time travel reaches. What is out of reach can be replayed."),
     rows.length < generations.length

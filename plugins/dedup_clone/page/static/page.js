@@ -1,4 +1,4 @@
-// The page: selects a feed, reads its JSON view every 15 seconds, and renders the parts whose values changed.
+// The page: selects a feed, reads the feed's JSON values every 15 seconds, and renders the parts whose values changed.
 
 import { openApprovals, read, taskAtWork } from "./airflow.js";
 import { renderCalendar } from "./calendar.js";
@@ -22,8 +22,8 @@ const rendered = new Map();
 let timer = null;
 let latestRefresh = 0;
 
-/** The parts of the page. Each: its element's id, a function that selects its values from the view, its renderer.
- * All but the first need the feed's index. */
+/** The parts of the page, each as the id of its element, a function that selects its values from the view (the JSON of
+ * the feed, see feed_view.py), and its renderer. All but the first need the feed's index. */
 const PARTS = [
   ["incidents", (v) => ({
     stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, may: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
@@ -42,9 +42,9 @@ const PARTS = [
   ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, may: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
 ];
 
-function renderPart([id, choose, render], view) {
-  const value = choose(view);
-  if (value?.live) value.live = { ...value.live, age_s: null };
+function renderPart([id, valuesOf, render], view) {
+  const value = valuesOf(view);
+  if (value?.live) value.live = { ...value.live, age_s: null }; // changes with every answer, and no part shows it
   const text = JSON.stringify(value);
   // A form that somebody is filling in (`busy`) would lose its input.
   if (rendered.get(id) === text || (rendered.has(id) && byId(id).dataset.busy)) return;
@@ -52,9 +52,9 @@ function renderPart([id, choose, render], view) {
   render(byId(id), value);
 }
 
-function renderFeeds(feeds, chosen) {
+function renderFeeds(feeds, selected) {
   const links = feeds.map((feed) =>
-    h("a", { href: `#${feed.feed}`, "aria-current": feed.feed === chosen ? "page" : null, title: feed.headline },
+    h("a", { href: `#${feed.feed}`, "aria-current": feed.feed === selected ? "page" : null, title: feed.headline },
       h("span", { class: `dot ${feed.status.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
       feed.feed, h("span", { class: "sr-only" }, `, ${feed.status}`)));
   const focused = byId("feeds").contains(document.activeElement) ? document.activeElement.hash : null;
@@ -67,7 +67,7 @@ function showNotice(text) {
   if (byId("notice").textContent !== text) byId("notice").textContent = text;
 }
 
-function namedFeed() {
+function feedInUrl() {
   try {
     return decodeURIComponent(window.location.hash.slice(1));
   } catch {
@@ -75,9 +75,10 @@ function namedFeed() {
   }
 }
 
-/** The feed that the URL names after `#` or by its parameter `dag`; without these, the feed in the worst state. */
-function wantedFeed(feeds) {
-  const named = namedFeed();
+/** The feed that the URL names after `#` or by its parameter `dag`; without these, the feed in the worst state. Returns
+ * `{ feed }`, or `{ none }`, a sentence that says why no feed is shown. */
+function feedToShow(feeds) {
+  const named = feedInUrl();
   const dag = new URLSearchParams(window.location.search).get("dag");
   if (feeds.some((feed) => feed.feed === named)) return { feed: named };
   if (dag) {
@@ -95,18 +96,18 @@ function wantedFeed(feeds) {
 async function refresh() {
   const thisRefresh = ++latestRefresh;
   clearTimeout(timer);
-  let wanted = { feed: window.location.hash ? namedFeed() : lastView?.feed };
+  let selection = { feed: window.location.hash ? feedInUrl() : lastView?.feed };
   try {
     const list = await read("api/feeds");
     if (thisRefresh !== latestRefresh) return;
-    wanted = wantedFeed(list.feeds);
-    renderFeeds(list.feeds, wanted.feed);
-    if (wanted.none) {
+    selection = feedToShow(list.feeds);
+    renderFeeds(list.feeds, selection.feed);
+    if (selection.none) {
       showAsOf(list.now);
       hideFeed();
-      showNotice(wanted.none);
+      showNotice(selection.none);
     } else {
-      const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
+      const view = await read(`api/feeds/${encodeURIComponent(selection.feed)}`);
       const { running } = view;
       const [approvals, task] = await Promise.all([
         openApprovals(view.feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`)),
@@ -117,8 +118,8 @@ async function refresh() {
     }
   } catch (error) {
     if (thisRefresh !== latestRefresh) return;
-    // Nothing of another feed stays, and nothing that the server no longer answers. After a disturbance the old values stay.
-    if (lastView?.feed !== wanted.feed || (error.status >= 400 && error.status < 500)) hideFeed();
+    // The shown values stay after a failure that may pass, but not those of another feed, or that the server now refuses.
+    if (lastView?.feed !== selection.feed || (error.status >= 400 && error.status < 500)) hideFeed();
     showNotice(error.message);
   } finally {
     if (thisRefresh === latestRefresh) timer = setTimeout(refresh, REFRESH_MS);

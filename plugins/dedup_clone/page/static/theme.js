@@ -10,7 +10,7 @@ function airflowsRoot() {
   }
 }
 
-function wanted() {
+function currentTheme() {
   const root = airflowsRoot();
   if (root) {
     if (root.classList.contains("dark") || root.dataset.theme === "dark") return "dark";
@@ -22,11 +22,11 @@ function wanted() {
 /** Sets the theme now and whenever it changes; calls `changed` after each change but the first. */
 export function followTheme(changed) {
   const apply = () => {
-    if (document.documentElement.dataset.theme === wanted()) return;
-    document.documentElement.dataset.theme = wanted();
+    if (document.documentElement.dataset.theme === currentTheme()) return;
+    document.documentElement.dataset.theme = currentTheme();
     changed();
   };
-  document.documentElement.dataset.theme = wanted();
+  document.documentElement.dataset.theme = currentTheme();
   SYSTEM.addEventListener("change", apply);
   const root = airflowsRoot();
   if (root) new MutationObserver(apply).observe(root, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });

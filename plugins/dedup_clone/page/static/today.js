@@ -3,10 +3,10 @@
 import { h, pill, svg, table } from "./dom.js";
 import { bytes, clock, local, time, timeAs } from "./formats.js";
 
-const LISTED = 8;
+const LISTED = 8; // arrivals in the table
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Share of the day in its zone, as a percentage. */
+/** Where a time lies in its day in `zone`, as a percentage of 24 hours. */
 function position(iso, zone) {
   const parts = new Intl.DateTimeFormat("en-GB", { timeZone: zone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
     .formatToParts(new Date(iso));
