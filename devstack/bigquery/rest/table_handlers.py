@@ -156,6 +156,7 @@ def _without_properties(settings: TableSettings) -> TableSettings:
         settings.partition_column,
         clustering=settings.clustering,
         row_policies=settings.row_policies,
+        has_altered_types=settings.has_altered_types,
     )
 
 

@@ -113,6 +113,19 @@ def test_a_column_gets_a_less_restrictive_type_with_its_rows(client: bigquery.Cl
             client.query_and_wait(f"ALTER TABLE {dataset}.t ALTER COLUMN n SET DATA TYPE {wrong}")
 
 
+def test_an_update_of_properties_keeps_rows_of_before_a_column_got_another_type(
+    client: bigquery.Client, dataset: str
+) -> None:
+    """REST method tables.update, which the client library does not call."""
+    client.query_and_wait(f"CREATE TABLE {dataset}.t (n INT64)")
+    client.query_and_wait(f"INSERT INTO {dataset}.t VALUES (7)")
+    client.query_and_wait(f"ALTER TABLE {dataset}.t ALTER COLUMN n SET DATA TYPE NUMERIC")
+    client.query_and_wait(f"INSERT INTO {dataset}.t VALUES (NUMERIC '0.5')")
+    path = f"/projects/{PROJECT}/datasets/{dataset}/tables/t"
+    client._connection.api_request(method="PUT", path=path, data={"description": "new"})
+    assert rows_of(client, f"SELECT n FROM {dataset}.t ORDER BY n") == [(Decimal("0.5"),), (Decimal(7),)]
+
+
 def test_a_field_of_a_struct_gets_a_less_restrictive_type_with_the_whole_column(
     client: bigquery.Client, dataset: str
 ) -> None:
