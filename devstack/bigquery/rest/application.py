@@ -147,7 +147,8 @@ class _Server:
         def handle() -> ApiResponse:
             if upload_type == "multipart":
                 header = request.headers.get("content-type", "")
-                body, file = parse_multipart(header, content)
+                metadata, file = parse_multipart(header, content)
+                body = _json(metadata)
                 check_body(insert, body)
                 return self._uploads.start(project, user, body, self._uploads.store(file), base_url)
             if upload_type != "resumable":

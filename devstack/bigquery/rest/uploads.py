@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import uuid
@@ -31,14 +30,14 @@ class UploadSession:
     path: Path
 
 
-def parse_multipart(content_type: str, content: bytes) -> tuple[Any, bytes]:
-    """Parses a multipart request into the job resource and the file."""
+def parse_multipart(content_type: str, content: bytes) -> tuple[bytes, bytes]:
+    """The parts of a multipart request: the job resource as JSON, and the file. Raises Invalid for other parts."""
     message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
     parts = [part for part in message.iter_parts()] if message.is_multipart() else []
     if len(parts) != 2:
         raise Invalid(f"Multipart upload has [{len(parts)}] parts, expected [2]: the job as JSON and the file.")
     metadata, file = (part.get_payload(decode=True) for part in parts)
-    return json.loads(bytes(metadata)), bytes(file)
+    return bytes(metadata), bytes(file)
 
 
 class Uploads:

@@ -356,6 +356,13 @@ def test_uploaded_parquet_file_is_loaded(client: bigquery.Client, table: str) ->
     assert numbers_by_day(client, table) == {TODAY: {5}}
 
 
+def test_an_upload_without_a_job_as_json_is_refused(client: bigquery.Client) -> None:
+    body = b"--x\r\n\r\n{\r\n--x\r\n\r\nrows\r\n--x--"
+    url = f"{client._connection.API_BASE_URL}/upload/bigquery/v2/projects/{PROJECT}/jobs?uploadType=multipart"
+    response = client._http.post(url, body, headers={"Content-Type": "multipart/related; boundary=x"})
+    assert (response.status_code, response.json()["error"]["errors"][0]["reason"]) == (400, "invalid")
+
+
 CSV_SCHEMA = [
     bigquery.SchemaField(name, kind)
     for name, kind in {"id": "INT64", "note": "STRING", "day": "DATE", "seen": "BOOL", "at": "TIMESTAMP"}.items()
