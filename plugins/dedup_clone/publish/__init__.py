@@ -9,8 +9,13 @@ prune       delete the data folders that are no longer needed
 recovery    after a failed task or a dead run: commit if the swap happened, else discard
 discard     end an attempt that did not swap
 
-They work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of the steps),
-`lease`, and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+These modules work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of
+the steps), `lease`, `environments` (which Airflow installation publishes the feed), `waiting_deliveries` (the backlog)
+and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+
+early_refusals, dedup_result                    deliveries that are refused before, and by, the dedup job
+policy_checks, sql_checks, undeclared_options   checks that query BigQuery; the others are in `dedup_clone/checks/`
+streamed_rows                                   how long `check` waits for streaming buffers
 
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index, status table

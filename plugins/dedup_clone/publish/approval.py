@@ -1,4 +1,7 @@
-"""Makes the text of an approval, for a run that accepts failed checks, and lets other runs take its lease meanwhile."""
+"""What a run that accepts failed checks does around its approval: it shows a text, and makes its lease available.
+
+While the run waits, any other run of the feed may take the lease over.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,13 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
 
     `asked_by`: as in `asker_and_reason`.
     """
-    fails = accepted_failures(read_check_results(services, spec.attempt, "before").items)
-    if not fails:
+    accepted = accepted_failures(read_check_results(services, spec.attempt, "before").items)
+    if not accepted:
         return None
-    table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in fails)
+    table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)
     return (
-        f"**{services.feed.feed}: generation {spec.generation} fails {len(fails)} check(s) that its run accepts**\n\n"
+        f"**{services.feed.feed}: generation {spec.generation} fails {len(accepted)} check(s) "
+        f"that its run accepts**\n\n"
         f"{asker_and_reason(asked_by, spec.reason)}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "
@@ -34,7 +38,7 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
 
 
 def begin_approval_wait(services: Services, spec: PublishSpec) -> None:
-    """Let any other run take over the lease until the approval. Raises LostRace."""
+    """Let any other run take over the lease until the approval. Raises LostRace when the attempt has lost the lease."""
     services.current.begin_approval_wait(spec.attempt)
 
 

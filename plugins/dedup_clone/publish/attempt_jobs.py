@@ -20,7 +20,7 @@ from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 LOAD_STEP = "load"
 REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/staging_job.py
-MAX_FAILED_JOBS = 20
+MAX_FAILED_JOBS = 20  # of one step of an attempt
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
 # BYTES.
 PARQUET_OPTIONS = {"enableListInference": True, "enumAsString": True}
@@ -45,7 +45,7 @@ def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
 
 
 def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
-    """The job to attach to or to reuse, else the id for the next try. Raises OutcomeUnknown after too many failures."""
+    """The step's job that runs or succeeded; else the id for its next job. Raises OutcomeUnknown if too many failed."""
     job: JobMetadata | None = None
     for number in range(1, MAX_FAILED_JOBS + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, step, number)
@@ -86,7 +86,7 @@ def query_configuration(
 ) -> dict[str, Any]:
     """The configuration of a query job. `parameters`: name -> (type, value as text). `options`: more query fields.
 
-    The client library, also Airflow's operators with it, adds `parameterMode`.
+    `parameterMode` is left out, because BigQuery's client library, which Airflow's operators use too, adds it.
     """
     return {
         "query": {
@@ -106,7 +106,7 @@ def query_configuration(
 def limited_query_configuration(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:
-    """The configuration of an SQL engine's query. BigQuery bills at most `max_bytes_billed` of the feed's file for it.
+    """The configuration of an SQL engine's query, for which BigQuery bills at most the feed's `max_bytes_billed`.
 
     Raises CheckFailed when a dry run, which is free, estimates more. A dry run does not estimate a script; BigQuery
     then stops the query itself at the limit.
@@ -129,7 +129,7 @@ def limited_query_configuration(
 def with_billing_limit(configuration: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """The query's configuration with a limit of bytes billed. BigQuery fails a query that would exceed it, unbilled.
 
-    Dry runs have no limit, because BigQuery does not say whether they would fail at it too.
+    Do not dry-run it: BigQuery's documentation does not say whether a dry run fails at the limit, too.
     """
     return {**configuration, "query": {**configuration["query"], "maximumBytesBilled": str(limit)}}
 

@@ -33,9 +33,9 @@ _STREAMED_CONSEQUENCE = (
 
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
-    """Check staging and the manifest; return what may be swapped. Raises CheckFailed.
+    """Check staging and the manifest, save the results, and return what may be swapped. Raises CheckFailed.
 
-    If the rows were streamed into target, target is checked instead of staging, and has the rows even if a check fails.
+    If the rows were streamed into target, target is checked instead of staging. It keeps the rows if a check fails.
 
     An erasure skips the feed's own SQL checks: its rows are those of the live generation.
 
@@ -86,6 +86,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
 
 
 def _is_direct(services: Services, spec: PublishSpec) -> bool:
+    """Whether engine `cdc` streamed the attempt's rows into target."""
     staging = services.staging.read()
     return staging is not None and staging.state is StagingState.BEHIND_TARGET and staging.attempt == spec.attempt
 
@@ -93,10 +94,11 @@ def _is_direct(services: Services, spec: PublishSpec) -> bool:
 def check_before_dedup(
     services: Services, parent: int | None, *, accepted: Collection[str] = (), reason: str = "", with_sql: bool = True
 ) -> None:
-    """Run the checks that do not depend on the new generation. Raises CheckFailed if one fails that is not `accepted`.
+    """Run the checks that do not depend on the new generation. Raises CheckFailed if one fails.
 
-    They run again before the swap, because staging and target may change meanwhile. `parent`: the live generation.
-    `with_sql`: dry-run the feed's own queries, too.
+    The same checks run again before the swap, because staging and target may change meanwhile. `parent`: the live
+    generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`: dry-run the feed's
+    own queries, too.
     """
     items = [*_early_table_results(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
     results = CheckResults("before", accept(items, accepted, reason))
@@ -169,8 +171,9 @@ def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> Ch
 def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
     """When an SQL engine's last statement on staging ended; None if staging was loaded from files.
 
-    A DML statement of somebody else may have waited for the engine's statement, and change rows right after it. Loaded
-    files get no such time: BigQuery's own work on a table may change the times of its partitions, too.
+    A partition that changed later was changed by somebody else, for example by a DML statement that waited for the
+    engine's. After a load from files this does not follow, because BigQuery's own work on a table may change the times
+    of its partitions, too.
     """
     if manifest.engine.runs_spark:
         return None
@@ -209,10 +212,10 @@ def check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """The loads and swaps of attempts that ended in the last 24 hours, failed loads included.
+    """The loads, failed ones too, of attempts that ended in the last 24 hours; at least one for each attempt.
 
-    An attempt without a load counts once, for its swap. A failed attempt has no swap; it ended when its ledger record
-    was created.
+    A published attempt without a load modified target's partitions by its swap. An attempt that failed after a load
+    ended when its ledger record was created.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

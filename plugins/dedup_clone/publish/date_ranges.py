@@ -8,8 +8,9 @@ from datetime import date, timedelta
 from dedup_clone.contract.errors import ConfigurationError
 
 MAX_RANGE_DAYS = 10_000  # a BigQuery table has no more partitions
+# A text for people names so many ranges, or so many dates, and says how many more there are.
 RANGES_NAMED = 10
-DATES_NAMED = 5  # in a text for people; it says how many more there are
+DATES_NAMED = 5
 
 
 def parse_dates(texts: Iterable[str]) -> tuple[date, ...]:
@@ -49,7 +50,7 @@ def date_ranges(dates: Iterable[date]) -> list[str]:
 
 
 def format_dates(dates: Iterable[date]) -> str:
-    """The first ranges of the dates, `2026-01-01..2026-01-03, 2026-01-05`; `none` if there are no dates."""
+    """The first RANGES_NAMED ranges: `2026-01-01..2026-01-03, 2026-01-05 and 4 more ranges`; `none` without dates."""
     texts = date_ranges(dates)
     more = f" and {len(texts) - RANGES_NAMED} more ranges" if len(texts) > RANGES_NAMED else ""
     return (", ".join(texts[:RANGES_NAMED]) + more) or "none"

@@ -10,8 +10,8 @@ from dedup_clone.publish.services import Services
 def end_if_all_refused(services: Services, attempt: str) -> None:
     """If the dedup job refused every delivery, record the refusals, end the attempt, and raise DeliveryRefused.
 
-    Raises BootstrapRefused instead when the job refused the rows of an existing table; ContractViolation when the job
-    left no candidate; LeaseLost when the attempt has ended already.
+    Raises BootstrapRefused instead when the job refused the rows that a bootstrap or rebuild takes over;
+    ContractViolation when the job left no candidate; LeaseLost when the attempt has ended already.
     """
     candidate = services.manifests.candidate(attempt)
     if candidate is None:

@@ -1,4 +1,4 @@
-"""Ends an attempt that did not swap: records refused deliveries and a ledger entry, and releases the lease."""
+"""Ends an attempt that did not swap: records refusals and a ledger entry, releases the lease, deletes its data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def discard(services: Services, intent: Intent) -> None:
     LaterRelease when a later release wrote one of them.
     """
     candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
-    if candidate is not None and not intent.kind.takes_over_table:  # the rows of a table are no delivery to refuse
+    if candidate is not None and not intent.kind.takes_over_table:  # else no landed delivery was refused
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
@@ -52,7 +52,7 @@ def discard(services: Services, intent: Intent) -> None:
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
-    """Delete the attempt's files, exported ones too, the incoming table, and what earlier attempts failed to delete.
+    """Delete the attempt's files, exported ones too, the incoming table, and data that earlier attempts left.
 
     What cannot be deleted is deleted after the next attempt.
     """

@@ -1,6 +1,6 @@
 """Refuses deliveries before Spark starts, where names, sizes and some footers of their files show enough.
 
-The Spark job validates every file of the other deliveries. An engine in SQL examines the footers at once by itself.
+The Spark job validates every file of the deliveries that are left. The engines in SQL begin with the footers anyway.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from dedup_clone.publish.records.attempt_records import record_refusals
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 
-FOOTERS_READ = 32  # of a delivery, which may have many thousands of files; it takes about a second
+FOOTERS_READ = 32  # of a delivery, which may have many thousands of files; reading them takes about a second
 
 
 def without_refused_deliveries(services: Services, request: DedupRequest) -> DedupRequest:
-    """The request without deliveries that are refused already; their refusals are recorded.
+    """Refuse deliveries by the names, sizes and footers of their files; return the request without these deliveries.
 
-    If none is left, the attempt is ended, and DeliveryRefused is raised.
+    The refusals are recorded. If no delivery is left, the attempt is ended, and DeliveryRefused is raised.
     """
     refused = _find_refused(services, request)
     names = {item.delivery for item in refused}
     left = tuple(item for item in request.deliveries if item.delivery not in names)
     if not left:
         services.manifests.write_request(request)
-        candidate = Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {}))
+        candidate = Candidate(
+            manifest=None,
+            file_list_uri=None,
+            load_uris_uri=None,
+            deliveries=(),
+            refused=refused,
+            examples=(),
+            metrics=DedupMetrics(0, 0, {}),
+        )
         services.manifests.write_candidate(request.attempt, candidate)
         end_if_all_refused(services, request.attempt)
     record_refusals(services, refused, run_id=request.run_id)
@@ -41,9 +49,10 @@ def without_refused_deliveries(services: Services, request: DedupRequest) -> Ded
 
 
 def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDelivery, ...]:
-    """The newest deliveries, down to the first without a problem: with that one Spark has to start anyway.
+    """Examine the deliveries from the newest on, and return the refused ones, oldest first.
 
-    A delivery that the parent includes is not examined, because the job may not read it.
+    The search ends at the first delivery without a problem: for it Spark has to start anyway, and validates the older
+    ones too. The search also ends at a delivery that the parent includes, because the job may not read it at all.
     """
     refused: list[RefusedDelivery] = []
     for item in reversed(request.deliveries):
@@ -57,6 +66,7 @@ def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDel
 
 
 def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> list[str]:
+    """What is wrong with the names and sizes of a delivery's files, or else with the footers of some of them."""
     uri = object_uri(arrival)
     objects, problems = data_objects(request, arrival, uri)
     problems += empty_files(objects, uri)
@@ -65,7 +75,7 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
     count = min(len(objects), FOOTERS_READ)
     evenly_spaced = [objects[number * len(objects) // count].landed for number in range(count)]
     sample = {landed.name: landed.generation for landed in evenly_spaced}
-    # A file that is gone or was replaced is left to the job, which compares all of them with the inventory.
+    # Files that are gone or were replaced are left out here. The job finds them: it compares all with the inventory.
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
     optional = {path for path, first_id in request.since.items() if arrival.delivery.snapshot_id < first_id}
@@ -77,7 +87,10 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
 
 
 def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
-    """Problems of the columns of a file. What is inside of nested columns is left to the job."""
+    """Problems of the columns of a file. The job checks what is inside of nested columns.
+
+    `optional`: the columns that this delivery may lack.
+    """
     if footer.problem:
         return [f"cannot be read as Parquet: {footer.problem}"]
     declared = {column.name: column for column in columns}

@@ -35,7 +35,7 @@ LIMIT_WINDOW_S = 10
 
 
 def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Manifest]:
-    """Return the attempt's candidate, and its manifest. Raises ContractViolation if there is none of them."""
+    """Return the attempt's candidate, and its manifest. Raises ContractViolation if one of them is absent."""
     candidate = services.manifests.candidate(spec.attempt)
     if candidate is None or candidate.manifest is None:
         raise ContractViolation(
@@ -138,8 +138,8 @@ def load_dates(
 def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
     """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
 
-    If changes were streamed into staging that BigQuery may apply later, staging is made anew. Raises CheckFailed if
-    staging, which the first publish makes, lacks a declared policy.
+    If an earlier attempt streamed changes into staging, staging is made anew, because BigQuery may apply them later.
+    Raises CheckFailed if staging lacks a declared policy.
     """
     require_policies_of_staging(services)
     intent = services.current.require_intent(spec.attempt)
@@ -151,7 +151,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
 
 
 def _replace_staging(services: Services) -> None:
-    """Drop and create staging, with primary key and `max_staleness`: target has both, and takes them from staging."""
+    """Drop and create staging, with the primary key and `max_staleness` of engine `cdc`, which clones inherit."""
     services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
     services.warehouse.changes.drop(services.names.staging_table)
     prepare_staging(services)

@@ -8,7 +8,7 @@ from dedup_clone.publish.services import Services
 
 
 def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
-    """Return one result for the table's policies. Without declared policies return none and do not call BigQuery."""
+    """Return one result, named `check`, for the table's policies; none if the feed file declares no policies."""
     declared = services.feed.table.policies
     if not declared.row_access and not declared.column_tags:
         return []

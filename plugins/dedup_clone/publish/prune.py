@@ -9,17 +9,17 @@ from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
 
-# The committed generation and its parent. BigQuery's time travel restores older generations without files, for the
-# days that the dataset's time travel window has.
+# The committed generation and its parent. A rollback to an older one needs no files within BigQuery's time travel.
 GENERATIONS_WITH_DATA = 2
-ATTEMPT_FOLDERS_RETAINED = 100
+# Folders of attempts at this many generations stay, counted back from the live one.
+GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
 
 
 def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
-    Folders of a running attempt stay. Attempt folders (request, check results) stay for a hundred generations. Nothing
-    stays of generations before an erasure.
+    Folders of a running attempt stay. Attempt folders (request, check results) stay for
+    GENERATIONS_WITH_ATTEMPT_FOLDERS. Of generations before an erasure nothing stays.
     """
     current = services.current.read()
     if current.generation is None:
@@ -28,7 +28,7 @@ def prune(services: Services) -> list[str]:
     needed = _needed_folders(services, current.generation, erasure)
     folders = names_up_to(services.store.folders(services.layout.data), current.generation)
     obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
-    last_obsolete = max(current.generation - ATTEMPT_FOLDERS_RETAINED, erasure - 1)
+    last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure - 1)
     obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
     obsolete += data_of_ended_attempts(services, current)
     obsolete += _obsolete_changes(services, current.generation, erasure)
@@ -39,10 +39,10 @@ def prune(services: Services) -> list[str]:
 
 
 def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
-    """The data folders of attempts that ended after the live generation's, if no run holds the lease.
+    """The data folders of attempts at generations after the live one, which failed; none while a run holds the lease.
 
-    Exports stay until the next commit: that of a retirement may be all that is left of target. So does everything while
-    no generation is live, as after a recovery without records.
+    Folders of exports are left out: the export of a retirement may be all that is left of target. While no generation
+    is live, as after a recovery without records, no folder is returned.
     """
     if current.intent is not None or current.generation is None:
         return []
@@ -62,7 +62,10 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
 
 
 def _obsolete_changes(services: Services, generation: int, erasure: int) -> list[str]:
-    """Return the folders of changes that `FEED_changes` has, or is not to get. `erasure`: the last one's generation."""
+    """Return the folders of changes that are loaded into `FEED_changes` already, or must not be loaded any more.
+
+    `erasure`: the generation of the last erasure; changes of earlier generations are not loaded any more.
+    """
     pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
     needed = {services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure - 1)}
     folders = names_up_to(services.store.folders(services.layout.changes), generation)
@@ -70,7 +73,7 @@ def _obsolete_changes(services: Services, generation: int, erasure: int) -> list
 
 
 def _needed_folders(services: Services, generation: int | None, erasure: int) -> set[str]:
-    """Return the data folders of the generation and its parent; each is the folder of one run of an attempt.
+    """Return the data folders of the generation and its parent. Each lies in the folder of its attempt.
 
     A parent from before `erasure`, the generation of the last erasure, is not needed.
     """

@@ -69,7 +69,7 @@ def _explain_hidden_jobs(services: Services, intent: Intent) -> Iterator[None]:
         yield
     except Forbidden as error:
         if not any(item.get("reason") == "accessDenied" for item in error.errors):
-            raise  # quotas are refused with the same status
+            raise  # an exceeded quota has the same status
         raise ConfigurationError(
             f"Attempt [{intent.attempt}] of run [{intent.run_id}] has BigQuery jobs that this environment's account "
             f"may not see, so nobody knows whether they still change staging or target: {error.message}. Grant "

@@ -26,8 +26,8 @@ from dedup_clone.state.current import Intent, IntentKind
 def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if the files of every delivery show
-    without being read that it is refused, and what `decide` and `check_before_dedup` raise.
+    Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
+    names, sizes or footers of its files, and what `decide` and `check_before_dedup` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
@@ -92,7 +92,7 @@ def _dates_text(publish_request: PublishRequest) -> str:
 def _dedup_request(
     services: Services, publish_request: PublishRequest, intent: Intent, decision: Decision
 ) -> DedupRequest:
-    """The request without its parent, whose reference may cost an export."""
+    """The request without its reference to the parent, because making the reference may need an export."""
     parent, applied = decision.parent, decision.backlog.apply
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
     return build_dedup_request(

@@ -32,8 +32,8 @@ def utc_now() -> datetime:
 class Services:
     """What the steps of one feed's runs work with.
 
-    `job_poll_s`: seconds between two polls of a running BigQuery job. `is_running(dag_id, run_id)`: whether that run of
-    this Airflow `environment` may be at work. `now`: in UTC.
+    `store`: the state bucket. `job_poll_s`: seconds between two polls of a running BigQuery job. `environment`: the
+    name of this Airflow installation. `is_running(dag_id, run_id)`: whether that run of it may be at work. `now`: UTC.
     """
 
     feed: Feed

@@ -1,4 +1,4 @@
-"""Runs the feed's own SQL checks: queries over staging, as of the time as of which the swap would clone it."""
+"""Runs the feed's own SQL checks: queries that read staging as of the time that the swap would clone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.warehouse.jobs import Selected
 from dedup_clone.warehouse.sql_files import render_query
 
-ROWS_SHOWN = 3
+ROWS_SHOWN = 3  # as examples in the result of a failed check
 
 
 def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[CheckResult], int]:
@@ -33,9 +33,9 @@ def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[Check
 
 
 def dry_run_sql_checks(services: Services) -> list[CheckResult]:
-    """Before the dedup, whether each query is valid for staging as it is now, and reads no more than it may.
+    """The results of dry runs: whether each query is valid for staging as it is now, and reads no more than it may.
 
-    None if staging does not have the declared columns yet: the queries may name columns that the load adds.
+    No results if staging does not have the declared columns yet: the queries may name columns that the load adds.
 
     Raises ConfigurationError for a query with a wrong placeholder, JobFailed as `run_sql_checks` does.
     """
@@ -75,7 +75,7 @@ def _row_count_result(check: SqlCheck, found_rows: Selected) -> CheckResult:
 
 
 def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> CheckResult:
-    """Whether the query's one value lies in the check's range. NULL does not, such as an average of no rows."""
+    """Check that the query's one value lies in the check's range. NULL, such as an average of no rows, does not."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
         return check_result(
@@ -135,7 +135,7 @@ def _file(services: Services, check: SqlCheck) -> str:
 
 
 def _configuration(services: Services, check: SqlCheck, checked_at: datetime | None) -> Mapping[str, Any]:
-    """The query over staging as of `checked_at`; None for staging as it is now."""
+    """The query over staging as of `checked_at`, or, if that is None, over staging as it is now."""
     moment = checked_at or services.now()
     query = services.feed.query_of(check)
     return query_configuration(

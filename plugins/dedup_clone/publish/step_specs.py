@@ -13,7 +13,8 @@ from dedup_clone.contract.engine import Engine
 class PublishRequest:
     """What a publish run was started for: a new delivery, or a replay that an operator requested.
 
-    `engine` and `plan`: None for the feed's own. `dates`: the only dates of the delivery to replay; None for all.
+    `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
+    `reason`: what the operator gave. `dates`: the only dates of the delivery to replay; None for all.
     """
 
     dag_id: str
@@ -31,8 +32,8 @@ class PublishRequest:
 class PublishSpec:
     """One attempt under the lease, which makes `generation` on top of generation `parent`.
 
-    `snapshot_id` is the newest snapshot that the attempt would apply; if `dates` is set (see
-    PublishRequest), it is the snapshot that is live already.
+    `snapshot_id` is the newest snapshot that the attempt would apply; if `dates` is set (see PublishRequest), it is the
+    snapshot that is live already. `request_uri`: the dedup job's request; empty for a rollback, which has none.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
     that time. A rebuild (`rebuilds`) writes the live generation's rows in the form of a changed feed file.

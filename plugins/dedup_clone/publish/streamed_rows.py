@@ -13,7 +13,7 @@ from dedup_clone.publish.records.published_record import arrival_of_newly_live
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
-# The share of the freshness SLA that checks, swap and commit keep for themselves.
+# The share of the freshness SLA that is left for checks, swap and commit after the wait.
 SHARE_AFTER_WAIT = 0.1
 
 

@@ -35,6 +35,6 @@ def _entries(services: Services, table: TableMetadata) -> dict[str, str]:
 
 
 def _set_by_last_swap(services: Services, parent: int | None) -> dict[str, str]:
-    """The options that the live generation's swap set. The next swap may remove those that left the feed file since."""
+    """The options that the live generation's swap set. The next swap may remove those that are no longer declared."""
     swap = None if parent is None else find_swap(services, services.manifests.read(parent).attempt)
     return swap.options if swap else {}
