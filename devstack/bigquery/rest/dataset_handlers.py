@@ -122,9 +122,9 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
     return replace(dataset, **changes)
 
 
-def merged_labels(before: Mapping[str, str], given: Mapping[str, str | None] | None) -> dict[str, str]:
+def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None] | None) -> dict[str, str]:
     """The labels after a request. A null value removes a label; null in place of all labels removes all."""
-    if given is None:
+    if requested is None:
         return {}
-    merged = {**before, **given}
+    merged = {**before, **requested}
     return {key: str(value) for key, value in merged.items() if value is not None}

@@ -24,6 +24,7 @@ def google_document() -> dict[str, Any]:
 
 
 def local_document(root_url: str) -> dict[str, Any]:
+    """The document for clients of the server at `root_url`, which ends with a slash."""
     document = copy.deepcopy(google_document())
     document["rootUrl"] = root_url
     document["baseUrl"] = root_url + document["servicePath"]
@@ -32,11 +33,13 @@ def local_document(root_url: str) -> dict[str, Any]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
+    """The schema of a resource or request body, such as `Table`."""
     schema: dict[str, Any] = google_document()["schemas"][name]
     return schema
 
 
 def parameters_of(method_id: str) -> frozenset[str]:
+    """The query parameters that BigQuery has for a method, such as `tables.get`."""
     resource, name = method_id.split(".")
     method = google_document()["resources"][resource]["methods"][name]
     return frozenset(key for key, value in method["parameters"].items() if value["location"] == "query")

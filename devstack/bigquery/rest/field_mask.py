@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
@@ -11,6 +11,7 @@ Mask = dict[str, "Mask"]  # an empty mask selects everything below
 
 
 def parse_mask(text: str) -> Mask:
+    """Raises Invalid for text that is no field selection."""
     mask, rest = _parse_list(text)
     if rest:
         raise Invalid(f"Invalid field selection [{text}]: unexpected [{rest}].")
@@ -18,22 +19,19 @@ def parse_mask(text: str) -> Mask:
 
 
 def apply_mask(value: Any, mask: Mask) -> Any:
+    """The selected parts of a JSON value. In a list, the mask applies to each element."""
     if not mask or ("*" in mask and not mask["*"]):
         return value
     if isinstance(value, list):
         return [apply_mask(item, mask) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return {key: apply_mask(item, selected) for key, item in value.items() for selected in _selected(mask, key)}
-
-
-def _selected(mask: Mask, key: str) -> Iterator[Mask]:
-    inner = mask.get(key, mask.get("*"))
-    if inner is not None:
-        yield inner
+    inner_masks = {key: mask.get(key, mask.get("*")) for key in value}
+    return {key: apply_mask(value[key], inner) for key, inner in inner_masks.items() if inner is not None}
 
 
 def _parse_list(text: str) -> tuple[Mask, str]:
+    """The mask of the list with which the text begins, and the text after the list."""
     mask: Mask = {}
     while True:
         name, text = _parse_name(text)
@@ -54,7 +52,8 @@ def _parse_list(text: str) -> tuple[Mask, str]:
 
 
 def _parse_name(text: str) -> tuple[str, str]:
-    length = next((i for i, sign in enumerate(text) if sign in ",/()"), len(text))
+    """The name with which the text begins, and the text after the name."""
+    length = next((position for position, character in enumerate(text) if character in ",/()"), len(text))
     if length == 0:
         raise Invalid(f"Invalid field selection: a field's name is missing before [{text}].")
     return text[:length].strip(), text[length:]

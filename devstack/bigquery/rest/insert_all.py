@@ -76,7 +76,7 @@ def _flag(body: Mapping[str, Any], name: str) -> bool:
 def _parse(
     settings: TableSettings, rows: Sequence[Mapping[str, Any]], ignores_unknown: bool, now_us: int
 ) -> tuple[list[_Row], dict[int, str]]:
-    """The valid rows, and what is wrong with each other row, by its position."""
+    """The valid rows; and by position in the request, what is wrong with each invalid row."""
     parsed, failures = [], {}
     schema = arrow_schema(settings.schema)
     for index, row in enumerate(rows):
@@ -97,7 +97,9 @@ def _parse(
 
 
 def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Sequence[_Row]) -> None:
-    def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> list[BufferedRows]:
+    """Adds the rows to the table's buffer, without those whose insertId was sent a short time ago."""
+
+    def make_rows(version: TableVersion, commit_us: int, batch: SegmentBatch) -> list[BufferedRows]:
         if version.settings.schema != settings.schema:
             raise Invalid(f"Table {table} changed its schema while rows were streamed: send the request again.")
         seen_ids, new_rows = recent_insert_ids(version, commit_us), []
@@ -112,11 +114,11 @@ def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Se
         insert_ids = tuple(row.insert_id for row in new_rows if row.insert_id is not None)
         return [BufferedRows(batch.write(values), commit_us, by_insert_all=True, insert_ids=insert_ids)]
 
-    stream_rows(stand_in.catalog, table, make)
+    stream_rows(stand_in.catalog, table, make_rows)
 
 
 def _error(message: str | None) -> dict[str, str]:
-    """The error of a row. `message`: what is wrong with it; None if it is not written only because others are wrong."""
+    """The error of a row. `message`: what is wrong with it; None if only other rows are, and so no row is written."""
     if message is None:
         return {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
     return {"reason": "invalid", "location": "", "debugInfo": "", "message": message}

@@ -53,10 +53,17 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         earlier = stand_in.jobs.store.find_request(record.project, record.location, record.request_id)
     record = earlier or stand_in.jobs.insert(record)
     options = body.get("formatOptions") or {}
-    timestamp = timestamp_encoder(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
-    maximum = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
+    encode_timestamp = timestamp_encoder(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
+    page_parameters = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
     timeout_ms = int(body["timeoutMs"]) if body.get("timeoutMs") is not None else DEFAULT_TIMEOUT_MS
-    return _results(stand_in, replace(request, query=maximum), record, timeout_ms, timestamp, "bigquery#queryResponse")
+    return _results(
+        stand_in,
+        replace(request, query=page_parameters),
+        record,
+        timeout_ms,
+        encode_timestamp,
+        "bigquery#queryResponse",
+    )
 
 
 def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -68,8 +75,12 @@ def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def _results(
-    stand_in: StandIn, request: ApiRequest, record: JobRecord, timeout_ms: int, timestamp: Encode, kind: str
+    stand_in: StandIn, request: ApiRequest, record: JobRecord, timeout_ms: int, encode_timestamp: Encode, kind: str
 ) -> ApiResponse:
+    """The page of results that the request's parameters describe; without results if the job runs beyond the timeout.
+
+    Raises FailedJob if the job has failed.
+    """
     record = stand_in.jobs.wait(record, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
     body: dict[str, Any] = {"kind": kind, "jobReference": job_reference(record), "jobComplete": record.state == DONE}
     if record.state != DONE:
@@ -90,14 +101,16 @@ def _results(
         body |= {"numDmlAffectedRows": query["numDmlAffectedRows"], "dmlStats": query["dmlStats"]}
     destination = record.configuration["query"].get("destinationTable")
     if destination is not None and query["statementType"] in ("SELECT", "SCRIPT"):
-        body |= _rows(stand_in, request, destination, timestamp)
+        body |= _rows(stand_in, request, destination, encode_timestamp)
     return ApiResponse(body | {"etag": etag_of(body)})
 
 
-def _rows(stand_in: StandIn, request: ApiRequest, destination: dict[str, str], timestamp: Encode) -> dict[str, Any]:
+def _rows(
+    stand_in: StandIn, request: ApiRequest, destination: dict[str, str], encode_timestamp: Encode
+) -> dict[str, Any]:
     table = TableId(destination["projectId"], destination["datasetId"], destination["tableId"])
     columns = stand_in.catalog.get(table).settings.schema
-    page = read_row_page(stand_in, request, table, columns, timestamp)
+    page = read_row_page(stand_in, request, table, columns, encode_timestamp)
     rows: dict[str, Any] = {
         "schema": {"fields": [column.to_api() for column in columns]},
         "totalRows": str(page.total),

@@ -24,6 +24,7 @@ class ApiRequest:
     base_url: str
 
     def integer(self, name: str, default: int | None = None) -> int | None:
+        """The value of a query parameter. Raises Invalid unless it is a whole number of 0 or more."""
         text = self.query.get(name)
         if text in (None, ""):
             return default
@@ -36,9 +37,11 @@ class ApiRequest:
         return number
 
     def flag(self, name: str) -> bool:
+        """Whether a query parameter is `true`."""
         return self.query.get(name, "").lower() == "true"
 
     def user(self) -> str:
+        """The e-mail address of the caller."""
         return user_of(self.headers.get("authorization"))
 
     def project(self) -> str:

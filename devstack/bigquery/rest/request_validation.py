@@ -23,9 +23,9 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def check_parameters(method: Method, parameters: Mapping[str, str]) -> None:
-    known = parameters_of(method.id) | method.parameters | COMMON_PARAMETERS
+    api_parameters = parameters_of(method.id) | method.parameters | COMMON_PARAMETERS
     for name, value in parameters.items():
-        if name not in known:
+        if name not in api_parameters:
             raise Invalid(f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.')
         if name not in method.parameters | COMMON_PARAMETERS and value.lower() not in ("", "false"):
             raise NotImplementedConstruct(f"parameter {name} of {method.id}")
@@ -72,6 +72,7 @@ def _check_value(value: Any, schema: Mapping[str, Any], path: str) -> None:
 
 
 def _check_supported(method: Method, value: Any, path: str) -> None:
+    """Raises NotImplementedConstruct if the field `path`, or a field in its value, is not supported."""
     if value in UNSET_VALUES:
         return
     allowed = ONLY_VALUES.get(path)

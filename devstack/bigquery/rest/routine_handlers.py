@@ -12,7 +12,7 @@ from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.model import DatasetId
 from devstack.bigquery.storage.routine_store import Procedure, RoutineId
 
-# Of a list. Source: REST reference of routines.list.
+# The fields of a routine in a list. Source: REST reference of routines.list.
 _LISTED = ("etag", "routineReference", "routineType", "creationTime", "lastModifiedTime", "language")
 _FILE_FIELDS = {
     "py_file_uris": "pyFileUris",

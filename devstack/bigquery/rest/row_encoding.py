@@ -16,7 +16,7 @@ from devstack.bigquery.clock import MICROSECONDS, from_datetime
 from devstack.bigquery.rest.request_response import ApiRequest
 from devstack.bigquery.sql.field_types import TableField
 
-Encode = Callable[[Any], Any]
+Encode = Callable[[Any], Any]  # from a value in Python to the value in the response
 
 
 def timestamp_encoder(use_int64: bool, output_format: str | None) -> Encode:
@@ -35,31 +35,31 @@ def requested_timestamp_encoder(request: ApiRequest) -> Encode:
     )
 
 
-def encode_rows(rows: pa.Table, columns: Sequence[TableField], timestamp: Encode) -> list[dict[str, Any]]:
-    cells = [_column_cells(rows.column(position), column, timestamp) for position, column in enumerate(columns)]
+def encode_rows(rows: pa.Table, columns: Sequence[TableField], encode_timestamp: Encode) -> list[dict[str, Any]]:
+    cells = [_column_cells(rows.column(position), column, encode_timestamp) for position, column in enumerate(columns)]
     return [{"f": list(row)} for row in zip(*cells, strict=True)]
 
 
-def _column_cells(values: pa.ChunkedArray, column: TableField, timestamp: Encode) -> list[dict[str, Any]]:
+def _column_cells(values: pa.ChunkedArray, column: TableField, encode_timestamp: Encode) -> list[dict[str, Any]]:
     """The cells of a column. Arrow encodes the most frequent types, because that is ten times as fast as Python."""
     if column.mode != "REPEATED" and column.type in ("INT64", "DATE", "BOOL", "STRING"):
         return [{"v": text} for text in values.cast(pa.string()).to_pylist()]
-    encode = _encoder(column, timestamp)
+    encode = _encoder(column, encode_timestamp)
     return [{"v": encode(value)} for value in values.to_pylist()]
 
 
-def _encoder(column: TableField, timestamp: Encode) -> Encode:
-    scalar = _scalar_encoder(column, timestamp)
+def _encoder(column: TableField, encode_timestamp: Encode) -> Encode:
+    scalar = _scalar_encoder(column, encode_timestamp)
     if column.mode == "REPEATED":
         return lambda values: [{"v": None if value is None else scalar(value)} for value in values or ()]
     return lambda value: None if value is None else scalar(value)
 
 
-def _scalar_encoder(column: TableField, timestamp: Encode) -> Encode:
+def _scalar_encoder(column: TableField, encode_timestamp: Encode) -> Encode:
     if column.type == "STRUCT":
-        inner = [(child.name, _encoder(child, timestamp)) for child in column.fields]
+        inner = [(child.name, _encoder(child, encode_timestamp)) for child in column.fields]
         return lambda value: {"f": [{"v": encode(value[name])} for name, encode in inner]}
-    return timestamp if column.type == "TIMESTAMP" else _ENCODERS[column.type]
+    return encode_timestamp if column.type == "TIMESTAMP" else _ENCODERS[column.type]
 
 
 def _microseconds(value: datetime) -> str:

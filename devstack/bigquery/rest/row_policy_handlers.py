@@ -31,9 +31,9 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     name = reference.get("policyId")
     if not name or not text:
         raise Invalid("Required parameter is missing: rowAccessPolicyReference.policyId and filterPredicate.")
-    named = {**table.to_api(), **{key: value for key, value in reference.items() if key != "policyId"}}
-    if named != table.to_api():
-        raise Invalid(f"rowAccessPolicyReference [{named}] differs from the URL's table [{table}].")
+    policy_table = {**table.to_api(), **{key: value for key, value in reference.items() if key != "policyId"}}
+    if policy_table != table.to_api():
+        raise Invalid(f"rowAccessPolicyReference [{policy_table}] differs from the URL's table [{table}].")
     settings = stand_in.catalog.get(table).settings
     session = DuckDbSession(threading.Event())
     try:
@@ -82,24 +82,25 @@ def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiRespons
     """Which of the permissions in the request the caller has. On a table that does not exist, nobody has any."""
     caller = stand_in.caller(request.user())
     exists = stand_in.catalog.find(_table(request)) is not None
-    wanted = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
-    return ApiResponse(_permitted([name for name in wanted if exists and caller.has(name)]))
+    tested = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
+    return ApiResponse(_permitted([name for name in tested if exists and caller.has(name)]))
 
 
 def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     version = stand_in.catalog.find(_table(request))
     policy = None if version is None else find_policy(version.settings.row_policies, request.path["policy"])
-    wanted = _permissions(request, (_READ_ROWS,))
+    tested = _permissions(request, (_READ_ROWS,))
     is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
-    return ApiResponse(_permitted(wanted if is_grantee else []))
+    return ApiResponse(_permitted(tested if is_grantee else []))
 
 
-def _permissions(request: ApiRequest, known: tuple[str, ...]) -> list[str]:
-    wanted = list(request.body.get("permissions") or ())
-    for name in wanted:
-        if name not in known:
+def _permissions(request: ApiRequest, supported: tuple[str, ...]) -> list[str]:
+    """The permissions that the request asks about. Raises NotImplementedConstruct for one that is not supported."""
+    permissions = list(request.body.get("permissions") or ())
+    for name in permissions:
+        if name not in supported:
             raise NotImplementedConstruct(f"testIamPermissions of {name}")
-    return wanted
+    return permissions
 
 
 def _permitted(permissions: list[str]) -> dict[str, Any]:

@@ -24,7 +24,10 @@ MAXIMUM_PAGE_BYTES = 10_000_000  # of a response in BigQuery; pages of wide rows
 
 @dataclass(frozen=True)
 class RowPage:
-    """One page of rows."""
+    """One page of rows.
+
+    `rows`: as the API returns them. `total`: the number of rows of all pages. `next_token`: the token of the next page.
+    """
 
     rows: list[dict[str, Any]]
     total: int
@@ -47,10 +50,14 @@ def read_row_page(
     request: ApiRequest,
     table: TableId,
     columns: Sequence[TableField],
-    timestamp: Encode,
+    encode_timestamp: Encode,
     partition: str | None = None,
 ) -> RowPage:
-    """The page that the call's maxResults, startIndex and pageToken describe."""
+    """The page that the request's maxResults, startIndex and pageToken describe.
+
+    Raises AccessDenied or NotImplementedConstruct for rows that the caller may not read, NotFound for a page token
+    whose version of the table is gone.
+    """
     number, start = _position(request)
     names = [column.name for column in columns]
     with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
@@ -62,10 +69,11 @@ def read_row_page(
         rows = read_page(stand_in.catalog.segments, version, start, size, names, partition)
     following = start + rows.num_rows
     token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
-    return RowPage(encode_rows(rows, columns, timestamp), total, token)
+    return RowPage(encode_rows(rows, columns, encode_timestamp), total, token)
 
 
 def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:
+    """The version with this number, without the partitions that had expired by then; the newest for None."""
     if number is None:
         return stand_in.catalog.get(table)
     version = stand_in.catalog.history(table).by_number(number)
@@ -75,6 +83,7 @@ def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVers
 
 
 def _position(request: ApiRequest) -> tuple[int | None, int]:
+    """The version number in the page token, None without a token; and the number of the page's first row."""
     token = request.query.get("pageToken")
     if not token:
         return None, request.integer("startIndex") or 0
@@ -92,9 +101,9 @@ def _maximum_page_rows(version: TableVersion) -> int:
 def _selected(table: TableId, version: TableVersion, names: str | None) -> list[TableField]:
     if not names:
         return list(version.settings.schema)
-    wanted = {name.strip().lower() for name in names.split(",")}
-    columns = [column for column in version.settings.schema if column.name.lower() in wanted]
-    if len(columns) != len(wanted):
+    selected = {name.strip().lower() for name in names.split(",")}
+    columns = [column for column in version.settings.schema if column.name.lower() in selected]
+    if len(columns) != len(selected):
         raise Invalid(
             f"selectedFields of {table} is [{names}], expected top-level columns of "
             f"[{', '.join(column.name for column in version.settings.schema)}]."

@@ -106,14 +106,15 @@ def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is None or partition not in current.partitions:
             raise NotFound(f"Not found: Table {table}${partition}")
-        others = {key: other for key, other in current.partitions.items() if key != partition}
-        return Change("drop partition", current.settings, others, current.clone, modified_partitions=1)
+        remaining = {key: kept for key, kept in current.partitions.items() if key != partition}
+        return Change("drop partition", current.settings, remaining, current.clone, modified_partitions=1)
 
     stand_in.catalog.commit(table, build)
     return ApiResponse(None, 204)
 
 
 def requested_table(request: ApiRequest) -> tuple[TableId, str | None]:
+    """The table in the URL, and the partition that its name has as a decorator (`table$partition`), or None."""
     return split_decorator(TableId(request.project(), request.path["dataset"], request.path["table"]))
 
 
@@ -206,6 +207,7 @@ def _label_text_and_key_changes(settings: TableSettings, body: Mapping[str, Any]
 def _schema(
     table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], *, new: bool
 ) -> tuple[TableField, ...]:
+    """The schema after a request with these fields. Raises Invalid or NotImplementedConstruct for other changes."""
     schema = tuple(TableField.from_api(field) for field in fields)
     if new or not settings.schema:
         return schema
@@ -224,15 +226,15 @@ def _schema(
     return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
 
 
-def _relaxed(existing: tuple[TableField, ...], wanted: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """The existing columns, NULLABLE where they were REQUIRED and `wanted` has them NULLABLE, also in RECORDs.
+def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The existing columns, NULLABLE where they were REQUIRED and `requested` has them NULLABLE, also in RECORDs.
 
     Source: the pages "Modifying table schemas" and "Specify nested and repeated columns".
     """
-    given = {column.name: column for column in wanted}
+    requested_by_name = {column.name: column for column in requested}
 
     def relaxed(column: TableField) -> TableField:
-        new = given.get(column.name, column)
+        new = requested_by_name.get(column.name, column)
         mode = "NULLABLE" if (column.mode, new.mode) == ("REQUIRED", "NULLABLE") else column.mode
         return replace(column, mode=mode, fields=_relaxed(column.fields, new.fields))
 

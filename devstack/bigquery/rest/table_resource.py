@@ -18,10 +18,11 @@ def etag_of(resource: Mapping[str, Any]) -> str:
 
 
 def check_etag(headers: Mapping[str, str], resource: Mapping[str, Any]) -> None:
-    wanted = headers.get("if-match")
-    if wanted and wanted not in ("*", resource["etag"]):
+    """Raises ConditionNotMet if the request has an If-Match header with another etag than the resource."""
+    expected = headers.get("if-match")
+    if expected and expected not in ("*", resource["etag"]):
         raise ConditionNotMet(
-            f"Precondition check failed: {resource['id']} has etag [{resource['etag']}], If-Match says [{wanted}]. "
+            f"Precondition check failed: {resource['id']} has etag [{resource['etag']}], If-Match says [{expected}]. "
             "Read it again and repeat the change."
         )
 
@@ -38,7 +39,7 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
         "maxTimeTravelHours": str(dataset.max_time_travel_hours),
         "type": "DEFAULT",
     }
-    _add_given(
+    _add_set_fields(
         resource,
         labels=dict(dataset.labels),
         description=dataset.description,
@@ -92,7 +93,7 @@ def table_resource(
         resource["numPartitions"] = str(len(version.partitions))
     if settings.require_partition_filter:
         resource["requirePartitionFilter"] = True
-    _add_given(
+    _add_set_fields(
         resource,
         timePartitioning=time_partitioning(version),
         clustering={"fields": list(settings.clustering)} if settings.clustering else None,
@@ -135,5 +136,6 @@ def _text(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _add_given(resource: dict[str, Any], **values: Any) -> None:
+def _add_set_fields(resource: dict[str, Any], **values: Any) -> None:
+    """Adds the fields whose value is neither None nor an empty object."""
     resource.update({key: value for key, value in values.items() if value not in (None, {})})

@@ -136,8 +136,8 @@ _RULES: dict[str, Callable[[str, str], bool]] = {
 def _refuse_escapes(source: str) -> None:
     remaining = _KNOWN_ESCAPE.sub("", source)
     if "\\" in remaining:
-        at = remaining.index("\\")
-        raise NotImplementedConstruct(f"string escape {remaining[at : at + 2]}")
+        position = remaining.index("\\")
+        raise NotImplementedConstruct(f"string escape {remaining[position : position + 2]}")
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
