@@ -1,4 +1,4 @@
-"""Connects the parts of the stand-in over one data folder."""
+"""Connects the parts of the stand-in for BigQuery, whose data are in one folder."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ class StandIn:
 
 
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
-    """Open the stand-in whose data are in the folder. Jobs that ran when the last process was killed are ended first.
+    """Opens the stand-in whose data are in the folder. Jobs that ran when the last process was killed are ended first.
 
-    No thread is started.
+    `object_store`: the address of the Cloud Storage emulator; None for that in STORAGE_EMULATOR_HOST. No thread is
+    started.
     """
     clock = Clock(folder / "clock.json")
     catalog = Catalog(folder, clock, limits)

@@ -21,7 +21,7 @@ from devstack.bigquery.jobs.job_runner import JobContext, JobRunner
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from devstack.bigquery.jobs.statement_outcome import Outcome
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.change_log import stale_since_us, staleness_us
+from devstack.bigquery.storage.change_log import max_staleness_us, stale_since_us
 from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
 from devstack.bigquery.storage.quotas import APPLIED
 from devstack.bigquery.storage.table_change import Change
@@ -139,7 +139,7 @@ def _is_due(version: TableVersion, now_us: int) -> bool:
     BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
     that clients see the watermark pass that change. Then no job follows until the next change.
     """
-    log, interval_us = version.change_log, staleness_us(version) // 2
+    log, interval_us = version.change_log, max_staleness_us(version) // 2
     if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:
         return False
     return bool(log.pending) or (log.watermark_us or 0) < log.acknowledged_us + interval_us

@@ -33,7 +33,7 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.change_log import check_copy, stale_source_error
+from devstack.bigquery.storage.change_log import check_fresh_enough_to_clone, stale_source_error
 from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
@@ -105,7 +105,7 @@ def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, Ta
     source, version = sql.reader.version(statement.source, statement.system_time)
     if sql.reader.merges_changes(source, version):
         raise stale_source_error(source)
-    check_copy(source, sql.state.catalog.get(source), sql.state.catalog.clock.now_us())
+    check_fresh_enough_to_clone(source, sql.state.catalog.get(source), sql.state.catalog.clock.now_us())
     check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
     check_columns(sql.state.caller, source, version)
     return source, version

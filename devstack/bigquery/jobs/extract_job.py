@@ -18,7 +18,7 @@ from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Segment, TableVersion
 from devstack.bigquery.storage.protection import check_read
-from devstack.bigquery.storage.table_rules import check_partition_exists
+from devstack.bigquery.storage.table_rules import check_is_partitioned
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.
 MAXIMUM_FILE_BYTES = 1 << 30
@@ -37,7 +37,7 @@ class ExtractJob:
         config = parse_extract_configuration(context.record.configuration["extract"])
         with self._catalog.pinned(config.table) as version:
             check_read(Caller(context.record.user, self._grants), self._catalog, config.table, version)
-            check_partition_exists(config.table, version.settings, config.partition)
+            check_is_partitioned(config.table, version.settings, config.partition)
             segments = version.segments(config.partition)
             size = sum(segment.bytes for segment in segments)
             file_count = 0

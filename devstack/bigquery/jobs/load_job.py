@@ -26,7 +26,7 @@ from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
-from devstack.bigquery.storage.table_rules import check_partition_exists
+from devstack.bigquery.storage.table_rules import check_is_partitioned
 
 PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole
 
@@ -95,7 +95,7 @@ class LoadJob:
         settings = resolve_settings(
             config.table, existing, fields, config.layout, replaces_schema, adds_fields=config.adds_fields
         )
-        check_partition_exists(config.table, settings, config.partition)
+        check_is_partitioned(config.table, settings, config.partition)
         return _with_properties(config, existing, settings)
 
     def _write(

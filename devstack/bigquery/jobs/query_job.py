@@ -92,7 +92,7 @@ class QueryJob:
 
     def _inserts_of_day(self, table: TableId) -> int:
         since_us = self._catalog.clock.now_us() - 24 * HOUR_US
-        return self._catalog.history(table).changes_since(since_us).count("insert")
+        return self._catalog.history(table).change_kinds_since(since_us).count("insert")
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """The statistics that the job would have. The query is not run."""

@@ -19,7 +19,7 @@ from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_decorators import split_decorator
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
-    check_partition_exists,
+    check_is_partitioned,
     check_settings,
     describe_clustering,
     describe_partitioning,
@@ -80,7 +80,7 @@ def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
 def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = requested_table(request)
     version = stand_in.catalog.get(table)
-    check_partition_exists(table, version.settings, partition)
+    check_is_partitioned(table, version.settings, partition)
     return _resource(stand_in, request, table, version, partition)
 
 

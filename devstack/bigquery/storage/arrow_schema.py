@@ -81,5 +81,5 @@ def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
     return (
         not has_parameters
         and schema.names == expected.names
-        and all(column.type.equals(wanted.type) for column, wanted in zip(schema, expected, strict=True))
+        and all(actual.type.equals(canonical.type) for actual, canonical in zip(schema, expected, strict=True))
     )

@@ -119,6 +119,7 @@ class Catalog:
             self.segments.unpin(files)
 
     def history(self, table_id: TableId) -> TableHistory:
+        """The table's history, empty if the table has never existed. Raises Invalid for an invalid table name."""
         with self._histories_lock:
             history = self._histories.get(table_id)
             if history is None:
@@ -144,7 +145,10 @@ class Catalog:
         return tables
 
     def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
-        """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes."""
+        """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.
+
+        Raises NotFound if there is no such dataset, and QuotaExceeded or RateLimitExceeded for too many changes.
+        """
         with self._lock(table_id):
             history = self.history(table_id)
             dataset = self.datasets.get(table_id.dataset_id)
@@ -185,6 +189,7 @@ class Catalog:
             self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
+        """Raises ResourceInUse if the dataset has tables or routines, unless `delete_contents`."""
         self.datasets.check_deletable(dataset_id)
         tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
         if (tables or routines) and not delete_contents:

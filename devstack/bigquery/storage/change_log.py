@@ -28,7 +28,7 @@ CHANGE_COLUMNS = (TableField(CHANGE_TYPE, "STRING"), TableField(SEQUENCE_NUMBER,
 MAXIMUM_COLUMNS = 2_000
 INVALID_CHANGE_TYPE = "The given value is not a valid CHANGE_TYPE"
 _SEQUENCE_NUMBER = re.compile(r"[0-9A-Fa-f]{1,16}(/[0-9A-Fa-f]{1,16}){0,3}")
-_SECTIONS, _SECTION_LENGTH = 4, 16
+_SECTIONS, _SECTION_LENGTH = 4, 16  # of a sequence number: how many at most, and how many hexadecimal digits each
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ class InvalidRows(Invalid):
         self.rows = rows
 
 
-def is_change_stream(change_types: Sequence[str | None], before: bool | None) -> bool:
+def are_row_changes(change_types: Sequence[str | None], earlier: bool | None) -> bool:
     """Whether the rows of a request are row changes. Raises Invalid if a connection mixes row changes and plain rows.
 
-    `change_types`: the _CHANGE_TYPE of each row, None for a row without one. `before`: the result for the earlier
-    requests of the connection, None if there were none.
+    `change_types`: the _CHANGE_TYPE of each row, None for a row without one. `earlier`: the result for earlier
+    requests of the connection; None if there were none.
     """
-    are_changes = {change_type not in (None, "", "INSERT") for change_type in change_types}
-    if before is not None:
-        are_changes.add(before)
-    if len(are_changes) > 1:
+    results = {change_type not in (None, "", "INSERT") for change_type in change_types}
+    if earlier is not None:
+        results.add(earlier)
+    if len(results) > 1:
         raise Invalid(INVALID_CHANGE_TYPE)
-    return are_changes == {True}
+    return results == {True}
 
 
 def sortable_sequence_number(number: str) -> str:
@@ -88,14 +88,14 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
             if log is not None and log.has_sequences != has_sequences:
                 raise _mixed_sequences()
             pending = PendingChanges(batch.write(_change_rows(table, current, changes)), commit_us)
-            after = ChangeLog(
+            new_log = ChangeLog(
                 (*(log.pending if log else ()), pending),
                 commit_us,
                 has_sequences,
                 log.applied if log else None,
                 log.watermark_us if log else None,
             )
-            return Change(STREAMED, current.settings, current.partitions, current.clone, change_log=after)
+            return Change(STREAMED, current.settings, current.partitions, current.clone, change_log=new_log)
 
         return catalog.commit(table, build)
 
@@ -104,11 +104,11 @@ def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
     """Whether a query at that moment must merge the pending changes itself, because they are staler than allowed."""
     if version.change_log is None or not version.pending_changes:
         return False
-    limit_us = staleness_us(version)
+    limit_us = max_staleness_us(version)
     return limit_us == 0 or moment_us - stale_since_us(version.change_log) > limit_us
 
 
-def check_copy(table: TableId, version: TableVersion, now_us: int) -> None:
+def check_fresh_enough_to_clone(table: TableId, version: TableVersion, now_us: int) -> None:
     """Raises Invalid if a table cannot be cloned, because it is staler than its max_staleness allows."""
     if needs_runtime_merge(version, now_us):
         raise stale_source_error(table)
@@ -131,7 +131,7 @@ def check_no_pending_changes(table: TableId, version: TableVersion) -> None:
         )
 
 
-def staleness_us(version: TableVersion) -> int:
+def max_staleness_us(version: TableVersion) -> int:
     """The table's max_staleness in microseconds; 0 if it has none."""
     return interval_microseconds(version.settings.max_staleness) if version.settings.max_staleness else 0
 

@@ -88,9 +88,9 @@ class BlockIndex:
 
 
 def _read_columns(store: SegmentStore, segment: Segment, names: Sequence[str]) -> pa.Table:
-    wanted = {name.lower() for name in names}
+    lower_names = {name.lower() for name in names}
     with pq.ParquetFile(store.path(segment)) as file:
-        return file.read([name for name in file.schema_arrow.names if name.lower() in wanted])
+        return file.read([name for name in file.schema_arrow.names if name.lower() in lower_names])
 
 
 def _bounds(rows: pa.Table, starts: Sequence[int]) -> pa.Table:

@@ -16,8 +16,8 @@ from devstack.bigquery.storage.model import Dataset, DatasetId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
-LEAST_TABLE_EXPIRATION_MS = HOUR_US // 1000
-UNDELETABLE_AFTER_RESTORATION_US = 7 * DAY_US
+MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
+NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # so long a restored dataset cannot be deleted again
 
 
 class DatasetStore:
@@ -45,12 +45,12 @@ class DatasetStore:
             raise NotFound(f"Not found: Dataset {dataset_id}")
         return dataset
 
-    def list(self, project: str | None = None, hidden: bool = False) -> list[Dataset]:
+    def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
         return sorted(
             (
                 dataset
                 for dataset in list(self._datasets.values())
-                if (project is None or dataset.id.project == project) and (hidden or not dataset.hidden)
+                if (project is None or dataset.id.project == project) and (with_hidden or not dataset.hidden)
             ),
             key=lambda dataset: dataset.id,
         )
@@ -85,7 +85,7 @@ class DatasetStore:
     def check_deletable(self, dataset_id: DatasetId) -> None:
         """Raises Invalid for a dataset that was restored in the last seven days."""
         restored_us = self.get(dataset_id).undeleted_us
-        if restored_us is not None and self._clock.now_us() - restored_us < UNDELETABLE_AFTER_RESTORATION_US:
+        if restored_us is not None and self._clock.now_us() - restored_us < NOT_DELETED_AFTER_RESTORATION_US:
             raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
     def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
@@ -114,10 +114,10 @@ class DatasetStore:
 
     def _write(self, dataset: Dataset) -> Dataset:
         expiration_ms = dataset.default_table_expiration_ms
-        if expiration_ms is not None and expiration_ms < LEAST_TABLE_EXPIRATION_MS:
+        if expiration_ms is not None and expiration_ms < MINIMUM_TABLE_EXPIRATION_MS:
             raise Invalid(
                 f"Dataset {dataset.id} has a default table expiration of [{expiration_ms}] ms, expected at least "
-                f"[{LEAST_TABLE_EXPIRATION_MS}]."
+                f"[{MINIMUM_TABLE_EXPIRATION_MS}]."
             )
         write_durably(self._path(dataset.id), encode_dataset(dataset))
         self._datasets[dataset.id] = dataset

@@ -32,11 +32,11 @@ def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
 
 
 def with_dataset_defaults(settings: TableSettings, dataset: Dataset, created_us: int) -> TableSettings:
-    """The settings of a new table. What it states itself takes precedence over the dataset's defaults.
+    """The settings of a new table. Its own settings take precedence over the dataset's defaults.
 
     Source: REST resource datasets, `defaultTableExpirationMs` and `defaultPartitionExpirationMs`. "Optimize storage"
-    says that the first one applies to the partitions of a partitioned table instead; here the whole table expires,
-    which is the stricter reading. No page speaks of clones, which are new tables here.
+    says that `defaultTableExpirationMs` applies to the partitions of a partitioned table; here the whole table expires,
+    which is the stricter reading. Neither page says whether a clone gets the defaults; here it does.
     """
     partition_ms, table_ms = dataset.default_partition_expiration_ms, dataset.default_table_expiration_ms
     if settings.partition_column is not None and partition_ms is not None:

@@ -1,7 +1,4 @@
-"""Commits expirations, drains streaming buffers, and removes old versions and unreferenced segments.
-
-It runs in a background thread.
-"""
+"""Commits expirations, flushes streaming buffers, and removes old versions and unreferenced segments, in a thread."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 def commit_expired(catalog: Catalog) -> int:
-    """Commit the expirations of all tables. Returns how many tables have changed."""
+    """Commits the expirations of all tables. Returns how many tables have changed."""
     return sum(catalog.commit_expired(table_id) for table_id, _ in catalog.histories())
 
 
@@ -43,7 +40,7 @@ def remove_old_versions(catalog: Catalog) -> int:
 
 
 def remove_unreferenced_segments(catalog: Catalog) -> int:
-    """Remove segments that no version references and that are not pinned. Returns how many were removed.
+    """Removes segments that no version references and that are not pinned. Returns how many were removed.
 
     Files and pins are read before versions, because a segment that a writer has just committed is no longer pinned but
     already belongs to a version. Only sweeps remove versions, one at a time, so a version that a reader pins meanwhile
@@ -52,7 +49,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     with catalog.pin_lock:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
-    # Also before the versions, because rows move from streams to versions.
+    # These are read before the versions, too, because rows move from streams to versions.
     stream_files = catalog.write_streams.files()
     referenced = {
         segment.file
@@ -86,8 +83,8 @@ class GarbageCollector:
         self._wake.set()
         self._thread.join()
 
-    def sweep(self, segments: bool = False) -> None:
-        """Run once. `segments`: also look for unreferenced segments if no version was removed."""
+    def sweep(self, always_segments: bool = False) -> None:
+        """Runs once. `always_segments`: removes unreferenced segments even if no version was removed."""
         with self._lock:
             for task in self._tasks:
                 task()
@@ -95,16 +92,16 @@ class GarbageCollector:
             commit_expired(self._catalog)
             removed = remove_old_versions(self._catalog)
             removed += self._catalog.write_streams.remove_old(self._catalog.clock.now_us())
-            if removed or segments:
+            if removed or always_segments:
                 remove_unreferenced_segments(self._catalog)
 
     def _run(self) -> None:
         first = True
         while not self._stopping:
             try:
-                self.sweep(segments=first)
+                self.sweep(always_segments=first)
                 first = False
             except Exception:
-                LOG.exception("Housekeeping failed; it runs again in [%s] s.", self._interval_s)
+                LOG.exception("Garbage collection failed; it runs again in [%s] s.", self._interval_s)
             self._wake.wait(self._interval_s)
             self._wake.clear()

@@ -1,6 +1,6 @@
 """Encodes table versions and datasets as JSON, and decodes them.
 
-Keys that later releases have added may be missing; any other missing key is an error.
+Records of earlier releases may lack keys that were added since. Any other missing key is an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def encode_version(version: TableVersion) -> bytes:
                 "modified_us": partition.modified_us,
                 "merged": partition.reclustered_segments,
                 "written_us": partition.written_us,
-                "segments": [[one.file, one.rows, dict(one.column_bytes)] for one in partition.segments],
+                "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
             }
             for key, partition in version.partitions.items()
         },

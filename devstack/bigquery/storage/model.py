@@ -13,7 +13,7 @@ from devstack.bigquery.sql.field_types import TableField
 WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
 RECLUSTERING_US = 30 * 60 * 1_000_000  # after so long without a change, a partition is re-clustered
-# The partition id of rows in INFORMATION_SCHEMA that are in the streaming buffer, or of a day that has no partition.
+# The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
 UNPARTITIONED = "__UNPARTITIONED__"
 
 
@@ -61,7 +61,8 @@ class Partition:
     """The segments of one partition.
 
     `modified_us`: when the partition's rows last changed. `written_us`: when they were last written, if that was
-    earlier, as in a clone. `reclustered_segments`: how many segments, from the first on, had been re-clustered by then.
+    earlier, as in a clone; else None. `reclustered_segments`: how many segments, from the first on, had been
+    re-clustered at `modified_us`.
     """
 
     segments: tuple[Segment, ...]

@@ -17,7 +17,7 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 def check_read(
     caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, columns: Collection[str] | None = None
 ) -> None:
-    """Check whether the caller's query may read these top-level columns (None: all) of a version.
+    """Raises AccessDenied unless the caller's query may read these top-level columns (None: all) of a version.
 
     The table's current policies apply to older versions too. Of a table with row access policies BigQuery shows only
     the rows that the policies allow. The stand-in evaluates no filters: it raises NotImplementedConstruct unless the
@@ -32,7 +32,7 @@ def check_read(
 
 
 def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, operation: str) -> None:
-    """Check whether the caller may run an operation that needs all rows: DML, copies, clones and `tabledata.list`."""
+    """Raises AccessDenied unless the caller may read all rows, as DML, copies, clones and `tabledata.list` do."""
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies
         if not caller.sees_all_rows(policies):
@@ -45,6 +45,7 @@ def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: Ta
 def check_columns(
     caller: Caller, table: TableId, version: TableVersion, columns: Collection[str] | None = None
 ) -> None:
+    """Raises AccessDenied if one of these top-level columns (None: all) has a policy tag and is denied to the caller."""
     for column in version.settings.schema:
         tag = column.first_policy_tag()
         if tag is not None and (columns is None or column.name in columns) and not caller.has(FINE_GRAINED_READ):
@@ -55,6 +56,7 @@ def check_columns(
 
 
 def check_time_travel(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion) -> None:
+    """Raises AccessDenied if the caller may not read earlier rows of a table that has or had row access policies."""
     for protected in _current_and(catalog, table, version):
         if protected.had_row_policies and not caller.has(OVERRIDE_TIME_TRAVEL):
             raise AccessDenied(
@@ -64,5 +66,6 @@ def check_time_travel(caller: Caller, catalog: Catalog, table: TableId, version:
 
 
 def _current_and(catalog: Catalog, table: TableId, version: TableVersion) -> list[TableVersion]:
+    """The version and, if it is an earlier one, the table's current version."""
     current = catalog.find(table)
     return [version] if current is None or current is version else [version, current]

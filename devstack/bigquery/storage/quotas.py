@@ -44,8 +44,9 @@ def check_update_rate(
     """
     if kind in _BY_STREAMING:
         return
+    recent_kinds = history.change_kinds_since(now_us - RATE_WINDOW_US)
     if kind in _DML:
-        recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
+        recent = sum(recent_kind in _DML for recent_kind in recent_kinds)
         if recent >= limits.dml_per_10_s:
             raise RateLimitExceeded(
                 f"Exceeded rate limits: too many DML statements for this table [{table}]: "
@@ -54,7 +55,7 @@ def check_update_rate(
             )
         return
     allowed = limits.updates_per_10_s_partitioned if partitioned else limits.updates_per_10_s
-    recent = sum(other not in _BY_STREAMING for other in history.changes_since(now_us - RATE_WINDOW_US))
+    recent = sum(recent_kind not in _BY_STREAMING for recent_kind in recent_kinds)
     if recent >= allowed:
         raise RateLimitExceeded(
             f"Exceeded rate limits: too many table update operations for this table [{table}]: "
@@ -68,7 +69,7 @@ def check_table_modifications(
     """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits"."""
     if kind not in _TABLE_MODIFICATIONS:
         return
-    before = sum(other in _TABLE_MODIFICATIONS for other in history.changes_since(now_us - DAY_US))
+    before = sum(earlier in _TABLE_MODIFICATIONS for earlier in history.change_kinds_since(now_us - DAY_US))
     if before >= limits.table_modifications_per_day:
         raise QuotaExceeded(
             f"Quota exceeded: Your table exceeded quota for imports or query appends per table [{table}]: "
@@ -79,6 +80,7 @@ def check_table_modifications(
 def check_partition_modifications(
     limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, modified: int, now_us: int
 ) -> None:
+    """Raises QuotaExceeded if a change modifies too many partitions, or with earlier ones too many in 24 hours."""
     if modified > limits.partitions_per_job:
         raise QuotaExceeded(
             f"Too many partitions produced by the job for [{table}]: allowed [{limits.partitions_per_job}], "

@@ -84,7 +84,10 @@ class RoutineStore:
         return sorted(found, key=lambda procedure: procedure.id)
 
     def save(self, procedure: Procedure, *, replaces: bool) -> None:
-        """Creates the procedure or, if `replaces`, replaces the one of this name. Raises Duplicate if it must not."""
+        """Creates the procedure or, if `replaces`, replaces an existing one.
+
+        Raises Invalid for an invalid name, and Duplicate if the procedure exists and `replaces` is false.
+        """
         if not ROUTINE_NAME.fullmatch(procedure.id.routine):
             raise Invalid(f'Invalid routine ID "{procedure.id.routine}": expected letters, digits and underscores.')
         with self._lock:

@@ -1,4 +1,4 @@
-"""Reads rows of a table version by position, for pages of results. The caller pins the version."""
+"""Reads rows of a table version by position, for pages of results. The caller pins the version (`Catalog.pin`)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from devstack.bigquery.storage.segment_store import SegmentStore
 def read_page(
     store: SegmentStore, version: TableVersion, start: int, count: int, columns: Sequence[str], partition: str | None
 ) -> pa.Table:
-    """`count` rows from `start` on, ordered by partition, segment and position in the file."""
-    wanted = [column for column in version.settings.schema if column.name in columns]
-    parts = [arrow_schema(wanted).empty_table()]
+    """`count` rows from `start` on, ordered by partition, segment and position in the file.
+
+    `columns`: the names of the columns to read. `partition`: the only partition to read; None for all.
+    """
+    schema = [column for column in version.settings.schema if column.name in columns]
+    parts = [arrow_schema(schema).empty_table()]
     for segment in version.segments(partition):
         if count <= 0:
             break
         if start >= segment.rows:
             start -= segment.rows
             continue
-        page = _read_rows(store, segment, [column.name for column in wanted], start, count)
-        parts.append(conform(page, wanted))
+        page = _read_rows(store, segment, [column.name for column in schema], start, count)
+        parts.append(conform(page, schema))
         count -= page.num_rows
         start = 0
     return pa.concat_tables(parts)

@@ -1,4 +1,4 @@
-"""Defines the change of a table that a commit makes."""
+"""Defines what a commit changes in a table."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TableHistory:
         with self._lock:
             return next((self._load(entry) for entry in self._entries if entry.number == number), None)
 
-    def changes_since(self, moment_us: int) -> list[str]:
+    def change_kinds_since(self, moment_us: int) -> list[str]:
         """The kinds of the changes committed after the moment. Reads each file at most once."""
         with self._lock:
             return [self._summary(entry)[0] for entry in self._entries if entry.committed_us > moment_us]

@@ -14,7 +14,7 @@ RESERVED_PREFIXES = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
     *("_change_sequence_number", "_change_type", "_change_timestamp"),
 )
-MAXIMUM_NAME_LENGTH = 300
+MAXIMUM_NAME_LENGTH = 300  # characters of a column name
 MAXIMUM_KEY_COLUMNS = 16
 KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"])
 
@@ -30,8 +30,8 @@ def reserved_name_message(name: str) -> str:
     )
 
 
-def check_partition_exists(table: TableId, settings: TableSettings, partition: str | None) -> None:
-    """Raises Invalid for a partition decorator of an unpartitioned table."""
+def check_is_partitioned(table: TableId, settings: TableSettings, partition: str | None) -> None:
+    """Raises Invalid if a request names a partition of an unpartitioned table."""
     if partition is not None and settings.partition_column is None:
         raise Invalid(f"Table {table} is not partitioned: leave [${partition}] out.")
 
@@ -127,6 +127,7 @@ def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> 
 
 
 def check_clone(catalog: Catalog, target: TableId, source: TableId, source_clone: CloneDefinition | None) -> None:
+    """Raises Invalid if `source` cannot be cloned to `target`. `source_clone`: of what `source` itself is a clone."""
     if target == source:
         raise Invalid(f"Cannot clone table {source} onto itself: name another target.")
     bases = lineage(catalog, source, source_clone)

@@ -1,4 +1,7 @@
-"""Writes DuckDB SQL that reads a version of a table from its segments."""
+"""Writes DuckDB SQL that reads a version of a table from its segments.
+
+The number of a segment is its position in `version.queried_segments()`, counted from 0.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ def relation_sql(
 ) -> str:
     """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
-    `numbers`: the positions in `version.queried_segments()` of the segments to read, None for all, with those of the
-    streaming buffer. `with_row_id`: whether it also selects the column ROW_ID.
+    `numbers`: the numbers of the segments to read; None for all, with those of the streaming buffer. `with_row_id`:
+    whether it also selects the column ROW_ID. Raises Invalid for a table without columns.
     """
     schema = version.settings.schema
     if not schema:
         raise Invalid(f"Table {table_id} does not have a schema.")
-    read = version.queried_segments()
+    selected = version.queried_segments()
     first = numbers.start if numbers else 0
-    read = read[first : numbers.stop] if numbers else read
-    files = [string_literal(str(segments.path(segment))) for segment in read]
+    selected = selected[first : numbers.stop] if numbers else selected
+    files = [string_literal(str(segments.path(segment))) for segment in selected]
     if not files:
         empty = ", ".join(
             f"CAST(NULL AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}" for column in schema
@@ -44,7 +47,7 @@ def relation_sql(
     )
     file_list, row_id, options = f"[{', '.join(files)}]", "", ""
     if with_row_id:
-        number = f"(list_position({file_list}, filename) + {first - 1})"
+        number = f"(list_position({file_list}, filename) + {first - 1})"  # list_position counts from 1
         row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
         options = ", filename = true, file_row_number = true"
     if version.settings.has_altered_types:  # otherwise all files would be read with the types of the first one
@@ -53,7 +56,7 @@ def relation_sql(
 
 
 def segment_numbers(version: TableVersion) -> dict[str, range]:
-    """For each partition, the positions of its segments in `version.queried_segments()`."""
+    """The numbers of each partition's segments."""
     numbers, first = {}, 0
     for key in sorted(version.partitions):
         count = len(version.partitions[key].segments)

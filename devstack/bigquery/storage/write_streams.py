@@ -1,6 +1,6 @@
 """Stores the write streams that clients create: what has been appended to each, and how much of it is visible.
 
-Rows become visible by a commit of their table, which is written before the stream's own record. If the process ends in
+A commit of the table makes rows visible. The stream's own record is written after that commit. If the process ends in
 between, `record_visible_rows` finds the committed rows in the table's streaming buffer when the stand-in starts again.
 """
 
@@ -18,12 +18,12 @@ from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.model import BufferedRows, Segment, TableId
 
 COMMITTED, PENDING, BUFFERED = "COMMITTED", "PENDING", "BUFFERED"
-LIFETIME_US = 7 * DAY_US  # a choice: no page says how long a stream is kept
+LIFETIME_US = 7 * DAY_US  # our choice: BigQuery's documentation does not say how long a stream is kept
 
 
 @dataclass(frozen=True)
 class WriteStream:
-    """One stream. `segments`: its rows, in their order, for the types whose rows become visible later.
+    """One stream. `segments`: the appended rows of a PENDING or BUFFERED stream, which become visible later, in order.
 
     `rows`, `visible_rows`: how many rows were appended, and how many of these, from the first on, are visible.
     `table_created_us`: when its table was created; if the table has been replaced since, the stream is gone.
@@ -75,10 +75,10 @@ class WriteStreamStore:
             return list(self._streams.values())
 
     def files(self) -> set[str]:
-        """The files of all rows that are kept for streams."""
+        """The names of the files with rows of streams."""
         return {segment.file for stream in self.all() for segment in stream.segments}
 
-    def created_since(self, project: str, moment_us: int) -> int:
+    def count_created_since(self, project: str, moment_us: int) -> int:
         return sum(stream.table.project == project and stream.created_us > moment_us for stream in self.all())
 
     def remove_old(self, now_us: int) -> int:
@@ -91,7 +91,7 @@ class WriteStreamStore:
         return len(old)
 
     def record_visible_rows(self, buffered: Iterable[BufferedRows]) -> None:
-        """Record that these rows are visible, if the process ended after their commit and before it recorded that."""
+        """Records that these committed rows are visible, if the last process ended before it recorded that."""
         for rows in buffered:
             stream = self._streams.get(rows.stream)
             if stream is not None and stream.visible_rows < rows.stream_rows:
@@ -102,7 +102,11 @@ class WriteStreamStore:
 
 
 def with_visible(stream: WriteStream, rows: int, committed_us: int) -> WriteStream:
-    """The stream with its first `rows` rows visible. Those of a COMMITTED stream are only now counted as appended."""
+    """The stream after the commit that made its first `rows` rows visible.
+
+    Rows of a COMMITTED stream become visible when they are appended, so they are counted as appended here. A PENDING
+    stream has this one commit; then its segments are no longer needed.
+    """
     appended = max(stream.rows, rows)
     if stream.type != PENDING:
         return replace(stream, rows=appended, visible_rows=rows)

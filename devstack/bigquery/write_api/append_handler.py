@@ -19,7 +19,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_changes, is_change_stream
+from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_changes, are_row_changes
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
@@ -58,14 +58,15 @@ class AppendConnection:
         self._catalog = catalog
         self._streams = streams
         self._caller = caller
-        self._has_row_changes: bool | None = None  # whether its rows are row changes; None before the first row
+        # Whether the rows of this connection are row changes (change data capture); None before the first row.
+        self._has_row_changes: bool | None = None
         self._destinations: dict[str, _Destination] = {}
         self._current: _Destination | None = None
 
     def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
         """The response to a request.
 
-        Raises WriteApiError, which ends the connection, if its first request names no stream that rows can go to.
+        Raises WriteApiError, which ends the connection, if its first request names no stream that takes rows.
         """
         try:
             destination = self._select_destination(request)
@@ -95,7 +96,7 @@ class AppendConnection:
         return response
 
     def _select_destination(self, request: AppendRowsRequest) -> _Destination:
-        """Make the request's stream the current one. A request without a name is for the current stream."""
+        """Makes the request's stream the current one. A request that names no stream is for the current stream."""
         name = request.write_stream
         if not name:
             if self._current is None or len(self._destinations) > 1:
@@ -126,10 +127,11 @@ class AppendConnection:
         return destination
 
     def _check_switch(self, stream: StreamName) -> None:
-        assert self._current is not None  # the caller compares with it
+        assert self._current is not None  # the caller has checked it
         if not (stream.is_default and self._current.stream.is_default):
             raise invalid_argument(
-                f"A connection to [{self._current.stream}] cannot write to [{stream}]: only default streams share one."
+                f"A connection to [{self._current.stream}] cannot write to [{stream}]: only default streams "
+                "share a connection."
             )
 
     def _append(self, destination: _Destination, request: AppendRowsRequest) -> int | None:
@@ -153,7 +155,7 @@ class AppendConnection:
         rows: list[WrittenRow] = []
         if destination.reader_for(settings.schema).may_have_changes:
             rows = self._read(destination, settings, serialized, self._catalog.clock.now_us())
-        self._has_row_changes = is_change_stream([row.change_type for row in rows] or [None], self._has_row_changes)
+        self._has_row_changes = are_row_changes([row.change_type for row in rows] or [None], self._has_row_changes)
         if self._has_row_changes:
             self._append_changes(table, rows)
             return None

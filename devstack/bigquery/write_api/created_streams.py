@@ -27,7 +27,7 @@ from devstack.bigquery.write_api.stream_names import StreamName, table_name
 
 MAXIMUM_CREATED_PER_HOUR = 10_000  # streams of one project
 MAXIMUM_COMMITTED_AT_ONCE = 10_000  # streams of one BatchCommitWriteStreams
-COMMIT_WITHIN_US = 24 * HOUR_US  # after a stream's creation
+COMMIT_WITHIN_US = 24 * HOUR_US  # so long after its creation a PENDING stream can be committed
 
 # Reads the rows of a request, given the table's settings and the current time in microseconds.
 ReadRows = Callable[[TableSettings, int], pa.Table]
@@ -45,7 +45,7 @@ class CreatedStreams:
 
     def create(self, table: TableId, kind: str) -> WriteStream:
         version, now_us = self._catalog.get(table), self._catalog.clock.now_us()
-        if self._store.created_since(table.project, now_us - HOUR_US) >= MAXIMUM_CREATED_PER_HOUR:
+        if self._store.count_created_since(table.project, now_us - HOUR_US) >= MAXIMUM_CREATED_PER_HOUR:
             raise WriteApiError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"Exceeded quota for CreateWriteStream of project {table.project}: allowed "
@@ -54,6 +54,7 @@ class CreatedStreams:
         return self._store.create(table, kind, now_us, version.table_created_us)
 
     def get(self, name: StreamName) -> WriteStream:
+        """Raises NotFound if the table, and WriteApiError if the stream does not exist."""
         version, stream = self._catalog.get(name.table), self._store.find(name.table, name.id)
         if stream is None or stream.table_created_us != version.table_created_us:
             raise WriteApiError(
@@ -70,7 +71,10 @@ class CreatedStreams:
         self._connections[name.id] = connection
 
     def append(self, name: StreamName, connection: object, offset: int | None, read: ReadRows) -> int:
-        """Appends the rows that `read` returns. Returns the offset of the first. Nothing changes if `read` raises."""
+        """Appends the rows that `read` returns. Returns the offset of the first one. Nothing changes if `read` raises.
+
+        Raises WriteApiError if the stream takes no rows from this connection, or not at this offset.
+        """
         with self._lock(name):
             stream = self.get(name)
             if self._connections.get(name.id) is not connection:
@@ -129,7 +133,7 @@ class CreatedStreams:
     def batch_commit(self, table: TableId, names: Sequence[StreamName]) -> tuple[int, list[WriteApiError]]:
         """Makes the rows of all streams visible at once, unless one cannot be committed.
 
-        Returns the commit time in microseconds, or 0 and what is wrong with each stream.
+        Returns the commit time in microseconds and no errors, or 0 and the errors of streams that prevent it.
         """
         if not 0 < len(set(names)) <= MAXIMUM_COMMITTED_AT_ONCE:
             raise invalid_argument(f"[{len(names)}] streams to commit, allowed are 1 to {MAXIMUM_COMMITTED_AT_ONCE}.")
@@ -170,7 +174,7 @@ class CreatedStreams:
         return stream
 
     def _make_visible(self, ends: Sequence[tuple[WriteStream, int]]) -> int:
-        """Moves rows of streams to their table's streaming buffer, in one commit. Returns its time in microseconds.
+        """Moves rows of streams to their table's streaming buffer in one commit. Returns its time in microseconds.
 
         `ends`: the streams, each with the number of its rows, from the first on, that are visible afterwards.
         """

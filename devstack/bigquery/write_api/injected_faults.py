@@ -1,4 +1,7 @@
-"""Applies injected faults to requests of the Storage Write API. Their path is that of the gRPC method."""
+"""Applies injected faults to requests of the Storage Write API.
+
+A fault's `path` is matched with the path of the gRPC method: `/google.cloud.bigquery.storage.v1.BigQueryWrite/METHOD`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from devstack.bigquery.write_api.storage_errors import WriteApiError
 
 SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 Response = TypeVar("Response")
-# By the HTTP status of a fault; 409 is what BigQuery answers to a connection that was idle for too long.
+# gRPC statuses by the HTTP status of a fault. BigQuery ends a connection that was idle for too long with ABORTED.
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     403: grpc.StatusCode.PERMISSION_DENIED,

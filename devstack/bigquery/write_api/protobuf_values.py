@@ -20,6 +20,8 @@ from devstack.bigquery.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, 
 Convert = Callable[[Any], Any]
 TIMESTAMP_MESSAGE = "google.protobuf.Timestamp"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of a DATE, in days since 1970
+# The fields of a TIME or DATETIME that is packed into an integer, from the lowest bits on. The last field, the hour or
+# the year, takes the remaining bits.
 _MICROSECOND_BITS, _SECOND_BITS, _MINUTE_BITS, _HOUR_BITS, _DAY_BITS, _MONTH_BITS = 20, 6, 6, 5, 5, 4
 _NUMERIC_BOUND = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
 _EXACT = Context(prec=2 * NUMERIC_PRECISION)  # the default has fewer digits than a NUMERIC
@@ -73,6 +75,7 @@ def _numeric_of_number(value: float) -> Decimal:
 
 
 _INTEGERS = ("int32", "int64", "uint32")
+# By type of the column, then by kind of the field (`kind_of`).
 _CONVERSIONS: dict[str, dict[str, Convert]] = {
     "BOOL": dict.fromkeys(("bool", *_INTEGERS, "uint64"), bool),
     "BYTES": {"bytes": _same, "string": str.encode},
@@ -116,14 +119,17 @@ _KINDS = {
 
 
 def kind_of(field: FieldDescriptor) -> str:
-    """The type of a field as BigQuery's pages name it, such as `int64`, or the full name of a message."""
+    """The type of a field as BigQuery's documentation names it, such as `int64`; of a message its full name."""
     if field.message_type is not None:
         return str(field.message_type.full_name)
     return "bytes" if field.type == FieldDescriptor.TYPE_BYTES else _KINDS[field.cpp_type]
 
 
 def conversion(field: FieldDescriptor, column: TableField) -> Convert | None:
-    """The function that converts the field's values to the column's type, which is no STRUCT; None if none can."""
+    """The function that converts the field's values to the column's type; None if BigQuery does not convert them.
+
+    The column must not be a STRUCT.
+    """
     kind = kind_of(field)
     if column.type == "STRING" and field.enum_type is not None:
         names = field.enum_type.values_by_number

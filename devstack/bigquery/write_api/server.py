@@ -23,9 +23,9 @@ from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_
 from devstack.bigquery.write_api.stream_methods import StreamMethods
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
-STOP_S = 1.0
-# Above append_connection.MAXIMUM_REQUEST_BYTES, so that the stand-in refuses too large requests with its own error.
-# gRPC would end the connection.
+STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cancels them
+# Larger than append_handler.MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large requests: gRPC would
+# end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class WriteApiServer:
         self._server.start()
 
     def stop(self) -> None:
-        """Ends the connections and returns when the requests that are being carried out are done."""
+        """Ends the connections. Returns when all running requests have ended."""
         self._server.stop(STOP_S).wait()
 
 
@@ -101,6 +101,6 @@ def _unary(faults: FaultRegistry, name: str, method: Callable[[Any], Any]) -> Ca
 
 
 def _entity(request: Any) -> str:
-    """The name of the stream or table of a request, whose field differs by method."""
+    """The stream or table that a request names. Each method has another field for it."""
     fields = ("name", "parent", "write_stream")
     return next(value for field in fields if isinstance(value := getattr(request, field, None), str))

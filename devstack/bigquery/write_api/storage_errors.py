@@ -13,7 +13,7 @@ from devstack.bigquery.bigquery_errors import NotFound, StandInError
 
 Code = StorageError.StorageErrorCode
 
-# By the reason of an error of the stand-in. Every other error is INTERNAL.
+# The gRPC status for each reason of a StandInError. For all other reasons it is INTERNAL.
 _STATUS_CODES = {
     "accessDenied": grpc.StatusCode.PERMISSION_DENIED,
     "invalid": grpc.StatusCode.INVALID_ARGUMENT,
@@ -26,7 +26,11 @@ _STATUS_CODES = {
 
 
 class WriteApiError(Exception):
-    """A request failed. `entity`: the stream or table that the StorageError names."""
+    """A request failed. `code`: the gRPC status.
+
+    `storage_code`, `entity`: the code of the StorageError, and the stream or table that it names; None and "" if the
+    error has no StorageError.
+    """
 
     def __init__(self, code: grpc.StatusCode, message: str, storage_code: int | None = None, entity: str = "") -> None:
         super().__init__(message)

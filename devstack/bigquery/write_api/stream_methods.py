@@ -25,7 +25,7 @@ from devstack.bigquery.write_api.table_schema import table_schema
 
 
 class StreamMethods:
-    """The methods. Threads may share them."""
+    """These methods, for the tables of one catalog. Threads may share it."""
 
     def __init__(self, catalog: Catalog, streams: CreatedStreams) -> None:
         self._catalog = catalog
@@ -79,8 +79,9 @@ class StreamMethods:
         )
 
 
-def _created_stream(text: str) -> StreamName:
-    name = parse_stream(text)
+def _created_stream(stream_name: str) -> StreamName:
+    """The stream that a request names. Raises WriteApiError for a default stream."""
+    name = parse_stream(stream_name)
     if name.is_default:
         raise invalid_argument(
             f"The default stream [{name}] is neither flushed nor finalized.", Code.INVALID_STREAM_TYPE, str(name)

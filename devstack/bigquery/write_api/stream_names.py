@@ -35,22 +35,24 @@ def table_name(table: TableId) -> str:
 
 
 def parse_table(name: str) -> TableId:
+    """The table that a request names. Raises WriteApiError if this is not the name of a table."""
     match = _TABLE_NAME.fullmatch(name)
     if match is None:
         raise invalid_argument(f"Table is [{name}], expected [projects/P/datasets/D/tables/T].")
-    return _without_decorator(TableId(*match.groups()))
+    return _table_id(*match.groups())
 
 
 def parse_stream(name: str) -> StreamName:
-    """The stream that a request names. Raises WriteApiError if it is no name of a stream."""
+    """The stream that a request names. Raises WriteApiError if this is not the name of a stream."""
     match = _STREAM_NAME.fullmatch(name)
     if match is None:
         raise invalid_argument(f"Stream is [{name}], expected [projects/P/datasets/D/tables/T/streams/S].")
     project, dataset, table, stream = match.groups()
-    return StreamName(_without_decorator(TableId(project, dataset, table)), stream or DEFAULT_STREAM)
+    return StreamName(_table_id(project, dataset, table), stream or DEFAULT_STREAM)
 
 
-def _without_decorator(table: TableId) -> TableId:
-    if "$" in table.table:
-        raise NotImplementedConstruct(f"streaming into the partition {table.table}")
-    return table
+def _table_id(project: str, dataset: str, table: str) -> TableId:
+    """Raises NotImplementedConstruct for a table name with a partition decorator."""
+    if "$" in table:
+        raise NotImplementedConstruct(f"streaming into the partition {table}")
+    return TableId(project, dataset, table)

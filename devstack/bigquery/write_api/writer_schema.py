@@ -1,4 +1,4 @@
-"""Reads the rows of a connection: serialized protocol buffer messages, whose fields are columns of the table.
+"""Reads the rows of an AppendRows connection: serialized protocol buffer messages, with a field for each column.
 
 Source: "Overview of the Storage Write API", protocol buffer handling.
 """
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def message_class(schema: DescriptorProto) -> type[Message]:
-    """The class of a connection's rows. Raises WriteApiError unless it is proto2 and has all types that it uses."""
+    """The class of a connection's rows. Raises WriteApiError unless `schema` is proto2 and has all types it uses."""
     pool = descriptor_pool.DescriptorPool()
     file = FileDescriptorProto(name="writer_schema.proto", syntax="proto2")
     file.message_type.append(schema)
@@ -43,7 +43,7 @@ def message_class(schema: DescriptorProto) -> type[Message]:
 
 @dataclass(frozen=True)
 class _FieldReader:
-    """Reads one column's value from a message. `convert`: None for a STRUCT, which has a reader for each field."""
+    """Reads one column's value from a message. A STRUCT has no `convert`, but `readers`, one for each of its fields."""
 
     field: FieldDescriptor
     column: TableField

@@ -14,7 +14,7 @@ import pytest
 from devstack.bigquery.bigquery_errors import AccessDenied, Invalid, NotFound
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.callers import DEFAULT_USER
-from devstack.bigquery.storage.change_log import InvalidRows, RowChange, is_change_stream, sortable_sequence_number
+from devstack.bigquery.storage.change_log import InvalidRows, RowChange, are_row_changes, sortable_sequence_number
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.table_change import Change
 from tests.unit.devstack.bigquery.jobs.employees_table import (
@@ -46,7 +46,7 @@ def test_changes_survive_a_restart(warehouse: Warehouse, tmp_path: Path) -> None
     append(warehouse, upsert(101, "Tal", 1))
     append(warehouse, upsert(101, "Tal", 2))
     reopened = Warehouse(tmp_path)
-    reopened.stand_in.garbage_collector.sweep(segments=True)
+    reopened.stand_in.garbage_collector.sweep(always_segments=True)
     assert queried(reopened)[1] == (101, "Tal", 2)
 
 
@@ -153,12 +153,12 @@ def test_a_table_with_changes_has_at_most_two_thousand_columns(warehouse: Wareho
 
 
 def test_a_connection_does_not_mix_changes_with_plain_rows() -> None:
-    assert is_change_stream(["UPSERT", "DELETE"], None)
-    assert is_change_stream(["UPSERT"], True)
-    assert not is_change_stream([None, "INSERT"], None)
+    assert are_row_changes(["UPSERT", "DELETE"], None)
+    assert are_row_changes(["UPSERT"], True)
+    assert not are_row_changes([None, "INSERT"], None)
     for kinds, before in ((["UPSERT", None], None), (["UPSERT"], False), ([None], True)):
         with pytest.raises(Invalid, match=r"^The given value is not a valid CHANGE_TYPE$"):
-            is_change_stream(kinds, before)
+            are_row_changes(kinds, before)
 
 
 def test_row_policies_need_the_true_filter(warehouse: Warehouse) -> None:

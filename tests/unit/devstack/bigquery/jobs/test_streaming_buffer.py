@@ -123,7 +123,7 @@ def test_rows_leave_a_buffer_of_many_requests_at_once(warehouse: Warehouse, monk
 
 def test_buffer_survives_a_restart(warehouse: Warehouse, tmp_path: Path) -> None:
     stream(warehouse, [2])
-    warehouse.stand_in.garbage_collector.sweep(segments=True)
+    warehouse.stand_in.garbage_collector.sweep(always_segments=True)
     assert ids(Warehouse(tmp_path)) == [1, 2]
 
 
