@@ -1,6 +1,6 @@
-"""What a run that accepts failed checks does around its approval: it shows a text, and makes its lease available.
+"""The approval of a run that accepts failed checks: the text to approve, and the lease while the run waits.
 
-While the run waits, any other run of the feed may take the lease over.
+During the wait any other run of the feed may take the lease over.
 """
 
 from __future__ import annotations

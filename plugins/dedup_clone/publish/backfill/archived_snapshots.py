@@ -19,7 +19,8 @@ _URI = re.compile(r"gs://([a-z0-9][a-z0-9_.-]+)/([^/].*?)/?")
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """What an operator asks for. `first_id` and `last_id` limit the snapshot ids, both included; None: no limit.
+    """The form of a backfill run. `archive`: the URI of a folder. `first_id`, `last_id`: the lowest and the highest
+    snapshot id to land, both included; None: no limit.
 
     Up to `at_once` snapshots are landed together, so that one publish includes them all. After that none is landed for
     `pause_minutes`.
@@ -60,14 +61,15 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
     if the feed is retired.
     """
     require_in_use(services)
-    newest = {marker.delivery.snapshot_id: marker for marker in archive.markers()}
-    chosen = {
+    # Of several markers of one snapshot id the latest counts: `markers` orders them by time.
+    latest_markers = {marker.delivery.snapshot_id: marker for marker in archive.markers()}
+    requested = {
         snapshot_id: marker
-        for snapshot_id, marker in newest.items()
+        for snapshot_id, marker in latest_markers.items()
         if (request.first_id is None or snapshot_id >= request.first_id)
         and (request.last_id is None or snapshot_id <= request.last_id)
     }
-    if not chosen:
+    if not requested:
         marker_name = f"{request.archive.rstrip('/')}/snapshot_id=N/{services.feed.landing.marker}"
         raise ConfigurationError(
             f"Archive [{request.archive}] has no complete snapshot of these ids, expected markers [{marker_name}]: "
@@ -76,9 +78,9 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
     published = {delivery.snapshot_id for delivery in live.deliveries} if live else set[int]()
-    registered = [delivery for delivery in services.arrivals.deliveries() if delivery.snapshot_id in chosen]
+    registered = [delivery for delivery in services.arrivals.deliveries() if delivery.snapshot_id in requested]
     landed_ids = published | {delivery.snapshot_id for delivery in registered}
-    to_land = tuple(chosen[snapshot_id] for snapshot_id in sorted(chosen) if snapshot_id not in landed_ids)
+    to_land = tuple(requested[snapshot_id] for snapshot_id in sorted(requested) if snapshot_id not in landed_ids)
     if services.feed.update_id_mode is UpdateIdMode.LAST_CHANGED and published and to_land:
         late = [marker.delivery.snapshot_id for marker in to_land if marker.delivery.snapshot_id < max(published)]
         if late:

@@ -13,7 +13,7 @@ from dedup_clone.state.store import in_parallel
 
 
 def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
-    """Land the next snapshots of the archive, unless a delivery waits. Returns whether all have landed and none waits.
+    """Land the next snapshots of the archive, unless a delivery waits. Returns whether nothing is left to do.
 
     Raises ContractViolation if landing has other objects in the folder of such a snapshot. Raises ConfigurationError as
     `find_archived` does.
@@ -53,13 +53,13 @@ def _land(services: Services, archive: Landing, marker: Marker) -> None:
     landing = services.landing
     folder = landing.folder(marker.delivery.snapshot_id)
     sources = {f"{folder}{o.name.removeprefix(marker.folder)}": o for o in archive.store.objects(marker.folder)}
-    others = [info.name for info in landing.store.objects(folder) if info.name not in sources]
-    if others:
+    unexpected = [info.name for info in landing.store.objects(folder) if info.name not in sources]
+    if unexpected:
         raise ContractViolation(
             f"Folder [{landing.store.uri(folder)}] has objects that the archive's snapshot lacks, such as "
-            f"[{others[0]}]: delete the folder if nobody is delivering this snapshot, then clear this task."
+            f"[{unexpected[0]}]: delete the folder if nobody is delivering this snapshot, then clear this task."
         )
-    name = f"{folder}{marker.name.removeprefix(marker.folder)}"
-    data = [(source, target) for target, source in sources.items() if target != name]
+    marker_name = f"{folder}{marker.name.removeprefix(marker.folder)}"
+    data = [(source, name) for name, source in sources.items() if name != marker_name]
     in_parallel(lambda pair: landing.store.copy_from(archive.store, pair[0], pair[1]), data)
-    landing.store.copy_from(archive.store, sources[name], name)
+    landing.store.copy_from(archive.store, sources[marker_name], marker_name)

@@ -14,7 +14,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames
 
-# This statement computes a fingerprint of one partition. Equal rows have equal fingerprints, whatever their order.
+# The statement that computes the fingerprint of one partition. It does not depend on the order of the rows.
 FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 
 
@@ -35,7 +35,8 @@ def check_existing_table(
 def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: list[date]) -> int:
     """The bytes that queries read to compare `days` of the target table of `names` with staging, by dry runs.
 
-    Staging's partitions count as much as the table's. `table`: the columns that the table has now.
+    Staging is not loaded yet: each of its partitions counts as much as that of the table. `table`: the columns that
+    the table has now.
     """
     configurations = [_fingerprint_query(services, names, table, day) for day in days]
     return 2 * sum(services.warehouse.jobs.dry_run_bytes(configuration) for configuration in configurations)
@@ -72,7 +73,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
 def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest) -> CheckResult:
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
     days = evenly_spaced(without_duplicates, record.compared_dates)
-    # The query reads the target table of the names that it is given; here staging takes that place.
+    # The query reads the target table of the names that it is given, so these names have staging as target.
     staging_names = TableNames(
         services.names.project, services.names.dataset, services.feed.staging, services.feed.staging
     )

@@ -18,12 +18,13 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.store import ObjectInfo
 
-# Its snapshot id is above every update id that a row may have, so that no row counts as newer than its delivery.
+# The delivery of the exported files. Its snapshot id is above every update id that a row may have, so that no row
+# counts as newer than its delivery.
 EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
 
 
 def export_existing(services: Services, attempt: str) -> None:
-    """Export the table that `attempt` bootstraps, and write the attempt's request. Safe to repeat.
+    """Export the table whose rows `attempt` takes over, and write the attempt's request. Safe to repeat.
 
     Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
     JobFailed.
@@ -48,7 +49,7 @@ def export_existing(services: Services, attempt: str) -> None:
         )
     arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
     services.current.require_intent(attempt)
-    rebuilt = None if intent.parent is None else services.manifests.read(intent.parent)
+    rebuilt = None if intent.parent is None else services.manifests.read(intent.parent)  # a bootstrap has no parent
     request = build_dedup_request(
         services,
         intent,

@@ -1,4 +1,4 @@
-"""Reads the existing table of a bootstrap: its metadata, its partitions, and whether it can be bootstrapped."""
+"""Reads the table whose rows a bootstrap or rebuild takes over: its metadata, its partitions, what prevents it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ExistingTable:
 
 @dataclass(frozen=True)
 class BootstrapRecord:
-    """What an attempt bootstraps, and how; saved in the attempt's folder.
+    """Which table's rows a bootstrap or rebuild takes over, and how; saved in the attempt's folder.
 
     `compared_dates`: the number of dates that are compared in all columns.
     """
@@ -74,7 +74,7 @@ def save_bootstrap_record(services: Services, attempt: str, record: BootstrapRec
 
 
 def read_bootstrap_record(services: Services, attempt: str) -> BootstrapRecord:
-    """Raises ContractViolation when the record is gone."""
+    """Return the attempt's record. Raises ContractViolation when it is gone."""
     name = services.layout.existing_table(attempt)
     record = services.store.read_record(BootstrapRecord, name)
     if record is None:
@@ -83,7 +83,7 @@ def read_bootstrap_record(services: Services, attempt: str) -> BootstrapRecord:
 
 
 def existing_table_names(services: Services, existing: ExistingTable) -> TableNames:
-    """Table names for SQL statements over the existing table, in place of target."""
+    """Names for SQL statements that are to read the existing table in place of target."""
     return TableNames(services.names.project, existing.dataset, services.feed.staging, existing.table)
 
 
@@ -107,7 +107,7 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
 def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
-    Raises BootstrapRefused for rows without a date or of the future, and for a table without rows.
+    Raises BootstrapRefused for rows without a date or with a date in the future, and if no row is within the retention.
     """
     warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
     observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)
@@ -134,7 +134,7 @@ def observe_table(services: Services, dataset: str, name: str, *, is_target: boo
 
 
 def require_unchanged(services: Services, existing: ExistingTable) -> None:
-    """Raises BootstrapRefused when somebody changed the table since its metadata was read."""
+    """Raise BootstrapRefused when somebody changed the table since its metadata was read."""
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     if table is None or table.version != existing.version:
         what = "is gone" if table is None else "was changed"
@@ -163,7 +163,7 @@ def _raise_if_any(full_name: str, problems: list[str]) -> None:
 
 
 def describe_partitions(partitions: tuple[ExistingPartition, ...]) -> str:
-    """Name the first few partitions with their row counts."""
+    """Name the first DATES_NAMED partitions with their row counts."""
     named = ", ".join(f"{p.date}: {p.rows}" for p in partitions[:DATES_NAMED])
     left = len(partitions) - DATES_NAMED
     return f"{named} and {left} more dates" if left > 0 else named

@@ -96,7 +96,7 @@ def _type(column: Column) -> str:
 
 
 def _lost_with_target(services: Services) -> list[str]:
-    """Policies that target has and its replacement would lack, and materialized views that would break."""
+    """Problems: policies that target has and its replacement would lack, and materialized views that would break."""
     declared, found = services.feed.table.policies, services.warehouse.policies(services.feed.target)
     policies = sorted({*found.row_access} - {*declared.row_access})
     tags = sorted(name for name, tag in found.column_tags.items() if declared.column_tags.get(name) != tag)
@@ -113,7 +113,7 @@ def _lost_with_target(services: Services) -> list[str]:
 
 
 def undeclared_options(services: Services, existing: TableMetadata) -> CheckResult:
-    """Whether target will have the labels, constraints, descriptions and type parameters of the existing table."""
+    """Check that target will have the labels, constraints, descriptions and type parameters of the existing table."""
     staging, table = services.warehouse.table(services.feed.staging), services.feed.table
     return nothing_undeclared(
         # The columns' policy tags are compared with the policies.
@@ -125,7 +125,7 @@ def undeclared_options(services: Services, existing: TableMetadata) -> CheckResu
 
 
 def _lost_options(services: Services, target: TableMetadata) -> list[str]:
-    """What of target's options its replacement would lack; and an expiration of target."""
+    """Problems: options that target has and its replacement would lack, and an expiration of target."""
     undeclared = undeclared_options(services, target)
     problems = []
     if undeclared.level is Level.FAIL:

@@ -26,7 +26,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.current import IntentKind
 
-# The snapshot id of a bootstrap before its rows are read.
+# The snapshot id in the spec of a bootstrap, whose rows nobody has read yet.
 SNAPSHOT_UNKNOWN = 0
 
 
@@ -48,7 +48,7 @@ class BootstrapRequest:
 
 
 def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, version_shown: str) -> PublishSpec:
-    """Recover, read the table again, acquire the lease and record what is bootstrapped. Returns the run's spec.
+    """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
 
     `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace, and
     BootstrapRefused when the table cannot be bootstrapped or was changed after the approval.

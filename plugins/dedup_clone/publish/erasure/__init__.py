@@ -1,1 +1,1 @@
-"""Erasing keys: the preview, the first task, the records, and what is deleted afterwards."""
+"""Erasing keys: the preview, the first task after the approval, and what is deleted after the commit."""

@@ -13,8 +13,10 @@ from dedup_clone.publish.services import Services
 
 
 def delete_leftovers(services: Services, erasure_request: ErasureRequest) -> list[str]:
-    """Delete the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
-    incoming table of an SQL engine, and the file of keys. The record of the erasure then says that this was done.
+    """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
+
+    Deleted are the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
+    incoming table of an SQL engine, and the file of keys.
 
     Returns the deleted folders. Safe to repeat. Raises JobFailed; ContractViolation if the run has committed no
     erasure; what `read_keys` raises.
@@ -36,7 +38,7 @@ def _delete(services: Services, erasure: Erasure, keys_file: str) -> list[str]:
     incoming = services.names.incoming_table
     change_rows = erase_changes(services, erasure, read_keys(services, keys_file))
     folders = prune(services)
-    refresh_index(services)  # it has check results of earlier attempts, with examples of keys
+    refresh_index(services)  # without check results of generations before the erasure, which have examples of keys
     dropped = [] if services.warehouse.table(incoming) is None else [incoming]
     services.warehouse.changes.drop(incoming)
     complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)

@@ -17,9 +17,9 @@ _SQL_FILE = "erasure/delete_changes.sql"
 
 
 def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
-    """Delete what the committed erasure left in or for `FEED_changes`. Safe to repeat. Raises JobFailed.
+    """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
 
-    Returns how many rows were deleted; None if there is no such table.
+    Returns how many rows were deleted; None if there is no such table. Safe to repeat. Raises JobFailed.
     """
     drop_pending_changes(services, before=erasure.generation)
     if services.warehouse.table(services.names.changes_table) is None:
@@ -32,9 +32,10 @@ def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> in
 
 
 def drop_pending_changes(services: Services, *, before: int | None) -> None:
-    """Keep changes of generations before `before` (None: of all) from being loaded, and wait for jobs that load them.
+    """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
 
-    The files are deleted first, so that a job that another task starts meanwhile fails.
+    The files are deleted first, so that a job that another task starts meanwhile fails. Then this waits for running
+    jobs that load them.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]

@@ -32,8 +32,8 @@ def _text(kind: str, value: Any) -> str:
         case "DATE":
             return str((value - _EPOCH.date()).days)
         case "TIMESTAMP":
-            since = value - _EPOCH
-            return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+            elapsed = value - _EPOCH
+            return str((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds)
         case "NUMERIC":
             return f"{Decimal(value).normalize() + 0:f}"
         case "STRING":

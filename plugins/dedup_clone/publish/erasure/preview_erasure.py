@@ -54,7 +54,7 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
         "",
         f"- {found}",
         "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
-        "generations are deleted: **no rollback reaches behind this erasure**.",
+        "generations are deleted: **no rollback can restore a generation before this erasure**.",
         *_changes_line(services),
         f"- BigQuery's time travel has the rows until about {travel:%Y-%m-%d %H:%M} UTC.",
         "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
@@ -65,7 +65,7 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
 
 
 def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int, dict[date, int] | None]:
-    """The bytes that the query reads, and the rows by date; None if it may not run."""
+    """The bytes that the query reads, and the rows by date; None instead of rows if it would read too much."""
     table = replace(services.feed.table.to_contract(), columns=keys.columns)
     sql = services.warehouse.render(COUNT_SQL_FILE, names=services.names, table=table)
     parameters = {**key_parameters(keys), "retention_day": ("DATE", services.retention_window()[0].isoformat())}

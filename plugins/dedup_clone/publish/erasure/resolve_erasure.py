@@ -28,7 +28,7 @@ from dedup_clone.state.current import IntentKind
 
 @dataclass(frozen=True)
 class ErasureRequest:
-    """The form of an erasure run. `keys_file`: the name of the file below `to_erase/` of the feed in state."""
+    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state."""
 
     dag_id: str
     run_id: str
@@ -37,7 +37,7 @@ class ErasureRequest:
 
 
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
-    """Recover, acquire the lease, write the request. Returns the run's spec.
+    """Recover a dead run, acquire the lease, write the request. Returns the run's spec.
 
     Raises what `require_erasable` and `read_keys` raise, LeaseHeld, LostRace.
     """

@@ -53,13 +53,14 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
 
 
 def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
+    """The engine that the replay names, else the feed's own."""
     return publish_request.engine or services.feed.engine
 
 
 def _require_fitting_engine(services: Services, publish_request: PublishRequest, live_generation: int | None) -> None:
-    """Raise ConfigurationError if the engine that a replay names does not suit the feed.
+    """Raise ConfigurationError if the feed does not support the engine that the replay names.
 
-    Raise it also if keys were erased and the engine (named or the feed's own) is not `spark`.
+    Raise it also if keys were erased and the publish's engine is not `spark`.
     """
     feed, named_engine = services.feed, publish_request.engine
     problem = named_engine and feed.unsupported_reason(named_engine)

@@ -34,7 +34,7 @@ def refuse_impossible_changes(services: Services, engine: Engine, parent: Manife
 def refusals(services: Services, engine: Engine, parent: Manifest | None, staging: TableMetadata | None) -> list[str]:
     """Why a publish with this engine must refuse what the feed file declares, each with the next step.
 
-    Empty if it need not, and without a parent. An approval or another engine may make the change possible.
+    Empty without a parent, or if nothing must be refused. The next step may be an approval or another engine.
     """
     if parent is None:
         return []
@@ -70,7 +70,7 @@ def _changes_of_staging(staging: TableMetadata, declared: tuple[Column, ...]) ->
 
 
 def _unsupported_changes(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
-    """One text if there are column changes that this engine cannot make."""
+    """One text if there are column changes that only Spark can make, and this engine does not run it."""
     before = parent.table.columns
     nested = [path for path in added_columns(before, declared) if "." in path]
     new = [*nested, *widened_columns(before, declared)]
@@ -82,12 +82,12 @@ def _unsupported_changes(engine: Engine, parent: Manifest, declared: tuple[Colum
 
 
 def shortens_retention(retention_days: int, staging: TableMetadata) -> bool:
-    """Whether staging keeps partitions longer than `retention_days`."""
+    """Whether `retention_days` is less than the days for which staging keeps its partitions now."""
     return staging.expiration_days is None or retention_days < staging.expiration_days
 
 
 def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
-    """The rows of each live date that the feed file's retention does not keep, though the live generation's does."""
+    """The dates, as text, that the feed file's retention drops and the live generation's keeps, with their rows."""
     oldest, _ = services.retention_window()
     live_oldest = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
     return {str(entry.date): entry.rows for entry in parent.dates if live_oldest <= entry.date < oldest}

@@ -38,7 +38,10 @@ def build_dedup_request(
     erasures: tuple[str, ...] = (),
     erases: str = "",
 ) -> DedupRequest:
-    """Return the request of the intent's attempt. The arguments are explained at `DedupRequest`."""
+    """Return the request of the intent's attempt. `oldest`, `latest`: the first and the last date that it accepts.
+
+    The other arguments are explained at `DedupRequest`.
+    """
     feed, layout = services.feed, services.layout
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
     return DedupRequest(

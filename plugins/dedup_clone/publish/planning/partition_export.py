@@ -1,8 +1,8 @@
 """Exports partitions of a table to Parquet files in state, with extract jobs, which are free.
 
-The jobs change nothing but the attempt's export folder, so they are not recorded in CURRENT: Cloud Storage allows one
-change of an object per second, and two years of dates have 730 jobs. A retried step computes the same job ids and
-reuses the jobs that succeeded.
+The jobs are not recorded in CURRENT, which a recovery would need only if they changed staging or target. Recording
+takes a second each, because Cloud Storage allows one change of an object per second, and two years of dates have 730
+jobs. A retried step computes the same job ids and reuses the jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 from dedup_clone.state.store import ObjectInfo
 
-PARALLEL_JOBS = 16
+PARALLEL_JOBS = 16  # extract jobs that run at a time
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
 
 
 def _narrowed_columns(footer: ParquetFooter) -> list[str]:
-    """The columns that the file stores with 32 bits (FLOAT). BigQuery's type of such a column is FLOAT64."""
+    """The FLOAT64 columns that the file stores as FLOAT, with 32 bits."""
     return [leaf.path for leaf in footer.leaves if leaf.physical_type == "FLOAT"]
 
 

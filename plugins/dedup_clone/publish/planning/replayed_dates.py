@@ -1,7 +1,7 @@
-"""Checks which dates of a delivery can be replayed without the others.
+"""Checks whether some dates of a delivery can be replayed without its other dates.
 
-Such a replay does not publish the delivery. The delivery stays included, waiting or excluded as before, and its own
-publish still applies all of it. Status table and page name the same snapshot as before.
+Such a replay does not publish the delivery. The delivery stays included, waiting or excluded as before, and if it
+waits, its own publish still applies all dates. Status table and page name the same snapshot as before.
 """
 
 from __future__ import annotations

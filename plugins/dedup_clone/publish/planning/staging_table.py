@@ -67,7 +67,10 @@ def approve_retention(services: Services) -> None:
 
 
 def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) -> None:
-    """Give staging, which a rebuild is about to load, the columns and clustering that the feed file declares now."""
+    """Before a rebuild loads staging, give it the columns and clustering that the feed file declares now.
+
+    If they differ from those that staging has, staging is dropped and created. `manifest`: of the new generation.
+    """
     staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
         services.staging.write(Staging(StagingState.LOADING, attempt, intent.generation, manifest.digest))
@@ -76,7 +79,7 @@ def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) 
 
 
 def set_clustering_of_target(services: Services, table: TableContract) -> None:
-    """Give target this clustering, because BigQuery replaces a table only by one with the same. Rows do not change."""
+    """Give target the clustering of `table`: BigQuery replaces a table only by one of equal clustering. Rows stay."""
     target = services.warehouse.table(services.feed.target)
     if target is not None and target.cluster_by != table.cluster_by:
         services.warehouse.changes.set_clustering(services.feed.target, table.cluster_by)

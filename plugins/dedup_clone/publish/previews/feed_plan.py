@@ -128,7 +128,7 @@ def _changed_columns(services: Services, live: Manifest) -> Iterator[PlannedChan
     if widened:
         yield PlannedChange(
             f"wider type of columns {', '.join(widened)}",
-            "changes staging's type and writes all files anew once; no rollback leads behind it",
+            "changes staging's type and writes all files anew once; no rollback can restore earlier generations",
             "results of the new type from the swap on; statements that write the former type may fail",
             cost,
         )

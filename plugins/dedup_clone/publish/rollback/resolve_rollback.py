@@ -25,7 +25,7 @@ from dedup_clone.publish.waiting_deliveries import excluded_after
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import published_records
 
-# The clone must still be possible when the swap runs, after load and checks.
+# The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
 
 
@@ -53,8 +53,8 @@ class RestorableGeneration:
 def restorable_generations(services: Services) -> list[RestorableGeneration]:
     """The generations that a rollback can restore, newest first, without the live one.
 
-    If columns were added after a generation, it is restored from its files: the load keeps these columns, with NULL in
-    all rows. A clone of staging as of that time would lack them.
+    A generation from before columns were added is restored from its files: the load keeps these columns, with NULL in
+    all rows. A clone of staging as of an earlier time would lack them.
     """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
     erasure = last_erasure(services, live)
@@ -66,10 +66,10 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
         if record.generation != live and record.swapped_at and record.generation >= erasure:
             manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
             if manifest is None:
-                continue  # it is lost or damaged, and this generation with it
+                continue  # lost or damaged: nobody knows which rows the generation had
             added = added_columns(manifest.table.columns, target.columns) if target else []
             if target and widened_columns(manifest.table.columns, target.columns):
-                continue  # its files, and staging as of then, have the narrower type
+                continue  # its files, and staging as of that time, have the narrower type
             if table and refused_table_changes(manifest.table, table):
                 continue  # the table was rebuilt since
             restored_at = None if added else _clonable_as_of(services, manifest, oldest)
@@ -98,7 +98,7 @@ def _names(restorable: list[RestorableGeneration]) -> str:
 
 
 def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> PublishSpec:
-    """Recover, acquire the lease, write the restored generation as this attempt's candidate. Returns the run's spec.
+    """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
 
     Raises LeaseHeld while another run is at work, RollbackRefused when another generation has become live since the
     preview, ConfigurationError when the generation cannot be restored, LostRace.
