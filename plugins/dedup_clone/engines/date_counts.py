@@ -46,6 +46,7 @@ class CountedDates:
     bytes_processed: int
 
     def surplus_rows_by_snapshot(self) -> Mapping[int, int]:
+        """The surplus rows of all dates, by snapshot id."""
         total: Counter[int] = Counter()
         for counts in self.dates:
             total.update(counts.surplus_rows)
@@ -64,11 +65,11 @@ def count_dates(services: Services, request: DedupRequest, first_day: date, last
     configuration = limited_query_configuration(services, "evidence", sql, parameters)
     job = run_step_job(services, request.attempt, "evidence", configuration)
     rows = list(services.warehouse.jobs.rows(job.job_id))
-    return CountedDates(tuple(_date_counts(row) for row in rows), _examples(rows), job.bytes_processed)
+    return CountedDates(tuple(_date_counts(row) for row in rows), _key_examples(rows), job.bytes_processed)
 
 
 def date_parameters(retention_day: date, first_day: date, last_day: date) -> dict[str, tuple[str, str]]:
-    """The parameters of `evidence.sql` and `merge.sql`: BigQuery type and text of each."""
+    """The parameters of `evidence.sql` and `merge.sql`: by name, the BigQuery type and the value as text."""
     days = {"retention_day": retention_day, "first_day": first_day, "last_day": last_day}
     return {name: ("DATE", day.isoformat()) for name, day in days.items()}
 
@@ -86,7 +87,7 @@ def _date_counts(row: Mapping[str, Any]) -> DateCounts:
     )
 
 
-def _examples(rows: list[Mapping[str, Any]]) -> tuple[KeyExample, ...]:
+def _key_examples(rows: list[Mapping[str, Any]]) -> tuple[KeyExample, ...]:
     """Up to three keys per date for each kind of difference, from the dates with the most rows of that kind."""
     examples = []
     for difference, column in _COUNT_COLUMNS.items():

@@ -1,7 +1,8 @@
 """The dedup task of the SQL engines, without Airflow: makes the candidate of a dedup request.
 
-The candidate says what the load task will write to staging; this task writes nothing there. As in the Spark job, the
-candidate is created last, and only if it is absent. Every BigQuery job of the task succeeds at most once per attempt.
+The candidate says what the load task will write to staging; the dedup task itself writes nothing there. The candidate
+is written last, and only if the attempt has none yet, like that of the Spark job. Every BigQuery job of the task
+succeeds at most once per attempt.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from dedup_clone.publish.services import Services
 def dedup_in_bigquery(services: Services, attempt: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
-    Raises DeliveryRefused when landing was changed meanwhile, ContractViolation when target was changed, LostRace,
-    JobFailed.
+    Raises DeliveryRefused when landed files changed while BigQuery read them; ContractViolation when target was changed
+    or has row access policies, or the request is gone; LostRace when another run has the lease; JobFailed.
     """
     services.current.require_intent(attempt)
     if services.manifests.candidate(attempt) is not None:
@@ -34,11 +35,11 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
     if request is None:
         name = services.store.uri(services.layout.request(attempt))
         raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
-    _require_all_rows(services, request)
+    _require_no_row_policies(services, request)
     services.manifests.write_candidate(attempt, _DedupTask(services, request).make_candidate())
 
 
-def _require_all_rows(services: Services, request: DedupRequest) -> None:
+def _require_no_row_policies(services: Services, request: DedupRequest) -> None:
     """Raise ContractViolation if target has row access policies: a query would miss the rows that they hide from it."""
     target = services.feed.target
     policies = services.warehouse.policies(target).row_access if request.parent else ()
@@ -51,7 +52,7 @@ def _require_all_rows(services: Services, request: DedupRequest) -> None:
 
 @dataclass
 class _DedupTask:
-    """Makes the candidate of one request. `seconds`: duration by phase."""
+    """Makes the candidate of one request. `seconds`: the duration of each phase, for the candidate's metrics."""
 
     services: Services
     request: DedupRequest
@@ -61,13 +62,20 @@ class _DedupTask:
         with self._phase("examine"):
             examination = examine(self.services, self.request)
         with self._phase("append"):
-            applied, unreadable = load_incoming(self.services, self.request, examination.applied)
-        refused = examination.refused + unreadable
+            applied, undecodable = load_incoming(self.services, self.request, examination.valid)
+        refused = examination.refused + undecodable
         for item in refused:
             self.services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
         if not applied:
-            metrics = DedupMetrics(examination.bytes_processed, 0, dict(self.seconds))
-            return Candidate(None, None, None, (), refused, (), metrics)
+            return Candidate(
+                manifest=None,
+                file_list_uri=None,
+                load_uris_uri=None,
+                deliveries=(),
+                refused=refused,
+                examples=(),
+                metrics=self._metrics(examination.bytes_processed),
+            )
         with self._phase("evidence"):
             counted = self._count(applied)
         with self._phase("verify"):
@@ -102,8 +110,18 @@ class _DedupTask:
             DeliveryMetrics(item.delivery, item.rows, item.dropped_rows, surplus.get(item.delivery.snapshot_id, 0))
             for item in applied
         )
-        metrics = DedupMetrics(bytes_read, 0, dict(self.seconds))
-        return Candidate(manifest, None, None, deliveries, refused, counted.examples, metrics)
+        return Candidate(
+            manifest=manifest,
+            file_list_uri=None,
+            load_uris_uri=None,
+            deliveries=deliveries,
+            refused=refused,
+            examples=counted.examples,
+            metrics=self._metrics(bytes_read),
+        )
+
+    def _metrics(self, bytes_read: int) -> DedupMetrics:
+        return DedupMetrics(bytes_read=bytes_read, bytes_written=0, seconds=dict(self.seconds))
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

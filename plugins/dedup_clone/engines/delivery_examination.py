@@ -22,12 +22,16 @@ from dedup_clone.publish.planning.landing_changes import changes_since_arrival, 
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 
-_DELIVERY = "delivery"  # the external table's name in sql/engines
+_LANDED_TABLE = "delivery"  # what sql/engines/examine_delivery.sql calls the external table of landed files
 
 
 @dataclass(frozen=True)
 class ExaminedDelivery:
-    """A valid delivery. `uris`: its files. `first_day`, `last_day`: of its rows within the retention, if any."""
+    """A valid delivery. `uris`: its files.
+
+    `dropped_rows`: those of its `rows` that are older than the retention. `first_day`, `last_day`: the first and last
+    date of the other rows; None if there are none.
+    """
 
     arrival: Arrival
     uris: tuple[str, ...]
@@ -43,28 +47,28 @@ class ExaminedDelivery:
 
 @dataclass(frozen=True)
 class Examination:
-    """The valid deliveries (`applied`), in ascending precedence, and the refused ones.
+    """The valid deliveries, in ascending precedence, and the refused ones.
 
     `bytes_processed`: what the queries over landed files read.
     """
 
-    applied: tuple[ExaminedDelivery, ...]
+    valid: tuple[ExaminedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
     bytes_processed: int
 
 
 def examine(services: Services, request: DedupRequest) -> Examination:
-    """Validate every delivery. Raises JobFailed when BigQuery fails for another reason than the files."""
-    applied, refused, processed = [], [], 0
+    """Validate each requested delivery. Raises JobFailed when BigQuery fails for another reason than the files."""
+    valid, refused, bytes_processed = [], [], 0
     for number, item in enumerate(request.deliveries, start=1):
         examiner = _Examiner(services, request, services.arrivals.read(item.delivery), number)
         examined, problems = examiner.examine()
-        processed += examiner.bytes_processed
+        bytes_processed += examiner.bytes_processed
         if examined is None:
             refused.append(RefusedDelivery(item.delivery, refusal_reason(request.feed, item.delivery, problems)))
         else:
-            applied.append(examined)
-    return Examination(tuple(applied), tuple(refused), processed)
+            valid.append(examined)
+    return Examination(tuple(valid), tuple(refused), bytes_processed)
 
 
 def require_unchanged(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
@@ -86,6 +90,7 @@ class _Examiner:
         self.bytes_processed = 0
 
     def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
+        """The examined delivery and no problems; or None and the problems for which the delivery is refused."""
         uri = object_uri(self._arrival)
         objects, problems = data_objects(self._request, self._arrival, uri)
         files = [item.landed for item in objects]
@@ -106,7 +111,7 @@ class _Examiner:
         problems = [problem for count in counts for problem in row_problems(self._request, self._arrival, count)]
         if problems:
             return None, problems
-        return self._examined(uris, counts), []
+        return self._valid_delivery(uris, counts), []
 
     def _schema_problems(self, files: list[LandedObject]) -> list[str]:
         """Problems of files whose columns are not the declared ones.
@@ -126,12 +131,13 @@ class _Examiner:
     def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
         jobs = self._services.warehouse.jobs
         try:
-            found = jobs.dry_run_schema(f"SELECT * FROM {_DELIVERY}", _external_table(uri))
+            found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", _external_table(uri))
         except JobFailed as error:
             return [f"cannot be read by BigQuery: {error.message}"]
         return column_problems(self._request.table.columns, with_datetime(found, iter(footer.leaves)))
 
     def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
+        """The result of examine_delivery.sql: one row for each file. Raises JobFailed."""
         services, request = self._services, self._request
         parameters = {
             "snapshot_id": ("INT64", str(self._arrival.delivery.snapshot_id)),
@@ -147,7 +153,7 @@ class _Examiner:
         self.bytes_processed += job.bytes_processed
         return list(services.warehouse.jobs.rows(job.job_id))
 
-    def _examined(self, uris: tuple[str, ...], counts: list[Mapping[str, Any]]) -> ExaminedDelivery:
+    def _valid_delivery(self, uris: tuple[str, ...], counts: list[Mapping[str, Any]]) -> ExaminedDelivery:
         retained = [count for count in counts if count["first_day"] is not None]
         return ExaminedDelivery(
             arrival=self._arrival,
@@ -161,4 +167,4 @@ class _Examiner:
 
 def _external_table(*uris: str) -> dict[str, Any]:
     """The definition of a temporary external table, for a query over Parquet files."""
-    return {_DELIVERY: {"sourceFormat": "PARQUET", "sourceUris": list(uris), "parquetOptions": PARQUET_OPTIONS}}
+    return {_LANDED_TABLE: {"sourceFormat": "PARQUET", "sourceUris": list(uris), "parquetOptions": PARQUET_OPTIONS}}

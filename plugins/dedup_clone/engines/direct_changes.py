@@ -19,7 +19,7 @@ from dedup_clone.warehouse.metadata import to_milliseconds
 def reason_for_staging(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest, parent: Manifest
 ) -> str | None:
-    """Why the rows must go through staging; None if they may be streamed into target."""
+    """Why changes must be streamed or loaded into staging first, as text; None if target may take them at once."""
     if spec.accepted_checks:
         return "a person must approve accepted checks before readers see anything"
     failed = [r.check for r in check_manifest(services, spec, candidate, manifest, parent) if r.level is Level.FAIL]
@@ -33,7 +33,7 @@ def reason_for_staging(
 
 
 def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
-    """Why the tables forbid it: target may differ from the parent, or staging must be made anew; else None."""
+    """Why target may not take changes: it may differ from the parent, or staging must be made anew. None if it may."""
     staging, swap = services.staging.read(), find_swap(services, parent.attempt)
     if staging is not None and staging.target_is_mixed(parent.generation):
         return f"target may hold rows of attempt [{staging.attempt}], which was not committed"

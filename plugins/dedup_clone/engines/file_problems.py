@@ -13,7 +13,7 @@ from dedup_clone.state.parquet_footers import ParquetLeaf
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
-    """One text for each missing, undeclared or differently typed column. Order and NULLABLE do not matter."""
+    """One text for each missing, undeclared or differently typed column. Order and mode NULLABLE do not matter."""
     missing = {column.name: column for column in declared}
     problems = []
     for column in found:
@@ -21,18 +21,18 @@ def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix:
         path = f"{prefix}{column.name}"
         if expected is None:
             problems.append(f"column [{path}] is not declared in the feed file")
-        elif _kind(column) != _kind(expected):
-            problems.append(f"column [{path}] is [{_kind(column)}], expected [{_kind(expected)}]")
+        elif _type_text(column) != _type_text(expected):
+            problems.append(f"column [{path}] is [{_type_text(column)}], expected [{_type_text(expected)}]")
         else:
             problems += column_problems(expected.fields, column.fields, f"{path}.")
-    return problems + [f"column [{prefix}{c.name}] is missing, expected [{_kind(c)}]" for c in missing.values()]
+    return problems + [f"column [{prefix}{c.name}] is missing, expected [{_type_text(c)}]" for c in missing.values()]
 
 
 def with_datetime(found: Iterable[Column], leaves: Iterator[ParquetLeaf]) -> tuple[Column, ...]:
-    """The columns of a file as BigQuery shows them, but with type DATETIME for local times.
+    """The columns `found` by BigQuery in a file, but with type DATETIME for local times.
 
-    BigQuery shows a local time (a Parquet timestamp that is not adjusted to UTC) as TIMESTAMP. `leaves`: those of the
-    file's footer.
+    BigQuery shows a local time (a Parquet timestamp that is not adjusted to UTC) as TIMESTAMP. `leaves`: the columns
+    without fields in the file's footer, in the order of `found`; each call consumes those of its columns.
     """
     columns = []
     for column in found:
@@ -72,5 +72,5 @@ def row_problems(request: DedupRequest, arrival: Arrival, count: Mapping[str, An
     return [f"file [{count['file_name']}] {problem}" for problem in problems]
 
 
-def _kind(column: Column) -> str:
+def _type_text(column: Column) -> str:
     return f"ARRAY of {column.type}" if column.mode is ColumnMode.REPEATED else column.type

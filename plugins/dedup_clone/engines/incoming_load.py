@@ -21,7 +21,8 @@ def load_incoming(
 ) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
     """Create the incoming table anew and append each delivery. Returns the loaded and the refused deliveries.
 
-    A delivery that BigQuery cannot decode is refused, and nothing of it is loaded. Safe to repeat. Raises JobFailed.
+    A delivery whose files BigQuery cannot decode is refused, and none of its rows are loaded. Safe to repeat. Raises
+    JobFailed when BigQuery fails for another reason than the files.
     """
     if not examined:
         return (), ()

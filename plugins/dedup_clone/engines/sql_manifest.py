@@ -23,7 +23,10 @@ def build_manifest(
     delivered_rows_dropped: int,
     now: datetime,
 ) -> Manifest:
-    """Build the manifest. Raises ContractViolation when target does not hold what the parent's manifest says."""
+    """Build the manifest. Raises ContractViolation when target has other rows than the parent's manifest says.
+
+    `applied`: the deliveries in the incoming table. `delivered_rows_dropped`: their rows older than the retention.
+    """
     parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
     retained = {day: entry for day, entry in parent_entries.items() if day >= request.retention_day}
     entries = {day: _copied_forward(entry) for day, entry in retained.items()}

@@ -22,16 +22,17 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
 
-# A statement that was PENDING for less did not wait for other statements.
+# A statement that was PENDING for a shorter time did not wait for other statements.
 _MIN_WAIT = timedelta(seconds=1)
 
 
 def staging_configuration(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
 ) -> dict[str, Any]:
-    """Configure the job that makes staging hold the manifest's rows. Call it before `begin_load`, which resets STAGING.
+    """The configuration of the job that fills staging with the rows of the manifest's generation.
 
-    Raises CheckFailed for too many files, ContractViolation for a Spark generation without files.
+    Call it before `begin_load`, which resets the record STAGING. Raises CheckFailed if there are too many files to
+    load, ContractViolation if the candidate of engine `spark` or `cdc` names no files.
     """
     if candidate.load_uris_uri is not None:
         return table_load_configuration(services, candidate, manifest)
@@ -46,10 +47,10 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
-    """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table.
+    """Record in STAGING that staging is loaded, and drop the incoming table. Call it when the job has succeeded.
 
-    If a MERGE waited until other DML statements on staging had ended, it merged into rows that they may have changed:
-    then a SELECT replaces all rows first. Raises JobFailed.
+    A MERGE that waited until other DML statements on staging had ended may have merged into rows that these statements
+    changed. In that case a SELECT replaces all rows of staging first. Raises JobFailed.
     """
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None  # else it is a retry
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
@@ -84,7 +85,7 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     """A MERGE into staging; if staging may hold anything but the parent, the SELECT that replaces all its rows."""
-    if not (holds_parent(services, spec) and _is_unchanged(services)):
+    if not (staging_holds_parent(services, spec) and _staging_is_unchanged(services)):
         return _deduplicate_configuration(services, spec, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD] or [
         manifest.retention_day
@@ -93,15 +94,15 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
     return limited_query_configuration(services, "load", _render(services, spec, manifest, "merge/merge"), parameters)
 
 
-def holds_parent(services: Services, spec: PublishSpec) -> bool:
-    """Whether staging was loaded with the parent generation's rows, according to STAGING."""
+def staging_holds_parent(services: Services, spec: PublishSpec) -> bool:
+    """Whether staging holds the parent generation's rows, according to the record STAGING."""
     staging = services.staging.read()
     if spec.parent is None or staging is None or staging.state is not StagingState.LOADED:
         return False
     return staging.manifest_digest == services.manifests.read(spec.parent).digest
 
 
-def _is_unchanged(services: Services) -> bool:
+def _staging_is_unchanged(services: Services) -> bool:
     """Whether nobody changed staging since target was cloned from it."""
     target = services.warehouse.table(services.feed.target)
     cloned_at = None if target is None else target.clone_time

@@ -1,8 +1,8 @@
 """The load task of engine `cdc`: streams the rows that the Spark job found new or changed into staging, or into target.
 
-The table must hold the parent generation's rows. Each row replaces that of its key, so rows that are sent twice do no
-harm, and a task that was killed begins again. A row's sequence number begins with the generation, so BigQuery ignores
-a row of an earlier attempt that arrives late.
+The table that takes the rows must hold the parent generation's rows. A streamed row replaces the table's row of the
+same key, so sending it twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins
+with the generation, so BigQuery ignores a row of an earlier attempt that arrives late.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.engines.direct_changes import reason_for_staging
-from dedup_clone.engines.staging_job import holds_parent
+from dedup_clone.engines.staging_job import staging_holds_parent
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
@@ -31,8 +31,9 @@ from dedup_clone.warehouse.change_data_capture import Watermark
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
-_PROGRESS_S = 10.0
-# The publish stops after so many times `max_staleness`. BigQuery may apply rows some minutes later than this.
+_PROGRESS_S = 10.0  # between two progress lines; as often the task checks that it still has the lease
+# A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. More than once, because
+# BigQuery may apply rows some minutes later than `max_staleness`.
 APPLY_TIMEOUT_FACTOR = 3
 
 
@@ -51,9 +52,9 @@ class Changes:
 def changes_to_stream(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
 ) -> Changes | None:
-    """What to stream; None if a load job is to fill staging.
+    """What to stream, and into which table; None if a load job must fill staging.
 
-    The reason is logged, unless another engine or a rollback made the generation.
+    Logs why a load job must do it, unless another engine or a rollback made the generation.
     """
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
@@ -65,7 +66,7 @@ def changes_to_stream(
     earlier_table_name = _table_of_earlier_try(services, spec)
     if earlier_table_name is not None:
         return replace(changes, table_name=earlier_table_name)
-    reason = _too_many(services, manifest, changes)
+    reason = _reason_too_many(services, manifest, changes)
     if reason is None and feed.cdc.publish == "direct":
         why_not = reason_for_staging(services, spec, candidate, manifest, parent)
         if why_not is None:
@@ -86,7 +87,8 @@ def _table_of_earlier_try(services: Services, spec: PublishSpec) -> str | None:
     return services.feed.target if staging.state is StagingState.BEHIND_TARGET else services.feed.staging
 
 
-def _too_many(services: Services, manifest: Manifest, changes: Changes) -> str | None:
+def _reason_too_many(services: Services, manifest: Manifest, changes: Changes) -> str | None:
+    """A text if more rows changed than may be streamed; else None."""
     max_share = services.feed.cdc.max_changed_share
     if changes.row_count <= max_share * manifest.rows:
         return None
@@ -97,7 +99,8 @@ def _too_many(services: Services, manifest: Manifest, changes: Changes) -> str |
 
 
 def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, parent: Manifest) -> str | None:
-    if not holds_parent(services, spec):
+    """Why changes cannot be streamed into staging, which a load job must fill instead; None if they can."""
+    if not staging_holds_parent(services, spec):
         return f"staging does not hold generation [{parent.generation}]"
     if parent.table.columns != manifest.table.columns:
         return "columns were added or changed"
@@ -107,7 +110,7 @@ def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, p
 def _change_since_parent_checks(services: Services, parent: Manifest) -> str | None:
     """How staging differs from what the parent's checks found, as text; None if it does not.
 
-    Anybody may have changed staging, for example a task of a run that was recovered as dead.
+    Staging may have been changed since, for example by a late task of a run that was recovered as dead.
     """
     swap = find_swap(services, parent.attempt)
     if swap is None:
@@ -121,9 +124,9 @@ def _change_since_parent_checks(services: Services, parent: Manifest) -> str | N
 
 
 def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: Changes) -> None:
-    """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed and LostRace.
+    """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed, and LostRace without the lease.
 
-    Does nothing if an earlier try of the task streamed all of them, unless BigQuery did not apply them in time.
+    Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them.
     """
     streamed = services.streamed_changes.read(spec.attempt)
     if streamed is not None and not streamed.is_overdue:
@@ -132,7 +135,8 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
     began_at = services.now()
     state = StagingState.BEHIND_TARGET if changes.table_name == services.feed.target else StagingState.LOADING
     services.staging.write(Staging(state, spec.attempt, spec.generation, manifest.digest, is_streamed=True))
-    # Staging gets key and `max_staleness` even if target takes the rows: a later swap would take them away from target.
+    # Staging gets the primary key and `max_staleness` even if target takes the rows: else a later swap would replace
+    # target with a clone of staging that lacks both.
     for table_name in dict.fromkeys((services.feed.staging, changes.table_name)):
         services.warehouse.cdc.prepare(table_name, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
     appender = services.warehouse.cdc.open_stream(changes.table_name, manifest.table.columns)
@@ -178,11 +182,10 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
 
 
 def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest, table_name: str) -> bool:
-    """Return whether BigQuery has applied all rows that were streamed into this table.
+    """Return whether BigQuery has applied all rows that were streamed into the table `table_name`.
 
-    If it has, and the table is staging, record that staging holds the generation.
-
-    Raises CheckFailed when BigQuery takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
+    If it has, and the table is staging, record that staging holds the generation. Raises CheckFailed when BigQuery
+    takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
     """
     changes = services.streamed_changes.read(spec.attempt)
     assert changes
