@@ -14,8 +14,8 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# A run skips partitions that would exceed the budget, so it gets more candidates than it will audit.
-CANDIDATES_PER_AUDITED = 10
+# A run skips partitions that would exceed the budget, so it gets more dates than it will audit: so many times as many.
+DATES_PER_AUDITED = 10
 # BigQuery may delete a partition at any time near its expiration; an audit takes less time than this.
 MAX_AUDIT_DURATION = timedelta(days=1)
 
@@ -49,8 +49,8 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
         return ChosenPartitions((requested,))
     if not dates:
         return ChosenPartitions((), f"generation {generation} has only partitions that expire within two days")
-    candidates = order_by_last_audit(dates, AuditsFile(services.store, services.feed.feed).read())
-    return ChosenPartitions(candidates[: services.feed.content_audit.partitions_per_day * CANDIDATES_PER_AUDITED])
+    ordered = order_by_last_audit(dates, AuditsFile(services.store, services.feed.feed).read())
+    return ChosenPartitions(ordered[: services.feed.content_audit.partitions_per_day * DATES_PER_AUDITED])
 
 
 def auditable_dates(manifest: Manifest, now: datetime) -> set[date]:
@@ -86,8 +86,8 @@ def _reason_not_comparable(services: Services, manifest: Manifest) -> str:
 
 def _require_auditable(requested: date, dates: set[date], generation: int) -> None:
     if requested not in dates:
-        known = f"{min(dates)} to {max(dates)}" if dates else "none"
+        auditable = f"{min(dates)} to {max(dates)}" if dates else "none"
         raise ConfigurationError(
             f"Partition [{requested}] of generation [{generation}] cannot be audited: name one of those that can: "
-            f"{known}."
+            f"{auditable}."
         )

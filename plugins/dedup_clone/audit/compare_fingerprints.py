@@ -15,7 +15,10 @@ from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, Part
 def compare_fingerprints(
     services: Services, partitions: tuple[TargetPartition, ...], published: dict[date, PartitionFingerprint]
 ) -> tuple[AuditRecord, ...]:
-    """Record and return the outcome of each partition. Raises CheckFailed, after recording, if one is unequal."""
+    """Record and return the outcome of each partition. Raises CheckFailed, after recording, if one is unequal.
+
+    `published`: for each date the fingerprint of its rows in the generation's files.
+    """
     records = tuple(_record(services, partition, published.get(partition.date)) for partition in partitions)
     generation = services.current.read().generation
     retained = {record.date for record in records}
@@ -38,7 +41,7 @@ def compare_fingerprints(
 
 
 def describe(record: AuditRecord) -> str:
-    """The outcome as text, with the evidence."""
+    """The outcome as text, with what was found and expected."""
     if record.outcome is AuditOutcome.EQUAL:
         rows = record.found.rows if record.found else 0
         return f"partition {record.date} is equal: {rows} rows, {record.bytes_billed} bytes billed"

@@ -1,7 +1,8 @@
 """Computes BigQuery's FARM_FINGERPRINT for all texts of an Arrow array at once, with NumPy.
 
-FARM_FINGERPRINT is the function Fingerprint64 of the FarmHash library; most names here are those of that library. Texts
-of different lengths have different formulas. Each formula is applied to all texts of its lengths together.
+FARM_FINGERPRINT is the function Fingerprint64 of the FarmHash library, from which the constants and most names here are
+taken. It has one formula for each range of lengths, which is applied here to all texts of the range at once.
+In all functions `at` are the positions, in the bytes of all texts, at which the hashed texts or their blocks begin.
 """
 
 from __future__ import annotations
@@ -156,12 +157,14 @@ class _State:
         return _State(z, y, x, v, w)
 
     def select(self, selected: npt.NDArray[np.bool_]) -> _State:
+        """The state of the selected texts."""
         v, w = (self.v[0][selected], self.v[1][selected]), (self.w[0][selected], self.w[1][selected])
         return _State(self.x[selected], self.y[selected], self.z[selected], v, w)
 
-    def assign(self, selected: npt.NDArray[np.bool_], other: _State) -> None:
-        pairs = [(self.x, other.x), (self.y, other.y), (self.z, other.z)]
-        pairs += [*zip(self.v, other.v, strict=True), *zip(self.w, other.w, strict=True)]
+    def assign(self, selected: npt.NDArray[np.bool_], state: _State) -> None:
+        """Replace the state of the selected texts by `state`, which has one value for each of them."""
+        pairs = [(self.x, state.x), (self.y, state.y), (self.z, state.z)]
+        pairs += [*zip(self.v, state.v, strict=True), *zip(self.w, state.w, strict=True)]
         for array, values in pairs:
             array[selected] = values
 
@@ -201,6 +204,7 @@ def _initial_state(source: _Texts, at: I64Array) -> _State:
     return _State(seed * _K2 + source.word(at), y, z, zeros(), zeros())
 
 
+# shortest and longest text in bytes, and the formula for such texts
 _FORMULAS = (
     (0, 0, _hash_len_0),
     (1, 3, _hash_len_1_to_3),

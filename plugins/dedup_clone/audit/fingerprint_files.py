@@ -17,7 +17,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 
-# Limits of a batch. Its texts and hashes should fit into the processor's cache; larger batches were slower.
+# Limits of a batch of rows: its texts and hashes should fit into the processor's cache. Larger batches were slower.
 MAX_BATCH_ROWS = 16 * 1024
 MAX_BATCH_BYTES = 16 * MIB
 _READ_CHUNK_BYTES = 8 * MIB
@@ -25,7 +25,7 @@ _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 def fingerprint_files(services: Services, generation: int, day: date) -> PartitionFingerprint:
-    """The fingerprint of the rows of that date in the generation's files.
+    """The fingerprint of the rows of date `day` in the generation's files.
 
     Raises ContractViolation when a file cannot be read or is gone: a publish may have pruned the generation meanwhile.
     """

@@ -16,7 +16,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
 
 STATEMENT = "checks/content_audit.sql"
-MAX_TRIES = 3
+MAX_TRIES = 3  # readings of one partition, each of which a publish may make useless
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class _LiveTarget:
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
     """Fingerprint the partitions of `dates`, in order, until there are enough for the day or the budget is spent.
 
-    Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, OutcomeUnknown if too
-    many queries of a partition failed, and LostRace if target does not hold the committed generation, as is the case
-    between a swap and its commit, may hold rows of an uncommitted attempt, or is replaced again and again.
+    Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and OutcomeUnknown if
+    too many queries of a partition failed. Raises LostRace if target does not hold the committed generation (as between
+    a swap and its commit), may hold rows of an uncommitted attempt, or was replaced during each of MAX_TRIES readings.
     """
     settings, partitions = services.feed.content_audit, list[TargetPartition]()
     for day in dates:
@@ -68,13 +68,13 @@ def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str)
 
 
 def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
-    """Record the partitions that are over the budget, so that the next run begins with other ones."""
+    """Record the partitions that exceed a day's budget as audited now, so that the next run begins with others."""
     now = services.now()
     records = tuple(
         AuditRecord(p.date, p.generation, AuditOutcome.OVER_BUDGET, now, None, None, p.bytes_billed) for p in skipped
     )
     AuditsFile(services.store, services.feed.feed).change(
-        # drops no date
+        # `retained` names every date, so that no record is dropped
         lambda audits: audits.with_records(records, retained={r.date for r in (*audits.records, *records)})
     )
 
@@ -84,7 +84,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
     for _ in range(MAX_TRIES):
         live = _live_target(services)
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
-        configuration = _query(services, live, day)
+        configuration = _audit_query(services, live, day)
         size = _bytes_billed(services.warehouse.jobs.dry_run_bytes(configuration))
         job_id, exists = _job_id(services, live, day, run_id)
         if not exists and size > services.feed.content_audit.bytes_per_day:
@@ -105,6 +105,7 @@ def _bytes_billed(bytes_read: int) -> int:
 
 
 def _live_target(services: Services) -> _LiveTarget:
+    """Raises LostRace if target does not hold exactly the committed generation."""
     current, table = services.current.read(), services.warehouse.table(services.feed.target)
     labels = {} if table is None else table.labels
     expected = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
@@ -122,7 +123,7 @@ def _live_target(services: Services) -> _LiveTarget:
     return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
 
 
-def _query(services: Services, live: _LiveTarget, day: date) -> Mapping[str, Any]:
+def _audit_query(services: Services, live: _LiveTarget, day: date) -> Mapping[str, Any]:
     manifest = services.manifests.read(live.generation)
     sql = services.warehouse.render(STATEMENT, names=services.names, table=manifest.table)
     parameters = {"audited_date": ("DATE", day.isoformat())}
@@ -132,7 +133,7 @@ def _query(services: Services, live: _LiveTarget, day: date) -> Mapping[str, Any
 def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
     """The id of this run's query for the date, and whether the job exists, as it may when the task is retried.
 
-    A target that was made anew has other ids, even if its generation is the same.
+    After target was replaced the ids are other ones, even if its generation is the same.
     """
     digest = hashlib.sha256(f"{run_id} {live.identity}".encode()).hexdigest()[:12]
     attempt = f"{live.generation:08d}-{digest}-{day:%Y%m%d}"

@@ -1,7 +1,7 @@
-"""Writes each row of an Arrow batch as a canonical text, the one that the SQL of `warehouse/row_text_sql.py` gives.
+"""Writes each row of an Arrow batch as its canonical text, which `warehouse/row_text_sql.py` defines and makes in SQL.
 
-Files may have narrower types than BigQuery (INT32, FLOAT, milliseconds, short decimals). Their values have the text of
-the value that BigQuery loads.
+Files may have narrower types than BigQuery (INT32, FLOAT, milliseconds, short decimals). Each of their values has the
+text of the value that BigQuery loads from it.
 """
 
 from __future__ import annotations
@@ -24,81 +24,87 @@ def row_texts(table: TableContract, batch: pa.RecordBatch) -> pa.LargeStringArra
     for column in table.columns:
         values = batch.column(column.name)
         if column.fields or column.mode is ColumnMode.REPEATED:
-            pieces.append(_value(column, values))
-        else:  # concatenated below: `_value` would make one more copy of the column
-            pieces += [_scalar(column, values), _text(";")]
+            pieces.append(_value_texts(column, values))
+        else:  # concatenated below: `_value_texts` would make one more copy of the column
+            pieces += [_scalar_texts(column, values), _literal(";")]
     return _concat(*pieces)
 
 
-def _text(content: str) -> pa.Scalar:
+def _literal(content: str) -> pa.Scalar:
+    """A text that is the same for all rows."""
     return pa.scalar(content, _TEXT)
 
 
 def _concat(*pieces: pa.Array | pa.Scalar) -> pa.LargeStringArray:
     """The pieces of each row concatenated; NULL becomes `n`."""
-    return pc.binary_join_element_wise(*pieces, _text(""), null_handling="replace", null_replacement="n")
+    return pc.binary_join_element_wise(*pieces, _literal(""), null_handling="replace", null_replacement="n")
 
 
-def _value(column: Column, values: pa.Array) -> pa.LargeStringArray:
+def _value_texts(column: Column, values: pa.Array) -> pa.LargeStringArray:
     if column.mode is ColumnMode.REPEATED:
-        return _array(column, values)
+        return _array_texts(column, values)
     if column.fields:
         names = [field.name for field in values.type]
-        fields = (_value(f, pc.struct_field(values, [names.index(f.name)])) for f in column.fields)
-        return pc.if_else(values.is_valid(), _concat(_text("("), *fields, _text(")")), _text("n;"))
-    return _concat(_scalar(column, values), _text(";"))
+        fields = (_value_texts(f, pc.struct_field(values, [names.index(f.name)])) for f in column.fields)
+        return pc.if_else(values.is_valid(), _concat(_literal("("), *fields, _literal(")")), _literal("n;"))
+    return _concat(_scalar_texts(column, values), _literal(";"))
 
 
-def _scalar(column: Column, values: pa.Array) -> pa.Array:
+def _scalar_texts(column: Column, values: pa.Array) -> pa.Array:
     """The text of each value, NULL for NULL. A column of a dictionary type is decoded first."""
     plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    return _SCALARS[column.type](plain)
+    return _TEXTS_BY_TYPE[column.type](plain)
 
 
-def _array(column: Column, values: pa.Array) -> pa.LargeStringArray:
+def _array_texts(column: Column, values: pa.Array) -> pa.LargeStringArray:
     element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-    elements = _value(element_column, values.flatten())  # excludes elements of NULL lists
+    elements = _value_texts(element_column, values.flatten())  # excludes elements of NULL lists
     lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
     offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), elements)
-    return _concat(lengths.cast(_TEXT), _text("["), pc.binary_join(lists, _text("")), _text("]"))
+    return _concat(lengths.cast(_TEXT), _literal("["), pc.binary_join(lists, _literal("")), _literal("]"))
 
 
 def _integer(values: pa.Array) -> pa.Array:
+    """Digits of integers; `true` or `false` of booleans."""
     return values.cast(_TEXT)
 
 
 def _date(values: pa.Array) -> pa.Array:
+    """Days since 1970."""
     return values.cast(pa.date32()).cast(pa.int32()).cast(_TEXT)
 
 
 def _timestamp(values: pa.Array) -> pa.Array:
+    """Microseconds since 1970."""
     return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(_TEXT)
 
 
 def _float(values: pa.Array) -> pa.Array:
+    """Seventeen digits, which distinguish every number from its neighbours; `0` for both zeros."""
     numbers = values.cast(pa.float64()).to_pylist()
     return pa.array([None if n is None else "0" if n == 0 else f"{n:.16e}" for n in numbers], _TEXT)
 
 
 def _numeric(values: pa.Array) -> pa.Array:
-    """Texts without trailing zeros, made from the unscaled integer, since Arrow writes that without an exponent."""
+    """Digits without trailing zeros, made from the unscaled integer, which Arrow writes without an exponent."""
     scale = values.type.scale
     wide = values.cast(pa.decimal128(38, scale))
     unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(wide), wide.buffers(), offset=wide.offset)
-    sign = pc.if_else(pc.less(unscaled, pa.scalar(0, pa.decimal128(38, 0))), _text("-"), _text(""))
+    sign = pc.if_else(pc.less(unscaled, pa.scalar(0, pa.decimal128(38, 0))), _literal("-"), _literal(""))
     digits = pc.utf8_lpad(pc.utf8_ltrim(unscaled.cast(_TEXT), characters="-"), width=scale + 1, padding="0")
     if scale == 0:
-        return pc.binary_join_element_wise(sign, digits, _text(""))
+        return pc.binary_join_element_wise(sign, digits, _literal(""))
     whole = pc.utf8_slice_codeunits(digits, 0, -scale)
     fraction = pc.utf8_rtrim(pc.utf8_slice_codeunits(digits, -scale), characters="0")
-    point = pc.if_else(pc.equal(fraction, ""), _text(""), _text("."))
-    return pc.binary_join_element_wise(sign, whole, point, fraction, _text(""))
+    point = pc.if_else(pc.equal(fraction, ""), _literal(""), _literal("."))
+    return pc.binary_join_element_wise(sign, whole, point, fraction, _literal(""))
 
 
 def _string(values: pa.Array) -> pa.Array:
+    """The number of bytes, a colon, the text."""
     text = values.cast(_TEXT)
-    return pc.binary_join_element_wise(pc.binary_length(text).cast(_TEXT), text, _text(":"))
+    return pc.binary_join_element_wise(pc.binary_length(text).cast(_TEXT), text, _literal(":"))
 
 
 def _bytes(values: pa.Array) -> pa.Array:
@@ -115,7 +121,7 @@ def _bytes(values: pa.Array) -> pa.Array:
     return pc.if_else(wide.is_valid(), text, pa.scalar(None, _TEXT))
 
 
-_SCALARS: dict[str, Callable[[pa.Array], pa.Array]] = {
+_TEXTS_BY_TYPE: dict[str, Callable[[pa.Array], pa.Array]] = {
     "BOOL": _integer,
     "BYTES": _bytes,
     "DATE": _date,
