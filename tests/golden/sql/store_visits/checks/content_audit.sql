@@ -1,5 +1,5 @@
 -- Purpose: fingerprint one partition of target: each row's canonical text is hashed, and the hashes are combined
---   independently of row order. It must equal the fingerprint of the generation's files for the same date.
+--   independently of row order. The result must equal the fingerprint of the same date's rows in the generation's files.
 -- Params: @audited_date DATE.
 -- Writes: nothing; scans all columns of one partition.  Safe to retry: yes.
 SELECT
