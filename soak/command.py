@@ -1,7 +1,7 @@
-"""Runs the long tests, or those that the command line names, and writes their report.
+"""Runs the long tests that the command line names, or all of them, and writes their report.
 
 Command `kill` runs the kill matrix: at each of its points one process is killed at one moment of a publish. Command
-`many-feeds` measures an environment with many feeds. The exit status is 0 only if all chosen tests passed.
+`many-feeds` measures an environment with many feeds. The exit status is 0 only if all tests that ran have passed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def _raise_interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, chosen: list[KillPoint]) -> None:
-    """Run the chosen points of the kill matrix one after the other, and publish without a kill before and after them.
+def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, points: list[KillPoint]) -> None:
+    """Run these points of the kill matrix one after the other, and publish without a kill before and after them.
 
     A point whose moment did not come runs a second time.
     """
     matrix = KillMatrix(stack, deliveries)
-    feeds = sorted({point.feed for point in chosen})
+    feeds = sorted({point.feed for point in points})
     matrix.publish_without_kill(feeds, "before the first point")
-    log(f"Kill matrix: {len(chosen)} points")
-    for point in chosen:
+    log(f"Kill matrix: {len(points)} points")
+    for point in points:
         result = matrix.run(point)
         if result.is_missed:
             log(summary_line(result))
@@ -66,8 +66,9 @@ def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer) -> list
     return [marker_burst.run(stack, deliveries, EXAMPLE, is_airflow_down=is_down) for is_down in (False, True)]
 
 
-# two-environments is last: it leaves deliveries without a run in Airflow, which the checks of other parts would report.
-SHARED_STACK_PARTS = {
+# The tests that can run one after the other on one stack, by command. The test two-environments is last, because it
+# leaves deliveries without a run in Airflow, which the checks of later tests would report.
+SHARED_STACK_TESTS = {
     "markers": run_marker_bursts,
     "region-down": region_down.run,
     "side-tables": reporting_tables.run,
@@ -97,7 +98,8 @@ def _run_schema_changes(folder: Path, options: argparse.Namespace) -> Section:
     )
 
 
-READER_PARTS = {"readers": _run_readers, "replays": _run_replays, "schema-changes": _run_schema_changes}
+# The tests with readers, which need no Airflow, by command.
+READER_TESTS = {"readers": _run_readers, "replays": _run_replays, "schema-changes": _run_schema_changes}
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -142,23 +144,23 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def run_on_shared_stack(stack: ProxiedStack, options: argparse.Namespace, report: Report) -> None:
-    """Run those of the chosen tests that can share one stack: the kill matrix and SHARED_STACK_PARTS."""
+    """Run those of the chosen tests that can share one stack: the kill matrix and SHARED_STACK_TESTS."""
     deliveries = DeliveryProducer(stack.landing)
     if options.command in ("all", "kill"):
         run_kill_matrix(stack, deliveries, report, kill_points.select_points(options.points))
-    for part in SHARED_STACK_PARTS:
-        if options.command in ("all", part):
-            for section in SHARED_STACK_PARTS[part](stack, deliveries):
+    for command, run_test in SHARED_STACK_TESTS.items():
+        if options.command in ("all", command):
+            for section in run_test(stack, deliveries):
                 add_section(report, section)
 
 
 def run_chosen_tests(options: argparse.Namespace, folder: Path, report: Report) -> None:
     """Run the tests that the command line names, with all their files below `folder`."""
-    for part in READER_PARTS:
-        if options.command in ("all", part):
-            shutil.rmtree(folder / part, ignore_errors=True)
-            add_section(report, READER_PARTS[part](folder / part, options))
-    if options.command in ("all", "kill", *SHARED_STACK_PARTS):
+    for command, run_test in READER_TESTS.items():
+        if options.command in ("all", command):
+            shutil.rmtree(folder / command, ignore_errors=True)
+            add_section(report, run_test(folder / command, options))
+    if options.command in ("all", "kill", *SHARED_STACK_TESTS):
         with running_stack(folder / "stack") as stack:
             run_on_shared_stack(stack, options, report)
     if options.command in ("all", "lifecycle"):

@@ -19,19 +19,19 @@ from devstack.demo.table_comparison import compare, read_target
 from devstack.producer.landing import Landed
 from testkit.proxied_stack import ProxiedStack
 
-RETAINED_GENERATIONS = 2
-STATUS_TIMEOUT_S = 400  # the watchdog runs every five minutes
+RETAINED_GENERATIONS = 2  # whose data a publish does not prune
+STATUS_TIMEOUT_S = 400  # the watchdog, which writes what a publish could not, runs every five minutes
 
 
 def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
-    """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed; each must be published."""
+    """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed, which must be published."""
     return [*_check_runs(stack, feed, deliveries), *find_record_problems(stack, feed, deliveries)]
 
 
 def find_record_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
     """What find_problems returns, without the problems of publish runs.
 
-    It is for a feed that another Airflow environment has published too: this stack has no runs of those publishes.
+    For a feed that another Airflow environment has published too: the stack's Airflow has no runs of its publishes.
     """
     published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
     return [
@@ -109,7 +109,9 @@ def _check_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord
         "status table": (status, [current.generation]),
     }
     return [
-        f"{name}: found [{found}], expected [{wanted}]" for name, (found, wanted) in values.items() if found != wanted
+        f"{name}: found [{found}], expected [{expected}]"
+        for name, (found, expected) in values.items()
+        if found != expected
     ]
 
 

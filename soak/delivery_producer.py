@@ -23,9 +23,10 @@ MARKER = "_SUCCESS"
 
 @dataclass
 class DeliveryProducer:
-    """Lands deliveries of any feed in the GCS bucket `bucket`.
+    """Lands deliveries of any feed that has the worked example's columns.
 
-    `next_id`: the id of the next snapshot. `landed`: the deliveries of each feed in the order of their landing.
+    `bucket`: the landing bucket. `next_id`: the id of the next snapshot of any feed. `landed`: the deliveries of each
+    feed in the order of their landing.
     """
 
     bucket: Any
@@ -36,7 +37,7 @@ class DeliveryProducer:
         return self.land_at_once(feed, 1)[0]
 
     def land_at_once(self, feed: str, count: int) -> list[Landed]:
-        """Land `count` snapshots: upload the files of all of them, and then all markers in parallel."""
+        """Land `count` snapshots: all files first, then all markers in parallel. Returns the deliveries."""
         tables = {
             snapshot_id: small_snapshot(snapshot_id, today())
             for snapshot_id in range(self.next_id, self.next_id + count)

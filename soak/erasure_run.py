@@ -1,7 +1,8 @@
 """Erases a customer on the real stack. Afterwards nothing that the stack has written may contain the customer.
 
-Before the erasure, data files, tables (also the one of changes), changes that wait to be loaded, and the examples of a
-failed check contain the customer's name and number. After the erasure, snapshots with them are published and replayed.
+The customer's name and the number of the customer's product are the erased values. Before the erasure they are in data
+files, in tables (also in that of changes), in changes that wait to be loaded, and in the examples of a failed check.
+After the erasure, snapshots that contain them are published and replayed.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from dedup_clone.state.layout import FeedLayout
 from devstack.http_calls import call
 from soak.example_feeds import write_example_feed
 from soak.small_snapshots import today
-from soak.value_search import find_places
+from soak.stack_search import find_places
 from testkit.proxied_stack import ProxiedStack
 from testkit.stack_client import COLUMNS, SCHEMA, Row, StackClient, row
 from testkit.value_search import Value
 
 FEED = "erased"
-NAME_COLUMN = "customer"  # a key of type STRING, which Parquet encodes otherwise than numbers
+NAME_COLUMN = "customer"  # a key of type STRING, which Parquet encodes in another way than numbers
 ERASED_NAME = "customer-8d1f6a07"
-ERASED_PRODUCT = 1_234_567_890_123_456_789  # whose digits no other number has; only the erased customer has it
+ERASED_PRODUCT = 1_234_567_890_123_456_789  # only in rows of the erased customer; no other number has its digits
+# A fault of the stand-in: every load of the table of changes fails, so that changes stay in state.
 FAILED_LOAD = {"match": {"job_id": f"{FEED}-.*-changes-"}, "effect": "error", "reason": "backendError", "times": 1000}
 KEYS_FILE = "request-17.csv"
 REASON = "request 17"
@@ -38,7 +40,7 @@ OTHER_PRODUCTS = (1, 2, 3)
 
 
 def write_feed(dags: Path) -> None:
-    """Write a copy of the worked example with a column more, whose check fails if most rows change."""
+    """Write a feed file with the worked example's columns and one more key. A check fails if most rows change."""
     columns = [{"name": name, "type": "DATE" if name == "date" else "INT64"} for name in COLUMNS]
     table = {
         "columns": [*columns, {"name": NAME_COLUMN, "type": "STRING"}],
@@ -48,7 +50,7 @@ def write_feed(dags: Path) -> None:
 
 
 class ErasureRun:
-    """Erases a customer, and then searches for its name and number. `facts`, `problems`: sentences for the report.
+    """Erases a customer, and then searches for the erased values. `facts`, `problems`: sentences for the report.
 
     `folder`: where the landed snapshots are written; its content is deleted.
     """
@@ -65,13 +67,15 @@ class ErasureRun:
         if not condition:
             self.problems.append(problem)
 
-    def _publish(self, snapshot_id: int, value: int, of_erased: int | None = None, expected: str = "success") -> None:
+    def _publish(
+        self, snapshot_id: int, value: int, erased_value: int | None = None, expected: str = "success"
+    ) -> None:
         """Land a snapshot that has the customer on two dates, and wait until its run has ended as `expected`.
 
-        All rows have the value; those of the customer have `of_erased`, if it is given.
+        All rows have the value `value`; those of the customer have `erased_value`, if it is given.
         """
         names = {product: f"customer-{product:08}" for product in OTHER_PRODUCTS} | {ERASED_PRODUCT: ERASED_NAME}
-        values = dict.fromkeys(names, value) | {ERASED_PRODUCT: value if of_erased is None else of_erased}
+        values = dict.fromkeys(names, value) | {ERASED_PRODUCT: value if erased_value is None else erased_value}
         rows: list[Row] = [
             {**row(day, product, values[product], snapshot_id), NAME_COLUMN: name}
             for day in (today() - timedelta(days=1), today())
@@ -93,17 +97,18 @@ class ErasureRun:
         return {found["product_id"] for found in self._client.bigquery.query_and_wait(sql)}
 
     def erase(self, run_approved: Callable[..., str]) -> None:
-        """Publish the customer, erase it, and publish and replay snapshots that contain it.
+        """Publish the customer's rows, erase them, and publish and replay snapshots that contain them.
 
-        `run_approved`: soak.lifecycle.run_approved without its first argument.
+        `run_approved`: triggers a DAG and approves its run; it is soak.lifecycle.run_approved with its client bound.
         """
         self._publish(1, 10)
         # The check of the changed share fails, and its evidence has keys as examples.
         self._publish(2, 20, expected="failed")
-        self._publish(3, 10, of_erased=11)
+        self._publish(3, 10, erased_value=11)
         self._stack.add_fault(FAILED_LOAD)
-        self._publish(4, 10, of_erased=12)
-        self._expect(ERASED_PRODUCT in self._products_of_changes(), "before the erasure no change names the customer")
+        self._publish(4, 10, erased_value=12)
+        has_change = ERASED_PRODUCT in self._products_of_changes()
+        self._expect(has_change, "before the erasure no change has the customer's product")
         for value in ERASED_VALUES:
             places = self._find(value)
             for kind in ("/data/", "/changes/", "checks_before.json", "bigquery/"):
@@ -121,10 +126,11 @@ class ErasureRun:
         )
         products = {found[1] for found in self._client.rows(FEED)}
         self._expect(products == set(OTHER_PRODUCTS), f"after the erasure target has products {products}")
-        self._expect(ERASED_PRODUCT not in self._products_of_changes(), "after the erasure a change names the customer")
+        has_change = ERASED_PRODUCT in self._products_of_changes()
+        self._expect(not has_change, "after the erasure a change has the customer's product")
 
     def search(self) -> None:
-        """Advance the stand-in's clock until nothing deleted can be restored, and search for the customer."""
+        """Advance the stand-in's clock until nothing deleted can be restored, and search for the erased values."""
         clock = f"{self._stack.connection.bigquery_url}/_standin/clock"
         call("POST", clock, body={"advance_seconds": RESTORE_PERIOD.total_seconds()}, timeout_s=60)
         for value in ERASED_VALUES:

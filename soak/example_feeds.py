@@ -11,7 +11,7 @@ from testkit.proxied_stack import EXAMPLE
 
 
 def write_example_feed(dags: Path, feed: str, **settings: Any) -> None:
-    """Write the worked example's feed file for a feed named `feed`.
+    """Write the feed file of `feed`, a copy of the worked example's. `dags`: the copied folder of the DAGs.
 
     `settings`: other values of the file's top-level keys. A mapping replaces single values of the section of that name.
     """

@@ -19,7 +19,10 @@ TIMEOUT_S = 1800.0
 
 
 def run(folder: Path, *, feeds: int = FEEDS_AT_ONCE) -> Section:
-    """Start a stack below `folder`, land a delivery of each feed at once, and check all feeds."""
+    """Start a stack below `folder`, land a delivery of each feed, wait for their publishes, and check all feeds.
+
+    `feeds`: the number of feeds.
+    """
     names = [f"at_once_{number:02}" for number in range(feeds)]
     with running_stack(folder, prepare_dags=partial(write_feeds, names=names)) as stack:
         deliveries = DeliveryProducer(stack.landing)

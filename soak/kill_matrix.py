@@ -23,9 +23,9 @@ from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
-# From the third publish on there is old data to prune, so a new stack first publishes this often without a kill.
+# The first publishes of a new stack, without a kill. From the third publish on there is old data to prune.
 PUBLISHES_BEFORE_FIRST_KILL = 2
-# An error of these classes fails one point. The points after it still run.
+# An error of these classes fails only the point in which it occurs: the later points still run.
 FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)
 FINAL_TASK_STATES = ("success", "skipped", "failed", "upstream_failed", "removed")
 
@@ -34,10 +34,11 @@ FINAL_TASK_STATES = ("success", "skipped", "failed", "upstream_failed", "removed
 class PointResult:
     """What happened at one point of the matrix.
 
-    The fields are keys of report.json. `how`: the description of the moment. `hit`: a text that names the held request
-    and the killed process. `recovered_by`: what was restarted, tried again or discarded. `recovered_s`: the seconds
-    from the kill until the publish had succeeded and every part of the stack was healthy; None if that did not happen.
-    `seconds`: the duration of the point. `problems`: sentences.
+    The fields are keys of report.json. `point`, `step`, `victim`: the names of the point, of the publish's step and of
+    the kind of process. `how`: the description of the moment. `hit`: a text that names the held request and the killed
+    process. `recovered_by`: what was restarted, tried again or discarded. `recovered_s`: the seconds from the kill
+    until the publish had succeeded and every part of the stack was healthy; None if that did not happen. `seconds`: the
+    duration of the point. `problems`: sentences; none if all went well.
     """
 
     point: str
@@ -62,7 +63,10 @@ class PointResult:
 
 @dataclass
 class KillMatrix:
-    """Runs points one after the other on one stack. Each point lands a delivery and kills a process in its publish."""
+    """Runs points one after the other on one stack. Each point lands a delivery and kills a process in its publish.
+
+    `deliveries`: lands the deliveries, and remembers those of earlier points, which the checks need.
+    """
 
     stack: ProxiedStack
     deliveries: DeliveryProducer
@@ -70,7 +74,8 @@ class KillMatrix:
     def publish_without_kill(self, feeds: list[str], when: str) -> None:
         """Publish once in each feed without a kill; on a new stack PUBLISHES_BEFORE_FIRST_KILL times.
 
-        Raises HarnessError if a publish fails, because the points after it would prove nothing.
+        Raises HarnessError if a publish fails, because the points would prove nothing on such a stack. `when`: for the
+        error's message.
         """
         for _ in range(1 if self.deliveries.landed else PUBLISHES_BEFORE_FIRST_KILL):
             landed = {feed: self.deliveries.land(feed) for feed in feeds}
@@ -118,7 +123,7 @@ class KillMatrix:
         return time.monotonic() - since, self._find_problems(feed)
 
     def _wait_for_all_runs(self, feed: str) -> list[str]:
-        """Wait until no publish of the feed runs, so that the next point can start. Returns problems."""
+        """Wait until no publish of the feed runs, so that the next point can start. Returns a sentence if one does."""
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)
@@ -136,7 +141,7 @@ class KillMatrix:
         return all(task.state in FINAL_TASK_STATES for task in self.stack.tasks(feed, run_id))
 
     def _kill_orphaned_workers(self) -> None:
-        """Kill the workers of LocalExecutor that a killed scheduler left, which would wait for tasks for ever."""
+        """Kill the workers of LocalExecutor that outlived a killed scheduler. They would wait for tasks for ever."""
         scheduler = self.stack.part_states()["scheduler"].pid
 
         def is_orphan(process: psutil.Process) -> bool:

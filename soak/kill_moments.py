@@ -77,10 +77,15 @@ def _deletes(pattern: str) -> RequestMatcher:
 
 
 def _spark_reads_landing(feed: str, request: ProxiedRequest) -> bool:
-    """Requests of the Spark job. Those of the task `resolve_publish` have the form of Google's client for Python."""
-    name, is_of_task = request.object_name, "projection" in request.query or request.path.startswith("/download/")
+    """Matches the Spark job's reads of landed files.
+
+    The task `resolve_publish` reads such files too, but with Google's client for Python, whose requests have another
+    path or the parameter `projection`.
+    """
+    is_by_task = "projection" in request.query or request.path.startswith("/download/")
+    name = request.object_name
     is_landed = name.startswith(f"{feed}/snapshot_id=") and name.endswith(".parquet")
-    return request.method == "GET" and is_landed and not is_of_task
+    return request.method == "GET" and is_landed and not is_by_task
 
 
 def _lists_landing(feed: str, request: ProxiedRequest) -> bool:
@@ -107,6 +112,7 @@ def _polls(step: str) -> RequestMatcher:
 
 
 def _queries_partitions(feed: str, request: ProxiedRequest) -> bool:
+    """Matches the query by which `check_staging` observes staging; of any feed, because one point runs at a time."""
     return request.inserts_job and "INFORMATION_SCHEMA" in request.text and "PARTITIONS" in request.text
 
 

@@ -29,13 +29,14 @@ class Victim(StrEnum):
     DATABASE = "database"  # PostgreSQL with Airflow's metadata
 
 
-# Killing one of these loses the held request: it sends the request itself, or it is an ancestor of the sender.
+# If one of these is killed, the held request is lost: the process has sent it itself, or its sender dies with it.
 _SENDERS = frozenset({
     Victim.TASK, Victim.SPARK_DRIVER, Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON, Victim.TRIGGER_RUNNER,
 })  # fmt: skip
 SPARK_PROCESSES = frozenset({Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON})
 
-_MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
+# The names of the moments at which each process is killed.
+_MOMENT_NAMES: dict[Victim, tuple[str, ...]] = {
     Victim.TASK: tuple(m.name for m in kill_moments.ALL if not m.without_delivery and not m.deferred_task),
     Victim.EXECUTOR_WORKER: ("resolve.leased", "dedup.writing_candidate", "load.inserting", "swap.committed"),
     Victim.SPARK_DRIVER: ("dedup.examining", "dedup.writing_candidate", "dedup.candidate_written"),
@@ -95,7 +96,7 @@ def _server_of(moment: KillMoment) -> Victim:
 
 def all_points() -> list[KillPoint]:
     """All points, in the order in which a publish reaches their moments."""
-    pairs = {(name, victim) for victim, names in _MOMENTS_OF.items() for name in names}
+    pairs = {(name, victim) for victim, names in _MOMENT_NAMES.items() for name in names}
     return [
         KillPoint(victim, moment, _feed_for(victim))
         for moment in kill_moments.ALL
@@ -110,11 +111,11 @@ def select_points(names: str) -> list[KillPoint]:
     `names`: names of points, moments, steps of a publish, or killed processes, separated by commas.
     """
     points = all_points()
-    chosen: list[KillPoint] = []
+    selected: list[KillPoint] = []
     for name in filter(None, names.split(",")):
         matching = [p for p in points if name in (p.name, p.moment.name, p.moment.step, str(p.victim))]
         if not matching:
-            known = "\n  ".join(p.name for p in points)
-            raise ValueError(f"point [{name}] is unknown; points are:\n  {known}")
-        chosen += [p for p in matching if p not in chosen]
-    return chosen or points
+            point_names = "\n  ".join(p.name for p in points)
+            raise ValueError(f"point [{name}] is unknown; points are:\n  {point_names}")
+        selected += [p for p in matching if p not in selected]
+    return selected or points

@@ -23,7 +23,7 @@ FINAL_RUN_STATES = ("success", "failed")
 
 
 class MomentMissed(HarnessError):
-    """The request that was to be held was never sent. Nothing was killed, so the point proves nothing."""
+    """The request that the proxy was to hold was never sent. Nothing was killed, so the point proves nothing."""
 
 
 class KillRun:
@@ -43,6 +43,7 @@ class KillRun:
 
     @property
     def delivery(self) -> Landed:
+        """The landed delivery. Raises HarnessError before it has landed."""
         if self._delivery is None:
             raise HarnessError(f"Point [{self.point.name}] has not landed its delivery.")
         return self._delivery
@@ -105,29 +106,30 @@ class KillRun:
         request = hold.request
         if request is None:
             raise MomentMissed("no request is held")
-        client = victim_processes.find_sender(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
+        sender = victim_processes.find_sender(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
         if self.point.moment.after_job_end:
             job_id = find_job_id(request.text)
             wait_for(lambda: _is_done(self.stack.job(job_id)), f"job [{job_id}] is done", MOMENT_TIMEOUT_S)
-        victim = self._find_victim(client)
+        victim = self._find_victim(sender)
         kill_text = (
-            f"held {request} of process {victim_processes.describe(client)}; killed {victim_processes.describe(victim)}"
+            f"held {request} of process {victim_processes.describe(sender)}; killed {victim_processes.describe(victim)}"
         )
         self.killed_at = time.monotonic()
         victim_processes.kill(victim)
         return kill_text
 
-    def _find_victim(self, client: psutil.Process) -> psutil.Process:
+    def _find_victim(self, sender: psutil.Process) -> psutil.Process:
+        """The process to kill. `sender`: the process that has sent the held request."""
         finders: dict[Victim, Callable[[], psutil.Process]] = {
-            Victim.TASK: lambda: victim_processes.find_task_process(self.stack, client),
-            Victim.EXECUTOR_WORKER: lambda: victim_processes.find_executor_worker(self.stack, client),
-            Victim.SPARK_JVM: lambda: victim_processes.find_jvm(client),
-            Victim.SPARK_DAEMON: client.parent,
+            Victim.TASK: lambda: victim_processes.find_task_process(self.stack, sender),
+            Victim.EXECUTOR_WORKER: lambda: victim_processes.find_executor_worker(self.stack, sender),
+            Victim.SPARK_JVM: lambda: victim_processes.find_jvm(sender),
+            Victim.SPARK_DAEMON: sender.parent,
         }
         if self.point.victim in finders:
             return finders[self.point.victim]()
         if self.point.victim in (Victim.SPARK_DRIVER, Victim.SPARK_WORKER, Victim.TRIGGER_RUNNER):
-            return client
+            return sender
         return victim_processes.find_main_process(self.stack, str(self.point.victim))
 
     def describe_recovery(self) -> str:

@@ -1,7 +1,8 @@
 """Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, which also gives the approvals.
 
-The worked example publishes an archive beside a live delivery, and is then retired. Meanwhile a key is erased in a
-second feed, and the table of a third feed is rebuilt in another form, and at the end exported and retired.
+The worked example publishes an archive while a new delivery arrives, and is then retired. Meanwhile a key is erased in
+a second feed, and a third feed's table is rebuilt with other columns. At the end the third feed is exported and
+retired.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from testkit.waiting import wait_for
 
 ARCHIVE = "archive"  # a folder of the landing bucket
 ARCHIVED_SNAPSHOTS = 3
-TIMEOUT_S = 1800.0  # task land_snapshots checks once a minute
+TIMEOUT_S = 1800.0  # long, because a backfill's task land_snapshots checks only once a minute what it may land next
 # The approval task of each DAG.
 APPROVAL_TASKS = {
     "erase": "approve_erasure",
@@ -38,13 +39,14 @@ APPROVAL_TASKS = {
     "rebuild": "approve_rebuild",
     "retire": "approve_retirement",
 }
+# The beginnings of the names of objects that every retirement leaves in the feed's folder of the state bucket.
 NAMES_AFTER_RETIREMENT = ("RETIRED", "ledger/", "erasures/", "fingerprint_seed")
 
 
 def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) -> str:
-    """Trigger FEED_DAG, approve, and wait for its success. Returns the text that was shown for approval.
+    """Trigger the DAG `{feed}_{dag}`, approve its run, and wait until the run has succeeded.
 
-    Raises HarnessError if the run fails.
+    Returns the text that the run showed for approval. Raises HarnessError if the run fails.
     """
     run_id = client.started_run_id(client.trigger(f"{feed}_{dag}", **parameters))
     approvals = Approvals(client, feed, dag, APPROVAL_TASKS[dag])
@@ -56,7 +58,7 @@ def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) ->
 
 
 class Lifecycle:
-    """The backfill and the retirement of one feed, and the retirement of another one.
+    """The backfill and the retirement of the worked example, and the retirement with an export of another feed.
 
     `facts`, `problems`: sentences for the report.
     """
@@ -78,7 +80,7 @@ class Lifecycle:
         self._expect(state == "success", f"run [{run_id}] failed")
 
     def backfill(self) -> None:
-        """Publish an archive, whose snapshots are older than all others, while the producer lands another snapshot."""
+        """Publish an archive, whose snapshots are older than all others, while the producer lands a new snapshot."""
         archived = self._deliveries.land_at_once(ARCHIVE, ARCHIVED_SNAPSHOTS)
         live = [self._deliveries.land(EXAMPLE)]
         self._wait_for_publish(live[0])
@@ -106,13 +108,17 @@ class Lifecycle:
         )
 
     def _retire(self, feed: str, target: str) -> list[str]:
-        """Retire a feed whose target is dropped. Returns the names of what state then has and usually would not."""
+        """Retire a feed, and check that its tables and its entry on the page are gone.
+
+        `target`: what happens to the target table, "drop" or "export". Returns the names of the objects that are left
+        in the feed's folder of the state bucket, without those that every retirement leaves.
+        """
         approval_text = run_approved(self._client, feed, "retire", target=target, reason="the soak is over")
         expected_text = {"drop": "is **dropped**", "export": "is exported"}[target]
         self._expect(expected_text in approval_text, f"the retirement of [{feed}] showed [{approval_text}]")
         tables = {table.table_id for table in self._stack.bigquery.list_tables(self._stack.connection.dataset)}
-        own = {feed, f"{feed}_staging", f"{feed}_changes", f"{feed}_incoming"}
-        self._expect(not tables & own, f"after the retirement of [{feed}] there are tables {tables & own}")
+        tables_of_feed = {feed, f"{feed}_staging", f"{feed}_changes", f"{feed}_incoming"} & tables
+        self._expect(not tables_of_feed, f"after the retirement of [{feed}] there are tables {tables_of_feed}")
         names = [info.name.removeprefix(f"{feed}/") for info in self._stack.store.objects(f"{feed}/")]
         self._expect("RETIRED" in names, f"after its retirement [{feed}] has {names}")
         listed = self._client.ask("GET", "dedup-clone/api/feeds").json()["feeds"]
@@ -134,7 +140,7 @@ class Lifecycle:
         self.facts.append(f"retired with an export: {len(exported)} rows in {len(files)} files, as in target")
 
     def retire(self) -> None:
-        """Retire the feed and drop its tables. A later delivery may be neither registered nor published."""
+        """Retire the worked example and drop its tables. A later delivery may be neither registered nor published."""
         left = self._retire(EXAMPLE, "drop")
         self._expect(not left, f"after the retirement state has {left}")
         late = self._deliveries.land(EXAMPLE)
@@ -152,7 +158,7 @@ def _write_feeds(dags: Path) -> None:
 
 
 def run(folder: Path) -> Section:
-    """Start a stack below `folder`, and run the life of all three feeds on it."""
+    """Start a stack below `folder`, and backfill, erase, rebuild and retire on it as the module's docstring says."""
     with running_stack(folder, prepare_dags=_write_feeds) as stack, ThreadPoolExecutor(1) as pool:
         client, snapshots = StackClient(stack.layout.local), folder.parent / "snapshots"
         lifecycle = Lifecycle(stack, client)

@@ -1,7 +1,7 @@
-"""Measures one environment with hundreds of feeds: parsing, watchdog, page, triggers, and publishes meanwhile.
+"""Measures one Airflow environment with hundreds of feeds: DAG parsing, triggerer, watchdog, page, and publishes.
 
-All feeds are copies of the worked example. The first generation of each, with a few rows, is published without Airflow.
-The local stack does everything else.
+All feeds are copies of the worked example. To save time, the first generation of each, with a few rows, is published
+without Airflow. The local stack does everything else.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ TIMEOUT_S = 3600.0
 CPU_WINDOW_S = 120.0  # over which the triggerer's CPU time is measured
 PAGE_REQUESTS = 10
 PAGE_LOADS = 5  # in a browser
-FEED_SHOWN_AT = "document.querySelector('#hero .headline')?.innerText && performance.now()"  # ms since the navigation
-PAGE_PAUSE_S = 3.2  # between requests; the page caches its list for a shorter time
+# JavaScript: the milliseconds since the navigation, once the page shows a feed's headline.
+FEED_SHOWN_AT = "document.querySelector('#hero .headline')?.innerText && performance.now()"
+PAGE_PAUSE_S = 3.2  # between requests; longer than the page caches its list, so that each request reads the bucket
 MAX_PAGE_S = 1.0
 MAX_PARSE_S = 120.0  # Airflow's timeout for the import of a DAG file, as Terraform sets it
 MAX_WATCHDOG_S = 300.0  # the interval of its runs
@@ -51,7 +52,7 @@ def write_feeds(dags: Path, names: list[str]) -> None:
 
 
 def _prepare_dags(dags: Path, names: list[str]) -> None:
-    """Write the feed files, and let triggers list landing at the interval of the shipped profile for Google Cloud."""
+    """Write the feed files, and let triggers list landing as often as the profile `gcp` of dags/profiles/ says."""
     write_feeds(dags, names)
     profiles = dags / "profiles"
     interval_s = read_deployment(profiles, {PROFILE_VARIABLE: "gcp"}).notice_interval_s
@@ -77,6 +78,7 @@ class ManyFeeds:
         self._names = names
 
     def measure(self, publishes: int) -> Section:
+        """Measure everything, with this number of publishes. Returns the report's section."""
         for part in PARTS_STARTED_LATER:
             self._stack.stop_part(part)
         self._measure_parsing()
@@ -102,9 +104,11 @@ class ManyFeeds:
     def _measure_parsing(self) -> None:
         """Wait until Airflow knows all DAGs, and report the duration of the last parse of each DAG file."""
         began = time.monotonic()
-        last = [dag_id(name) for name in (self._names[0], self._names[-1]) for dag_id in (watch_dag_id, publish_dag_id)]
+        # Each DAG file makes the DAGs of all feeds in one parse, so the first and the last feed stand for all.
+        outermost = (self._names[0], self._names[-1])
+        dag_ids = [dag_id(name) for name in outermost for dag_id in (watch_dag_id, publish_dag_id)]
         wait_for(
-            lambda: self._stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in last]) == [False] * len(last),
+            lambda: self._stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in dag_ids]) == [False] * 4,
             "Airflow knows the DAGs of all feeds",
             TIMEOUT_S,
         )
@@ -122,9 +126,9 @@ class ManyFeeds:
 
         def publish(name: str) -> None:
             feed = Feed.model_validate_json(example.replace(EXAMPLE, name))
-            on_stand_in = FeedOnStandIn(feed, self._stack.landing.client, self._stack.bigquery)
-            on_stand_in.environment = "local"
-            on_stand_in.publish(on_stand_in.land(1, [row(1, product) for product in range(3)]))
+            publisher = FeedOnStandIn(feed, self._stack.landing.client, self._stack.bigquery)
+            publisher.environment = "local"  # the stack's own name, so that its Airflow may publish the feed afterwards
+            publisher.publish(publisher.land(1, [row(1, product) for product in range(3)]))
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(publish, self._names))
@@ -160,6 +164,7 @@ class ManyFeeds:
         return [process, *process.children(recursive=True)]
 
     def _cpu_s(self, part: str) -> float:
+        """The CPU seconds that a part of the stack has used, with its child processes, also ended ones."""
         times = [process.cpu_times() for process in self._process_tree(part)]
         return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
 
@@ -167,11 +172,11 @@ class ManyFeeds:
         """Wait for the watchdog's next run to end, and report the duration of its task check_feeds."""
         runs = "dags/freshness_watchdog/dagRuns?order_by=-run_after&limit=1"
         last = self._get_from_airflow(runs)["dag_runs"]
-        known = last[0]["dag_run_id"] if last else ""
+        last_run_id = last[0]["dag_run_id"] if last else ""
 
         def next_run() -> Any:
             (run,) = self._get_from_airflow(runs)["dag_runs"] or [None]
-            return run if run and run["dag_run_id"] != known and run["state"] in ("success", "failed") else None
+            return run if run and run["dag_run_id"] != last_run_id and run["state"] in ("success", "failed") else None
 
         run = wait_for(next_run, "the watchdog has checked all feeds", TIMEOUT_S)
         path = f"dags/freshness_watchdog/dagRuns/{run['dag_run_id']}/taskInstances/check_feeds"
@@ -182,7 +187,7 @@ class ManyFeeds:
             self.problems.append(f"run [{run['dag_run_id']}] of the watchdog ended as [{run['state']}]")
 
     def _measure_page(self) -> None:
-        """Report the seconds in which the page's list of feeds is answered."""
+        """Report how long the server takes to answer the page's list of feeds."""
         connection = self._stack.connection
         url = connection.airflow_url
         user = {"username": connection.airflow_user, "password": connection.airflow_password}

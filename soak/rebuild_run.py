@@ -1,8 +1,8 @@
-"""Changes the columns and the clustering of a published table on the real stack, by the DAG FEED_rebuild.
+"""Changes the columns and the clustering of a published table on the real stack, with the DAG FEED_rebuild.
 
-One column is dropped, another gets a new name and type, and the table is clustered by fewer columns. The feed has a
-table of changes. After each step target and the table of changes must have the rows that the oracle computes from the
-ledger and the landed snapshots.
+One column is dropped, another gets a new name and type, and the table is clustered by fewer columns. After each step
+target and the feed's table of changes must have the rows that the oracle computes from the ledger and the landed
+snapshots.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TIMEOUT_S = 900.0
 
 
 def write_feed(dags: Path) -> None:
-    """Write a feed whose column `store_id` can be dropped, because it is no key."""
+    """Write the feed file. Its column `store_id` is no key, so that it can be dropped later."""
     table = {"keys": KEYS, "cluster_by": ["product_id", "attribute_id"]}
     write_example_feed(dags, FEED, table=table, changes=True)
 
 
 def change_feed(dags: Path) -> None:
-    """Change columns and clustering in the feed file. Publishes are refused until the table is rebuilt in that form."""
+    """Change columns and clustering in the feed file. Until the table is rebuilt, publishes are then refused."""
     path = dags / "feeds" / f"{FEED}.yaml"
     settings = yaml.safe_load(path.read_text())
     columns = [column for column in settings["table"]["columns"] if column["name"] != "store_id"]
@@ -74,7 +74,7 @@ class RebuildRun:
     def rebuild(self, run_approved: Callable[..., str]) -> None:
         """Publish two snapshots, rebuild the table, and publish a snapshot in the new form.
 
-        `run_approved`: soak.lifecycle.run_approved without its first argument.
+        `run_approved`: triggers a DAG and approves its run; it is soak.lifecycle.run_approved with its client bound.
         """
         for snapshot_id in (1, 2):
             self._publish(snapshot_id, self._rows(snapshot_id))
@@ -97,7 +97,7 @@ class RebuildRun:
             self.problems.append(problem)
 
     def _rows(self, snapshot_id: int) -> list[Row]:
-        """The rows of a snapshot. Consecutive ones lack different products and differ in the value of product 1."""
+        """The rows of a snapshot. Consecutive snapshots lack different products and differ in product 1's value."""
         return [
             row(day, product, snapshot_id if product == 1 else product, snapshot_id)
             for day in (today() - timedelta(days=1), today())
@@ -106,6 +106,7 @@ class RebuildRun:
         ]
 
     def _land(self, snapshot_id: int, rows: list[Row]) -> str:
+        """Land a snapshot with the columns of the feed file. Returns the id of its publish run."""
         self._landed[snapshot_id] = rows
         columns, folder = schema(self._feed.table.to_contract()), self._folder / str(snapshot_id)
         return self._client.land(FEED, snapshot_id, rows, folder, schema=columns)

@@ -16,7 +16,7 @@ from soak.kill_matrix import PointResult
 class Report:
     """The results so far. `points`: results of the kill matrix. `sections`: results of the other long tests.
 
-    `folder`: where report.md and report.json are written. `abort_reason`: empty unless the run was aborted.
+    `folder`: where report.md and report.json are written. `abort_reason`: empty unless the long tests were aborted.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Disturbs the reporting tables while a feed publishes (part `side-tables`). No publish may fail, no row be missing.
+"""Disturbs the reporting tables while a feed publishes (command `side-tables`). No publish may fail, no row be missing.
 
 The reporting tables are dedup_clone_status and dedup_clone_ledger; see docs/adr/0014-reporting-tables.md. A load into
 them fails or is slow, or their columns change, or they are dropped.
@@ -24,6 +24,7 @@ from testkit.waiting import wait_for
 
 TIMEOUT_S = 900.0
 WATCHDOG = "freshness_watchdog"
+# Faults of the stand-in (docs/stand-in.md) in jobs that write the reporting tables.
 REPORTING_LOADS = {"job_id": "reporting-.*-(status|ledger)"}
 RATE_LIMIT = {"match": REPORTING_LOADS, "effect": "error", "reason": "rateLimitExceeded", "times": 1000}
 CONFLICT = {
@@ -49,9 +50,11 @@ class DisturbedPublishes:
         self._client = StackClient(stack.layout.local)
         self._deliveries = deliveries
         self._feed = feed
+        # The number of publishes since the ledger table was made, each of which has a row in it.
         self._expected_rows = len(self._published_attempts())
 
     def run(self) -> None:
+        """Publish once without and once with each disturbance, and check the feed and the ledger table."""
         self._publish("nothing", lambda: None)
         for name, fault in (("rate limits", RATE_LIMIT), ("conflicts", CONFLICT), ("slow loads", SLOW_LOAD)):
             self._publish(name, lambda fault=fault: self._stack.add_fault(fault))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Generates small snapshots for the long tests. Consecutive ones differ in values, by new keys and by missing keys."""
+"""Generates small snapshots for the long tests. Consecutive snapshots differ in values, new keys and missing keys."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Two Airflow environments on one feed: the stack's own Airflow, and a second environment run by this process.
+"""Publishes one feed from two environments: the stack's Airflow, and a second environment that this process stands for.
 
 While Airflow publishes the feed, the second environment must be refused. Then the second environment takes the feed
-over in the middle of a publish, and publishes deliveries. Airflow must not publish until its form takes the feed back.
-Each delivery must be published exactly once, and Airflow may start no run for what the second environment published.
+over in the middle of a publish, and publishes deliveries. Airflow must not publish until a run with the parameter
+`take_over` takes the feed back. Each delivery must be published exactly once, and Airflow may start no run for what the
+second environment published.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ class TwoEnvironments:
         self._stack = stack
         self._client = StackClient(stack.layout.local)
         self._deliveries = deliveries
-        self._known_runs = stack.run_ids(EXAMPLE)
+        self._earlier_runs = stack.run_ids(EXAMPLE)
         feed = read_feed(stack.layout.dags_folder / "feeds" / f"{EXAMPLE}.yaml")
         self._second = FeedOnStandIn(feed, stack.landing.client, stack.bigquery)
         self._second.environment = SECOND_ENVIRONMENT
 
     def run(self) -> None:
+        """Let the environments publish and take over as the module's docstring says, and check the feed."""
         runs = [self._publish_in_airflow()]
         self._check_second_is_refused()
         runs.append(self._take_over_by_second())
@@ -64,10 +66,11 @@ class TwoEnvironments:
         if not condition:
             self.problems.append(problem)
 
-    def _expect_runs(self, expected: list[str]) -> None:
+    def _expect_runs(self, new_runs: list[str]) -> None:
+        """Check that Airflow has no other publish runs of the feed than those before this test and `new_runs`."""
         found = self._stack.run_ids(EXAMPLE)
-        wanted = sorted([*self._known_runs, *expected])
-        self._expect(found == wanted, f"Airflow has the runs {found}, expected {wanted}")
+        expected = sorted([*self._earlier_runs, *new_runs])
+        self._expect(found == expected, f"Airflow has the runs {found}, expected {expected}")
 
     def _wait_for_run(self, run_id: str, expected: str) -> None:
         final_state = partial(self._client.final_state, f"{EXAMPLE}_publish", run_id)
@@ -105,6 +108,7 @@ class TwoEnvironments:
         return step in str(self._stack.current(EXAMPLE).intent)
 
     def _publish_by_second(self, times: int) -> None:
+        """Land deliveries, and register and publish each in the second environment, as its DAGs would."""
         for _ in range(times):
             landed = self._deliveries.land(EXAMPLE)
             services = self._second.services

@@ -1,6 +1,6 @@
 """Finds the process to kill in a running stack, and kills it with SIGKILL.
 
-The process that sent a held request is found by its connection to the proxy. Other processes are found among its
+The sender of a held request is found by its connection to the proxy. Other processes are found among the sender's
 ancestors: the process that runs a task's code is a child of a worker of Airflow's LocalExecutor, and the worker is a
 child of the scheduler.
 """
@@ -22,7 +22,7 @@ KILL_TIMEOUT_S = 10.0
 
 
 def find_sender(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.Process:
-    """The process that has a connection from `client_port` to the holding proxy on `proxy_port`.
+    """The process that sent a held request, by its connection from `client_port` to the proxy on `proxy_port`.
 
     Raises HarnessError if the stack has no such process.
     """
@@ -50,27 +50,30 @@ def find_main_process(stack: ProxiedStack, part: str) -> psutil.Process:
     return psutil.Process(part_state.pid)
 
 
-def find_executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
-    """The worker of LocalExecutor that is `client` or one of its ancestors. Raises HarnessError if there is none."""
+def find_executor_worker(stack: ProxiedStack, sender: psutil.Process) -> psutil.Process:
+    """The worker of LocalExecutor that is `sender` or one of its ancestors. Raises HarnessError if there is none."""
     scheduler = stack.part_states()["scheduler"].pid
-    for process, parent in pairwise(with_ancestors(client)):
+    for process, parent in pairwise(with_ancestors(sender)):
         if parent.pid == scheduler:
             return process
-    raise HarnessError(f"Process [{describe(client)}] is no descendant of the scheduler.")
+    raise HarnessError(f"Process [{describe(sender)}] is no descendant of the scheduler.")
 
 
-def find_task_process(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
-    """The process that runs the code of an Airflow task: `client` or one of its ancestors."""
-    worker = find_executor_worker(stack, client)
-    return next(process for process in with_ancestors(client) if process.ppid() == worker.pid)
+def find_task_process(stack: ProxiedStack, sender: psutil.Process) -> psutil.Process:
+    """The process that runs the code of an Airflow task: `sender` or one of its ancestors.
+
+    Raises HarnessError if there is none.
+    """
+    worker = find_executor_worker(stack, sender)
+    return next(process for process in with_ancestors(sender) if process.ppid() == worker.pid)
 
 
-def find_jvm(client: psutil.Process) -> psutil.Process:
-    """`client` or its nearest ancestor that is a JVM. Raises HarnessError if there is none."""
-    for process in with_ancestors(client):
+def find_jvm(sender: psutil.Process) -> psutil.Process:
+    """`sender` or its nearest ancestor that is a JVM. Raises HarnessError if there is none."""
+    for process in with_ancestors(sender):
         if "java" in process.name():
             return process
-    raise HarnessError(f"Neither process [{describe(client)}] nor an ancestor is a JVM.")
+    raise HarnessError(f"Neither process [{describe(sender)}] nor an ancestor is a JVM.")
 
 
 def describe(process: psutil.Process) -> str:

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from testkit.stack_client import StackClient
 from testkit.waiting import TIMEOUT_S, wait_for
 
-# No request tells whether the scheduler has seen the end of a process; its loop takes one to two seconds.
+# In this time the scheduler sees that a process has ended: its loop takes one to two seconds. No request tells whether
+# it has.
 _SCHEDULER_NOTICES_S = 4.0
 
 
@@ -23,16 +24,17 @@ class Approvals:
     task_id: str
 
     def wait_for_question(self, run_id: str) -> str:
-        """Wait until the run waits for its approval, and return the text of the question.
+        """Wait until the run waits for its approval and an answer is safe. Returns the text of the question.
 
-        Airflow shows the question a moment before its task waits. An answer of that moment is stored, refuses all later
-        ones, and never reaches the task. An answer before the scheduler has seen that the task's process ended makes
-        the scheduler repeat the task, and the answer is there again too early.
+        Airflow shows the question a moment before the task waits. An answer given in that moment is stored, but never
+        reaches the task, and Airflow refuses all later answers. A task that waits has no process. If it is answered
+        before the scheduler has seen the end of its process, the scheduler starts it again, and the stored answer is
+        again too early.
         """
         what = f"run [{run_id}] waits for its approval"
         since = wait_for(lambda: self._is_waiting(run_id) and time.monotonic(), what)
         wait_for(lambda: time.monotonic() - since > _SCHEDULER_NOTICES_S and self._is_waiting(run_id), what)
-        return str(self.stack.ask("GET", f"{self._task(run_id)}/hitlDetails").json()["body"])
+        return str(self.stack.ask("GET", f"{self._task_path(run_id)}/hitlDetails").json()["body"])
 
     def _is_waiting(self, run_id: str) -> bool:
         states = self.stack.task_states(self.feed, run_id, dag=self.dag)
@@ -41,16 +43,16 @@ class Approvals:
     def answer(self, run_id: str, option: str, *, user: str = "admin") -> int:
         """Choose an option. Returns the HTTP status of Airflow's answer."""
         body = {"chosen_options": [option], "params_input": {}}
-        return self.stack.ask("PATCH", f"{self._task(run_id)}/hitlDetails", body=body, user=user).status
+        return self.stack.ask("PATCH", f"{self._task_path(run_id)}/hitlDetails", body=body, user=user).status
 
-    def _task(self, run_id: str) -> str:
+    def _task_path(self, run_id: str) -> str:
         return f"api/v2/dags/{self.feed}_{self.dag}/dagRuns/{quote(run_id)}/taskInstances/{self.task_id}/-1"
 
     def wait_for_end(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
-        """Wait until the run has ended, and return its final state. Its approval was answered with `option`.
+        """Wait until the run has ended, and return its final state.
 
-        If the task asks again, the answer is repeated. Airflow starts a task again if it is answered before the
-        scheduler knows that the task waits; only a test is so fast.
+        `option`: the answer that was given; it is given again if the task asks again. Airflow starts a task again if it
+        is answered before the scheduler knows that the task waits, as only a program is fast enough to do.
         """
         dag_id = f"{self.feed}_{self.dag}"
         state: str = wait_for(
@@ -61,7 +63,7 @@ class Approvals:
         return state
 
     def _state_after_answer(self, dag_id: str, run_id: str, option: str) -> str | None:
-        """The final state of the run; None while it runs. If the task asks again, this answers it."""
+        """The final state of the run; None while it runs. If the task asks again, it is answered again."""
         if state := self.stack.final_state(dag_id, run_id):
             return state
         if option and self._is_waiting(run_id):

@@ -1,4 +1,4 @@
-"""A real Chromium for tests, driven through its DevTools pipe: nothing but the browser has to be installed.
+"""Runs Chromium for tests, and controls it by the DevTools protocol, so that only the browser has to be installed.
 
 Each page has its own browser context, so pages share no cookies, logins or caches.
 """
@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
-PATIENCE_S = 120.0
-LOOK_EVERY_S = 0.05
+TIMEOUT_S = 120.0
+POLL_INTERVAL_S = 0.05
+# The keys whose DevTools events need more than a name.
 KEYS = {
     "Enter": {"key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13},
     "Space": {"key": " ", "code": "Space", "text": " ", "windowsVirtualKeyCode": 32},
     "Tab": {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
 }
-SHIFT = 8
-MOST_TABS = 150
-# The browser reads commands from descriptor 3 and answers on 4: the shell makes them of its own input and output.
+SHIFT = 8  # the bit of the Shift key in a DevTools key event
+MAX_TABS = 150
+# The browser reads commands from file descriptor 3 and writes answers to 4. The shell opens these as copies of its own
+# standard input and output.
 PIPE_SHELL = 'exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
 
@@ -36,17 +38,17 @@ class BrowserError(AssertionError):
 
 
 class Browser:
-    """Sends one command at a time. Events that arrive meanwhile are passed to their page."""
+    """The running browser. It gets one command at a time. Events that arrive meanwhile are passed to their page."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
         self._pages: dict[str, Page] = {}
-        self._last = 0
+        self._last_id = 0
         threading.Thread(target=self._read, daemon=True).start()
 
     def new_page(self, *, width: int = 1600, height: int = 1000, scheme: str = "light") -> Page:
-        """An empty page; `scheme` is the system's theme, light or dark."""
+        """Open an empty page. `width`, `height`: in pixels. `scheme`: the system's theme, light or dark."""
         context = self.send("Target.createBrowserContext")["browserContextId"]
         target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -58,31 +60,35 @@ class Browser:
         return page
 
     def send(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """The command's result. Raises BrowserError."""
-        self._last += 1
-        message = {"id": self._last, "method": method, "params": parameters}
+        """Send a DevTools command, and return its result. `session`: of a page; None for commands to the browser.
+
+        Raises BrowserError if the browser refuses the command or does not answer.
+        """
+        self._last_id += 1
+        message = {"id": self._last_id, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         assert self._process.stdin
         self._process.stdin.write(json.dumps(message).encode() + b"\0")
         self._process.stdin.flush()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
-            answer = self._next(deadline, method)
-            if answer.get("id") == self._last:
+            answer = self._next_message(deadline, method)
+            if answer.get("id") == self._last_id:
                 if "error" in answer:
                     raise BrowserError(f"[{method}] was refused: {answer['error']}")
                 result: dict[str, Any] = answer["result"]
                 return result
 
-    def _next(self, deadline: float, method: str) -> dict[str, Any]:
+    def _next_message(self, deadline: float, method: str) -> dict[str, Any]:
+        """The next message of the browser, an answer or an event. An event is also passed to its page."""
         try:
             message = self._messages.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise BrowserError(f"[{method}] was not answered within {PATIENCE_S:.0f} s") from None
+            raise BrowserError(f"[{method}] was not answered within {TIMEOUT_S:.0f} s") from None
         page = self._pages.get(message.get("sessionId", ""))
         if page and "method" in message:
-            page.notice(message["method"], message["params"])
+            page.handle_event(message["method"], message["params"])
         return message
 
     def _read(self) -> None:
@@ -95,7 +101,7 @@ class Browser:
 
 
 class Page:
-    """`problems` are errors and warnings on the console, exceptions, and loads that failed: (address, text)."""
+    """One page. `problems`: the address and text of console errors and warnings, exceptions, and failed loads."""
 
     def __init__(self, browser: Browser, session: str, width: int) -> None:
         self.width = width
@@ -106,8 +112,8 @@ class Page:
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.send(method, self._session, **parameters)
 
-    def notice(self, method: str, event: dict[str, Any]) -> None:
-        """An event of this page."""
+    def handle_event(self, method: str, event: dict[str, Any]) -> None:
+        """Add a problem if this event of the page reports one. `method`: the event's name."""
         if method == "Runtime.exceptionThrown":
             details = event["exceptionDetails"]
             text = details.get("exception", {}).get("description") or details["text"]
@@ -120,21 +126,30 @@ class Page:
             self.problems.append((event["entry"].get("url", ""), event["entry"]["text"]))
 
     def go(self, address: str) -> None:
-        """Navigate, and return when the document has changed; its resources may still be loading."""
+        """Navigate, and return when the document has changed; its resources may still be loading.
+
+        Raises BrowserError if the address cannot be loaded.
+        """
         answer = self.send("Page.navigate", url=address)
         if answer.get("errorText"):
             raise BrowserError(f"[{address}] cannot be shown: {answer['errorText']}")
 
     def value(self, expression: str) -> Any:
-        """The value of a JavaScript expression; of a promise, its result. The page's security policy does not apply."""
+        """The value of a JavaScript expression, or the result of its promise. Raises BrowserError if it throws.
+
+        The page's security policy does not apply.
+        """
         answer = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise BrowserError(f"[{expression[:200]}] failed: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
     def wait_until(self, expression: str) -> Any:
-        """The first true value of the expression; exceptions count as false. Raises BrowserError after a timeout."""
-        deadline, last = time.monotonic() + PATIENCE_S, None
+        """Evaluate an expression until its value is true, and return that value. An exception counts as false.
+
+        Raises BrowserError after TIMEOUT_S.
+        """
+        deadline, last = time.monotonic() + TIMEOUT_S, None
         while time.monotonic() < deadline:
             try:
                 last = self.value(expression)
@@ -143,41 +158,44 @@ class Page:
             else:
                 if last:
                     return last
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_INTERVAL_S)
         raise BrowserError(f"never came true: [{expression}], at last [{last}]; console: {self.problems}")
 
     def fill(self, selector: str, text: str) -> None:
-        """Types into a field, as a person does."""
-        found = f"document.querySelector({json.dumps(selector)})"
-        self.wait_until(f"{found} && ({found}.focus(), true)")
+        """Focus a field and insert a text, as a person does. `selector`: of CSS."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        self.wait_until(f"{field} && ({field}.focus(), true)")
         self.send("Input.insertText", text=text)
 
     def press(self, key: str, *, shift: bool = False) -> None:
-        """A key by its name, such as Enter or ArrowLeft."""
-        described = KEYS.get(key, {"key": key, "code": key})
+        """Press and release a key. `key`: its name, such as Enter or ArrowLeft."""
+        fields = KEYS.get(key, {"key": key, "code": key})
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, modifiers=SHIFT if shift else 0, **described)
+            self.send("Input.dispatchKeyEvent", type=kind, modifiers=SHIFT if shift else 0, **fields)
 
     def tab_to(self, condition: str, *, shift: bool = False) -> None:
-        """Move the focus with the Tab key until `condition`, JavaScript on the focused element `e`, is true."""
-        for _ in range(MOST_TABS):
+        """Press the Tab key until `condition`, JavaScript about the focused element `e`, is true.
+
+        Raises BrowserError after MAX_TABS keys.
+        """
+        for _ in range(MAX_TABS):
             self.press("Tab", shift=shift)
             if self.value(f"((e) => {condition})(document.activeElement)"):
                 return
         raise BrowserError(f"not reached by keyboard: [{condition}]")
 
     def picture(self, file: Path) -> None:
-        """Writes the whole page, however high it is, as PNG."""
+        """Write a PNG of the whole page, however high it is, to `file`."""
         height = self.send("Page.getLayoutMetrics")["cssContentSize"]["height"]
         clip = {"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1}
-        shown = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        screenshot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(base64.b64decode(shown["data"]))
+        file.write_bytes(base64.b64decode(screenshot["data"]))
 
 
 @contextmanager
 def open_browser(folder: Path) -> Iterator[Browser]:
-    """A browser without a window, with its profile and its log in `folder`; always stopped."""
+    """Run a browser without a window until the end of the block. Its profile and its log are in `folder`."""
     command = [
         "sh", "-c", PIPE_SHELL, str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
         "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}", "--hide-scrollbars",
@@ -188,7 +206,7 @@ def open_browser(folder: Path) -> Iterator[Browser]:
         yield Browser(process)
     finally:
         assert process.stdin
-        process.stdin.close()  # the end of its commands is its end
+        process.stdin.close()  # the browser exits when it can read no more commands
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:

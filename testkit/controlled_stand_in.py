@@ -1,4 +1,4 @@
-"""The BigQuery stand-in, whose clock and faults a test controls."""
+"""Controls the clock and the faults of a running BigQuery stand-in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testkit.stand_in_faults import add_fault, clear_faults
 
 
 class ControlledStandIn:
-    """A client of the stand-in, and its control endpoints."""
+    """A client of the stand-in (`bigquery`), and methods that call the stand-in's own endpoints."""
 
     def __init__(self, bigquery: BigQuery) -> None:
         self.bigquery = bigquery
@@ -23,12 +23,12 @@ class ControlledStandIn:
         return str(self.bigquery._connection.API_BASE_URL)
 
     def pass_time(self, duration: timedelta) -> None:
-        """Move the stand-in's clock on, for all feeds that it has."""
+        """Advance the stand-in's clock, for all its tables."""
         body = {"advance_seconds": duration.total_seconds()}
         requests.post(f"{self._url}/_standin/clock", json=body, timeout=10).raise_for_status()
 
     def add_fault(self, fault: dict[str, Any]) -> None:
-        """Inject a fault. See `stand_in_faults`."""
+        """Add a fault to the stand-in, as `stand_in_faults.add_fault` describes it."""
         add_fault(self._url, fault)
 
     def clear_faults(self) -> None:
@@ -39,7 +39,7 @@ class ControlledStandIn:
         self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})
 
     def wait_for_all_jobs(self) -> None:
-        """Wait until no BigQuery job runs. Asks for states, because `result` repeats its call for a failed job."""
+        """Wait until no BigQuery job runs. Polls the jobs' states, because `job.result` retries failed jobs."""
         for job in self.bigquery.list_jobs(state_filter="running"):
             while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
                 time.sleep(0.02)

@@ -1,7 +1,7 @@
-"""Takes the place of a Spark session in tests of what the job does inside its Spark tasks.
+"""Replaces the Spark session in tests of what the dedup job does inside its Spark tasks.
 
-It runs these tasks in the test's own process, one after the other, so that a test can change limits and count calls
-inside them. DataFrame plans still need a real session.
+The replacement runs these tasks in the test's own process, one after the other, so that a test can change limits and
+count calls inside them. Plans that use DataFrames still need a real session.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Tasks:
 
 
 class DriverSession:
-    """The session. `dataframes`: the real session, in which DataFrame plans run; without one they fail."""
+    """The replacement. `dataframes`: a real session, in which DataFrame plans run; without it these plans fail."""
 
     def __init__(self, dataframes: SparkSession | None = None) -> None:
         self._dataframes = dataframes

@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 
 
 def enum_file(rows: pa.Table, column: str) -> bytes:
-    """A Parquet file whose text column `column` is annotated ENUM instead: the annotation in the footer is replaced."""
+    """The content of a Parquet file with these rows, whose text column `column` is annotated ENUM in the footer."""
     content = io.BytesIO()
     pq.write_table(rows, content, store_schema=False)
-    name = b"\x18" + bytes([len(column)]) + column.encode()  # in Thrift's compact form, as the annotations behind it
-    text, enum = name + b"\x25\x00\x4c\x1c", name + b"\x25\x08\x4c\x4c"
-    assert content.getvalue().count(text) == 1
-    return content.getvalue().replace(text, enum)
+    # In Thrift's compact protocol: the column's name, then its converted type and the beginning of its logical type.
+    name = b"\x18" + bytes([len(column)]) + column.encode()
+    as_text, as_enum = name + b"\x25\x00\x4c\x1c", name + b"\x25\x08\x4c\x4c"
+    assert content.getvalue().count(as_text) == 1
+    return content.getvalue().replace(as_text, as_enum)

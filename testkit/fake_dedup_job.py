@@ -85,7 +85,7 @@ class FakeDedupJob:
                 refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
                 continue
             for row in landed:
-                if (former := rows.get(_key(request, row))) is None or _replaces(request, former, row):
+                if (current := rows.get(_key(request, row))) is None or _replaces(request, current, row):
                     rows[_key(request, row)] = row
             applied.append(item.delivery)
         self._write_result(
@@ -103,10 +103,11 @@ class FakeDedupJob:
         dropped: int,
         surplus: Counter[date],
     ) -> None:
-        suffix = secrets.token_hex(4)
+        """Write data files and the candidate. `dropped`: the number of expired rows of the parent."""
+        suffix = secrets.token_hex(4)  # each run writes names of its own, like the runs of the real job
         request = replace(request, data_uri=f"{request.data_uri}{suffix}/")
         if not applied:
-            self._candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
+            self._write_candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
             return
         files, entries = [], []
         for day in sorted({_day(request, r) for r in rows.values()}):
@@ -152,15 +153,15 @@ class FakeDedupJob:
             changes = self._write_changes(request, request.changes, manifest.snapshot_id, rows, parent_rows)
             self._write_text(uri, to_json(FileList(changes)))
             candidate = replace(candidate, changes_uri=uri)
-        self._candidate(request, candidate)
+        self._write_candidate(request, candidate)
 
     def _write_changes(
-        self, request: DedupRequest, wanted: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
+        self, request: DedupRequest, requested: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
     ) -> tuple[DataFile, ...]:
-        """Write new and changed rows into one file. The fake reports no keys that went missing or came back."""
+        """Write new and changed rows into one file. Unlike the job, the fake reports no missing and returned keys."""
         changes = [
             {
-                "publish_date": wanted.publish_day,
+                "publish_date": requested.publish_day,
                 "generation": request.generation,
                 "snapshot_id": snapshot_id,
                 "change_type": "changed" if key in parent_rows else "new",
@@ -174,8 +175,8 @@ class FakeDedupJob:
         if not changes:
             return ()
         content, path = parquet_bytes(changes, _changes_schema(request)), "fake/changes.parquet"
-        self._blob(f"{wanted.uri}{path}").upload_from_string(content)
-        return (DataFile(path, wanted.publish_day, len(changes), len(content), snapshot_id, snapshot_id),)
+        self._blob(f"{requested.uri}{path}").upload_from_string(content)
+        return (DataFile(path, requested.publish_day, len(changes), len(content), snapshot_id, snapshot_id),)
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
@@ -185,7 +186,7 @@ class FakeDedupJob:
         ids = [r[request.table.snapshot_id_column] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
 
-    def _candidate(self, request: DedupRequest, candidate: Candidate) -> None:
+    def _write_candidate(self, request: DedupRequest, candidate: Candidate) -> None:
         self._write_text(f"{request.attempt_uri}candidate.json", to_json(candidate))
 
     def _rows(self, uri: str) -> list[Row]:
@@ -223,6 +224,7 @@ def _changes_schema(request: DedupRequest) -> pa.Schema:
 
 
 def parquet_bytes(rows: list[Row], columns: pa.Schema = SCHEMA) -> bytes:
+    """The content of a Parquet file with these rows."""
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=columns), buffer)
     return buffer.getvalue()
@@ -241,16 +243,16 @@ def _is_changed(request: DedupRequest, row: Row, before: Row | None) -> bool:
     return before is not None and any(before.get(c.name) != row.get(c.name) for c in request.table.value_columns)
 
 
-def _replaces(request: DedupRequest, row: Row, later: Row) -> bool:
-    """Whether the row of a later delivery replaces the row of its key."""
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and not _is_changed(request, later, row):
+def _replaces(request: DedupRequest, current: Row, later: Row) -> bool:
+    """Whether `later`, a row of a later delivery, replaces the current row of its key."""
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and not _is_changed(request, later, current):
         return False
     id_column = request.table.snapshot_id_column
-    return bool(row[id_column] <= later[id_column])
+    return bool(current[id_column] <= later[id_column])
 
 
 def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
-    """The number of rows of each date whose key another row has. It is counted only in a takeover of a table."""
+    """The number of surplus rows of each date. Counted only if the request takes over a table's rows."""
     if request.takes_over is None:
         return Counter()
     unique = {_key(request, r): _day(request, r) for r in rows}

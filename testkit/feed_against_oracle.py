@@ -34,7 +34,10 @@ NO_LIMITS = CheckSettings(
 def feed_of(
     table: TableContract, engine: Engine = Engine.SPARK, form: SqlForm = SqlForm.QUALIFY, **landing: Any
 ) -> Feed:
-    """A new feed with this table, whose checks accept all changes. `landing`: more settings of its section landing."""
+    """A feed with a new name and this table, whose checks accept all changes.
+
+    `form`: of engine `bigquery`. `landing`: more settings of the feed file's section `landing`.
+    """
     name = f"engines_{next(_feed_numbers)}"
     return Feed(
         feed=name,
@@ -71,11 +74,11 @@ class FeedAgainstOracle(FeedOnStandIn):
         self.oracle_table = oracle_table(self.table)
 
     def declare(self, table: TableContract) -> None:
-        """Change the columns of the feed's file to those of `table`."""
+        """Change the columns that the feed declares to those of `table`."""
         self.declare_columns(tuple(map(_column, table.columns)))
 
     def declare_columns(self, columns: Sequence[ColumnSettings]) -> None:
-        """Like `declare`, but with settings of columns that a table contract does not have."""
+        """Change the columns that the feed declares. Unlike a table contract, these settings may have `since`."""
         table = self.feed.table.model_copy(update={"columns": tuple(columns)})
         self.feed = self.feed.model_copy(update={"table": table})
         self.table = table.to_contract()
@@ -105,6 +108,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return self.services.manifests.read(generation)
 
     def entry(self, day: date) -> DateEntry:
+        """The entry of a date in the manifest of the live generation."""
         return next(e for e in self.manifest().dates if e.date == day)
 
     def table_rows(self, table: str | None = None) -> list[list[Any]]:
@@ -113,7 +117,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return comparable(self.oracle_table, [dict(row.items()) for row in found])
 
     def assert_equal(self, expected: OracleState) -> None:
-        """Assert that the rows of target and the counts in the live manifest equal those of the oracle."""
+        """Assert that the rows of target and the counts in the live generation's manifest are those of the oracle."""
         assert self.table_rows() == expected.table_rows()
         partition, snapshot_id = self.table.partition_column, self.table.snapshot_id_column
         rows = list(expected.rows.values())
@@ -132,6 +136,7 @@ class FeedAgainstOracle(FeedOnStandIn):
 
 
 def parquet(table: pa.Table) -> bytes:
+    """The content of a Parquet file with this table."""
     stream = io.BytesIO()
     pq.write_table(table, stream)
     return stream.getvalue()

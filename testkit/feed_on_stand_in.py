@@ -85,8 +85,8 @@ LOCAL = Places()
 class FeedOnStandIn(ControlledStandIn):
     """A feed, and the steps of its publishes in the order in which the DAG runs them.
 
-    Tests may set four attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: its method
-    `run(request_uri)` takes the place of the Spark job. `now`: returns the current time for the steps.
+    Tests may set four attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: an object
+    whose method `run(request_uri)` takes the place of the Spark job. `now`: returns the current time for the steps.
     `environment`: the name of the Airflow environment that the steps run in.
     """
 
@@ -140,6 +140,7 @@ class FeedOnStandIn(ControlledStandIn):
         return marker.delivery.name
 
     def publish_request(self, name: str, **changes: Any) -> PublishRequest:
+        """The request of a run of the publish DAG for the delivery `name`. `changes`: other values of its fields."""
         delivery = next(d for d in self.services.arrivals.deliveries() if d.name == name)
         values: dict[str, Any] = {
             "replay": False,
@@ -153,6 +154,7 @@ class FeedOnStandIn(ControlledStandIn):
         return PublishRequest(dag_id=DAG, delivery=delivery, **values)
 
     def resolve(self, name: str, **changes: Any) -> PublishSpec:
+        """Run the resolve step for the delivery `name`. `changes`: other values of the fields of PublishRequest."""
         spec = resolve(self.services, self.publish_request(name, **changes))
         assert isinstance(spec, PublishSpec), spec
         return spec
@@ -166,7 +168,7 @@ class FeedOnStandIn(ControlledStandIn):
         end_if_all_refused(self.services, spec.attempt)
 
     def load(self, spec: PublishSpec, number: int = 1) -> None:
-        """Run the load step. `number`: counts the BigQuery jobs of the step, of which earlier ones failed."""
+        """Run the load step. `number`: of the step's BigQuery job, 1 unless earlier jobs have failed."""
         services = self.services
         candidate, manifest = read_candidate(services, spec)
         changes = changes_to_stream(services, spec, candidate, manifest)
@@ -185,13 +187,15 @@ class FeedOnStandIn(ControlledStandIn):
         finish_staging(services, spec, candidate, manifest)
 
     def wait_for_changes(self) -> None:
-        """Move the stand-in's clock on until it has applied streamed changes."""
+        """Advance the stand-in's clock by the time after which it must have applied streamed changes."""
         self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
 
     def check(self, spec: PublishSpec) -> SwapSpec:
+        """Run the checks before the swap. Raises CheckFailed."""
         return check_before_swap(self.services, spec)
 
     def swap(self, spec: PublishSpec, swap: SwapSpec, number: int = 1) -> None:
+        """Run the swap step. `number`: of the step's BigQuery job, 1 unless earlier jobs have failed."""
         template = swap_configuration(self.feed.feed, self.feed.target)
         self.run_job(
             spec,
@@ -206,6 +210,7 @@ class FeedOnStandIn(ControlledStandIn):
         return commit_attempt(self.services, spec.attempt)[0]
 
     def publish(self, name: str, **changes: Any) -> LedgerRecord:
+        """Publish the delivery `name`. `changes`: other values of the fields of PublishRequest."""
         spec, checked = self.publish_to_check(name, **changes)
         self.swap(spec, checked)
         return self.commit(spec)
@@ -218,7 +223,7 @@ class FeedOnStandIn(ControlledStandIn):
         return spec, self.check(spec)
 
     def write_reporting_tables(self) -> None:
-        """Write all that the reporting tables lack, as the watchdog does; wait where BigQuery's limits demand it."""
+        """Write all rows that the reporting tables lack, as the watchdog does. Waits if BigQuery's limits demand it."""
         backlog = ReportingBacklog(self.services.store)
         while True:
             write_reporting_tables(self.services, holder=WATCHDOG)
@@ -230,6 +235,7 @@ class FeedOnStandIn(ControlledStandIn):
             time.sleep(0.25)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
+        """Make the content of an earlier generation live again, as the rollback DAG does."""
         live = self.preview(generation, run_id=run_id).live_generation
         request = RollbackRequest(ROLLBACK_DAG, run_id, generation, live, reason)
         spec = resolve_rollback(self.services, request)
@@ -253,11 +259,12 @@ class FeedOnStandIn(ControlledStandIn):
         delete_leftovers(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, ""))
 
     def resolve_erasure(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> PublishSpec:
-        """Upload a CSV text as the file of keys, and run the first task that acquires the lease."""
+        """Upload a CSV text as the file of keys, and run the task of the erase DAG that acquires the lease."""
         self.services.store.put(self.services.layout.keys_to_erase(KEYS_FILE), keys)
         return resolve_erasure(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason))
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
+        """What the rollback DAG shows for approval."""
         return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
 
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from testkit.local_servers import REPOSITORY
 
 PROJECT = "local-dev"
-USER = "foreign@example.com"  # used as token too: the stand-in takes a token for the address of the caller
+USER = "foreign@example.com"  # also the token, because the stand-in takes a token for the caller's address
 BIN = REPOSITORY / ".venv-foreign" / "bin"
 TIMEOUT_S = 600
 
@@ -42,7 +42,10 @@ def run_program(servers: Servers, folder: Path, *command: str, **variables: str)
 def run_steps(
     servers: Servers, folder: Path, python: Path, script: str, *arguments: str, **variables: str
 ) -> dict[str, str]:
-    """Run a script that prints one line `steps ` with JSON. Return this JSON: a text for the name of each step."""
+    """Run a script that prints a line with `steps ` and a JSON object. Returns the object: a text for each step's name.
+
+    Fails if the script prints no such line. `python`: the interpreter.
+    """
     done = run_program(servers, folder, str(python), "-c", script, *arguments, **variables)
     lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
@@ -51,7 +54,10 @@ def run_steps(
 
 
 def dbt_profile(servers: Servers, **dataset_by_target: str) -> str:
-    """The text of dbt's profiles.yml for the profile `shop`, whose first target is the default."""
+    """The text of dbt's profiles.yml for the profile `shop`.
+
+    `dataset_by_target`: the dataset of each of dbt's targets, the first of which is the default.
+    """
     outputs = {
         target: {
             "type": "bigquery",

@@ -30,7 +30,7 @@ VALUES: dict[str, list[Any]] = {
         *map(Decimal, ("-99999999999999999999999999999.999999999", "-10.000000000", "-9.500000000", "-0.000000001")),
         *map(Decimal, ("0.000000000", "0.100000000", "9.500000000", "99999999999999999999999999999.999999999")),
     ],
-    # The last two sort otherwise as UTF-16 than as UTF-8.
+    # The last two sort in another order as UTF-16 than as UTF-8.
     "STRING": ["", " ", "a", "a ", "ab", "b", "é", "\uffee", "\U0001f600"],
     "TIMESTAMP": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
 }
@@ -39,7 +39,7 @@ _MAX_DEPTH = 3
 
 
 def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
-    """A table with columns of any types in any order; `floats_in_arrays` is False for an engine that refuses them."""
+    """A table with columns of any types in any order. `floats_in_arrays`: whether arrays may contain FLOAT64."""
     modes = [ColumnMode.NULLABLE, ColumnMode.REQUIRED]
     keys = [
         Column(f"key_{n}", random.choice(_KEY_TYPES), random.choice(modes)) for n in range(random.choice([1, 1, 2]))
@@ -77,7 +77,8 @@ class GeneratedHistory:
     """Makes each snapshot of a table from the one before: a few keys come and go, a few values change.
 
     Most values of a column are the same, so that unchanged rows, and duplicate rows that differ only in a later column,
-    are frequent. `repeat`: the probability (0 to 1) that a key has one more row.
+    are frequent. `repeat`: the probability (0 to 1) that a key has one more row in a snapshot. `days`: the number of
+    dates, from `first_day` on.
     """
 
     table: TableContract
@@ -91,29 +92,30 @@ class GeneratedHistory:
         self._usual = {column.name: self._value(column) for column in self.table.value_columns}
         self._keys = [column for column in self.table.columns if column.name in self.table.keys and column.name != DAY]
         self._rows = [{} for _ in range(self.days)]
-        for current in self._rows:
+        for values_by_key in self._rows:
             for _ in range(self.random.choice([1, 20])):
-                self._put(current)
+                self._put(values_by_key)
 
     def snapshot(self, snapshot_id: int) -> list[Row]:
         """The rows of the next snapshot, in random order. Some keys may have several rows, and some dates none."""
         random, rows = self.random, []
-        for number, current in enumerate(self._rows):
+        for number, values_by_key in enumerate(self._rows):
             for _ in range(random.choice([0, 1, 4])):
-                if len(current) > 1:
-                    current.pop(random.choice(list(current)))
-                self._put(current)
+                if len(values_by_key) > 1:
+                    values_by_key.pop(random.choice(list(values_by_key)))
+                self._put(values_by_key)
             if number and random.random() < 0.2:
-                continue
-            for key, values in current.items():
+                continue  # the snapshot lacks this date; the first date is always there
+            for key, values in values_by_key.items():
                 rows.append(self._row(number, key, values, snapshot_id))
                 while random.random() < self.repeat:
                     rows.append(self._row(number, key, self._values(), snapshot_id))
         random.shuffle(rows)
         return rows
 
-    def _put(self, current: dict[tuple[Any, ...], Row]) -> None:
-        current[tuple(self.random.choice(VALUES[column.type]) for column in self._keys)] = self._values()
+    def _put(self, values_by_key: dict[tuple[Any, ...], Row]) -> None:
+        """Give a random key, which may be there already, random values."""
+        values_by_key[tuple(self.random.choice(VALUES[column.type]) for column in self._keys)] = self._values()
 
     def _values(self) -> Row:
         usual_share = 0.7

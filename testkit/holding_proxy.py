@@ -1,4 +1,4 @@
-"""Runs an HTTP proxy in front of one server. It can hold a chosen request, or its response, until a test releases it.
+"""Runs an HTTP proxy in front of one server. It can hold one request, or the response to it, until a test releases it.
 
 Tests use it to kill a process at an exact step of a publish. Each step is a request to storage or BigQuery. While the
 proxy holds that request or its response, the process that sent it waits at this step, and can be found by the port of
@@ -23,7 +23,7 @@ UPSTREAM_TIMEOUT_S = 300.0
 
 
 class HoldPhase(StrEnum):
-    """Whether a request is held or the response to it."""
+    """Whether the proxy holds a request or the response to it."""
 
     BEFORE = "before"  # the server has not received the request yet
     AFTER = "after"  # the server has responded, but the client has not received the response yet
@@ -31,7 +31,7 @@ class HoldPhase(StrEnum):
 
 @dataclass
 class Hold:
-    """Waits for the first request for which `matches` is true, and holds it until it is released or dropped.
+    """An order to hold the first request for which `matches` is true, until `release` or `drop` is called.
 
     `request`, `client_port`: the held request and the port of the process that sent it, once a request is held.
     """
@@ -45,11 +45,11 @@ class Hold:
     _dropped: bool = False
 
     def has_request(self) -> bool:
-        """Whether a request has come and is held, or was held before it was released or dropped."""
+        """Whether a matching request has come. It may have been released or dropped since."""
         return self._holds_request.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a request is held, but at most `seconds`. Return whether one is held."""
+        """Wait until a matching request has come, but at most `seconds`. Returns whether one has come."""
         return self._holds_request.wait(seconds)
 
     def release(self) -> None:
@@ -107,14 +107,14 @@ class HoldingProxy:
         return hold
 
     def forget(self, hold: Hold) -> None:
-        """Release the request that this hold has, if any; it will hold no other."""
+        """Cancel a hold: its request, if there is one, is released, and no later request is held."""
         with self._lock:
             if hold in self._holds:
                 self._holds.remove(hold)
         hold.release()
 
     def find_hold(self, request: ProxiedRequest, phase: HoldPhase) -> Hold | None:
-        """The hold that matches the request, or None. The proxy forgets it, so that it holds no second request."""
+        """The hold for this request or its response, or None. It is removed, so that it holds no second request."""
         with self._lock:
             found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
             if found:
@@ -156,6 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # the names that http.server calls
 
     def _is_released(self, request: ProxiedRequest, phase: HoldPhase) -> bool:
+        """Hold the request or its response if a hold matches. Returns False if it was dropped."""
         hold = self.proxy.find_hold(request, phase)
         released = hold is None or hold.block(request, self.client_address[1])
         self.close_connection = self.close_connection or not released
@@ -164,11 +165,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _headers_to_send(self, body: bytes) -> dict[str, str]:
         headers = dict(forwarded_headers(self.headers.items()))
         has_length = "Content-Length" in self.headers
-        dropped = ("accept-encoding", "expect", "content-length")
-        headers_kept = {name: value for name, value in headers.items() if name.lower() not in dropped}
+        omitted = ("accept-encoding", "expect", "content-length")
+        sent = {name: value for name, value in headers.items() if name.lower() not in omitted}
         if body or has_length or self.command in ("POST", "PUT"):
-            headers_kept["Content-Length"] = str(len(body))
-        return headers_kept
+            sent["Content-Length"] = str(len(body))
+        return sent
 
     def _read_body(self) -> bytes:
         if "chunked" in (self.headers.get("Transfer-Encoding") or "").lower():

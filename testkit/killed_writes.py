@@ -1,8 +1,8 @@
-"""Kills the caller before one of its writes: to the state and landing buckets, or to BigQuery."""
+"""Ends a test's call before one of its writes to Cloud Storage or BigQuery, as if its process had been killed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any
@@ -14,7 +14,7 @@ from google.cloud.bigquery.job.base import _AsyncJob
 
 from dedup_clone.state.store import ObjectStore
 
-# What changes a bucket or a table, or starts a job. Reading queries count too, which does no harm.
+# The methods that change a bucket or a table, or start a job. Jobs that only read count too, which does no harm.
 _WRITES: tuple[tuple[type[Any], str], ...] = (
     *((ObjectStore, name) for name in ("_upload", "copy_from", "delete", "delete_folder")),
     *((Client, name) for name in ("create_table", "delete_table", "update_table")),
@@ -23,19 +23,19 @@ _WRITES: tuple[tuple[type[Any], str], ...] = (
 
 
 class Killed(BaseException):
-    """The process ended here. No code that handles errors sees it."""
+    """Stands for the end of the process. It is no Exception, so that no code that handles errors catches it."""
 
 
 @contextmanager
 def killed_before_write(number: int) -> Iterator[None]:
-    """Raise `Killed` instead of the caller's write with this number (from 1), and instead of all later ones."""
+    """In the block, raise `Killed` instead of the write with this number (from 1), and of all later writes."""
     numbers = count(1)
 
     def counted(write: Any) -> Any:
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **keyword_arguments: Any) -> Any:
             if next(numbers) >= number:
                 raise Killed
-            return write(*arguments, **named)
+            return write(*arguments, **keyword_arguments)
 
         return call
 
@@ -46,8 +46,8 @@ def killed_before_write(number: int) -> Iterator[None]:
         yield
 
 
-def is_killed(number: int, work: Any) -> bool:
-    """Call `work`, which is killed before its write with this number; return whether it has so many."""
+def kill_before_write(number: int, work: Callable[[], Any]) -> bool:
+    """Call `work`, and end it before its write with this number. Returns False if it makes fewer writes."""
     try:
         with killed_before_write(number):
             work()

@@ -24,6 +24,7 @@ POLL_INTERVAL_S = 0.02
 
 
 def is_healthy(url: str) -> bool:
+    """Whether `url` answers with success."""
     try:
         return call("GET", url, timeout_s=5).ok
     except Unreachable:
@@ -48,6 +49,7 @@ def start_process(
 
 
 def stop_process(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM to a process, and SIGKILL if it still runs after STOP_TIMEOUT_S. Does nothing if it has ended."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -61,8 +63,7 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Iterator[str]:
     """Run fake-gcs-server with these buckets, and yield its address as host:port.
 
-    Its log is in `tmp_path`. Its objects are in memory, or with `in_memory=False` in files below `tmp_path`, for data
-    that do not fit into memory.
+    Its log is in `tmp_path`. `in_memory`: whether it stores objects in memory, and not in files below `tmp_path`.
     """
     address = f"127.0.0.1:{any_free_port()}"
     root = tmp_path / "objects"

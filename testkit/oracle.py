@@ -30,12 +30,13 @@ class OracleTable:
         return tuple(row[name] for name in self.keys)
 
     def contents(self, row: Row) -> list[Any]:
+        """The row's values in all value columns, in the form of `ordered`."""
         return [ordered(row[name]) for name in self.value_columns]
 
 
 @dataclass(frozen=True)
 class OracleChange:
-    """A row by which a table differs from what it was before: its key, the kind of change, the old and the new row."""
+    """A change of one row by a publish. `kind`: new, changed, missing or returned. `old`: None for a new row."""
 
     key: Key
     kind: str
@@ -104,6 +105,7 @@ class OracleState:
         return OracleState(self.table, self.last_changed, after, counts, dropped)
 
     def _one_per_key(self, rows: Sequence[Row]) -> dict[Key, Row]:
+        """The row with the greatest values for each key."""
         best: dict[Key, Row] = {}
         for row in rows:
             best_so_far = best.get(self.table.key(row))
@@ -140,6 +142,10 @@ class OracleState:
         return changes
 
     def _kind(self, row: Row, old: Row | None, newest: dict[date, int], newest_before: dict[date, int]) -> str | None:
+        """The kind of change between a key's rows; None if it has not changed.
+
+        `newest`, `newest_before`: the highest snapshot id of each date after and before the publish.
+        """
         if old is None:
             return "new"
         name, day = self.table.snapshot_id_column, row[self.table.partition_column]

@@ -1,4 +1,4 @@
-"""Starts a local stack for soak and tests/stack. Its requests to storage and BigQuery pass through proxies.
+"""Starts a local stack for soak and tests/stack, whose requests to storage and BigQuery pass through proxies.
 
 The proxies (`holding_proxy.py`) can hold a request until a process has been killed. The stack has its own files and
 ports, and its own copy of the DAGs, so it can run beside a stack that `make up` started.
@@ -95,7 +95,7 @@ class ProxiedStack:
         return Manifests(self.store, feed)
 
     def part_states(self) -> dict[str, PartState]:
-        """The parts of the stack, by name."""
+        """The state of each part of the stack, by the part's name."""
         return self.supervisor.part_states()
 
     def stop_part(self, part: str) -> None:
@@ -149,14 +149,12 @@ class ProxiedStack:
 
     def are_healthy(self) -> bool:
         """Whether every part of the stack runs and is healthy."""
-        chosen_ports = ports.read_saved(self.layout.ports_file)
-        if chosen_ports is None:
+        stack_ports = ports.read_saved(self.layout.ports_file)
+        if stack_ports is None:
             return False
         try:
-            parts = self.part_states()
-            return all(
-                health.is_healthy(program, parts[program.name]) for program in all_parts(self.layout, chosen_ports)
-            )
+            states = self.part_states()
+            return all(health.is_healthy(part, states[part.name]) for part in all_parts(self.layout, stack_ports))
         except (OSError, KeyError, ValueError):
             return False
 
@@ -197,10 +195,10 @@ def running_stack(
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
     layout = Layout.from_environment(environ)
-    chosen_ports = ports.choose(layout.ports_file).ports
+    stack_ports = ports.choose(layout.ports_file).ports
     proxies = {
-        Service.STORAGE: HoldingProxy(Service.STORAGE, chosen_ports.gcs_url),
-        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, chosen_ports.bigquery_url),
+        Service.STORAGE: HoldingProxy(Service.STORAGE, stack_ports.gcs_url),
+        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, stack_ports.bigquery_url),
     }
     environ[STORAGE_PROXY_VARIABLE] = proxies[Service.STORAGE].url
     environ[BIGQUERY_PROXY_VARIABLE] = proxies[Service.BIGQUERY].url
@@ -220,6 +218,6 @@ def running_stack(
 
 
 def _knows_all_dags(stack: ProxiedStack) -> bool:
-    wanted = [dag for feed in FEEDS for dag in (watch_dag_id(feed), publish_dag_id(feed))]
-    paused: list[bool | None] | None = stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in wanted])
-    return paused == [False] * len(wanted)
+    dag_ids = [dag_id for feed in FEEDS for dag_id in (watch_dag_id(feed), publish_dag_id(feed))]
+    paused: list[bool | None] | None = stack.ask_airflow(lambda api: [api.is_paused(dag_id) for dag_id in dag_ids])
+    return paused == [False] * len(dag_ids)

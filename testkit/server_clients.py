@@ -1,4 +1,4 @@
-"""Starts a fake-gcs-server and a BigQuery stand-in, and provides clients of both servers, also as pytest fixtures."""
+"""Starts fake-gcs-server and the BigQuery stand-in, and makes clients of both servers, also as pytest fixtures."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ class SparkDedupProcess:
 
 
 def main() -> None:
+    """Run a job for each line of stdin. After a job's output, print a line with its exit code."""
     from dedup_spark.execution.job_log import JobLog
     from dedup_spark.execution.session import start_session
     from dedup_spark.job import DedupJob

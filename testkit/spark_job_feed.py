@@ -100,6 +100,7 @@ class SparkJobFeed:
         return self.arrive(snapshot_id)
 
     def put(self, snapshot_id: int, name: str, content: pa.Table | bytes) -> None:
+        """Write one landed file. `name`: below the snapshot's folder. `content`: a table is written as Parquet."""
         uri = self.uri(f"{self.folder(snapshot_id)}{name}")
         with storage.open_output(uri) as stream:
             if isinstance(content, bytes):
@@ -163,6 +164,7 @@ class SparkJobFeed:
         return storage.join(self.state, f"changes/{attempt}/")
 
     def run(self, request: DedupRequest) -> Candidate:
+        """Run the job on a request, and return its candidate. Raises what the job raises."""
         request_uri = storage.join(request.attempt_uri, "request.json")
         storage.write_text(request_uri, to_json(request))
         DedupJob(read_request(request_uri), self.spark, JobLog(request)).run()
@@ -174,7 +176,7 @@ class SparkJobFeed:
         return lambda: self.session or cast(SparkSession, DriverSession())
 
     def run_tasks_in_this_process(self) -> None:
-        """Run Spark tasks in this process, so that tests can change what they do; DataFrame plans keep the session."""
+        """Run Spark tasks in this process, so that tests can change what the tasks do; see DriverSession."""
         self.session = cast(SparkSession, DriverSession(self.session))
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
@@ -210,11 +212,13 @@ class SparkJobFeed:
         )
 
     def data_uri(self) -> str:
+        """The URI of the committed generation's data folder."""
         assert self.manifest
         assert self.manifest.data_folder
         return self.manifest.data_folder
 
     def files(self) -> FileList:
+        """The files of the committed generation."""
         assert self.parent
         return from_json(FileList, storage.read_text(self.parent.file_list_uri), where=self.parent.file_list_uri)
 
@@ -235,7 +239,7 @@ class SparkJobFeed:
         return found
 
     def changes(self, candidate: Candidate) -> list[dict[str, Any]] | None:
-        """The changes that the job wrote for the candidate, with Python values. None if it wrote no list of them."""
+        """The rows that the job wrote for the table of changes; None if the candidate names no list of their files."""
         if candidate.changes_uri is None:
             return None
         assert candidate.manifest
@@ -250,5 +254,6 @@ class SparkJobFeed:
         return found
 
     def entry(self, day: date) -> DateEntry:
+        """The entry of a date in the manifest of the committed generation."""
         assert self.manifest
         return next(e for e in self.manifest.dates if e.date == day)

@@ -50,20 +50,26 @@ class StackClient:
         return done.stdout
 
     def write_snapshot(self, folder: Path, rows: Sequence[Row], *, schema: pa.Schema = SCHEMA) -> Path:
-        """Write a snapshot as another producer might: several files for each date, several row groups, Snappy."""
+        """Write a snapshot below `folder`, which is returned. Each date has two files, with several row groups.
+
+        The layout differs from that of devstack.producer, because files of other producers differ too.
+        """
         for day in sorted({r["date"] for r in rows}):
-            of_day = [r for r in rows if r["date"] == day]
-            target = folder / f"date={day}"
-            target.mkdir(parents=True)
+            rows_of_day = [r for r in rows if r["date"] == day]
+            date_folder = folder / f"date={day}"
+            date_folder.mkdir(parents=True)
             for number in range(2):
-                part = pa.Table.from_pylist(of_day[number::2], schema=schema)
-                pq.write_table(part, target / f"{number}.parquet", compression="snappy", row_group_size=100)
+                part = pa.Table.from_pylist(rows_of_day[number::2], schema=schema)
+                pq.write_table(part, date_folder / f"{number}.parquet", compression="snappy", row_group_size=100)
         return folder
 
     def land(
         self, feed: str, snapshot_id: int, rows: Sequence[Row], folder: Path, *, schema: pa.Schema = SCHEMA
     ) -> str:
-        """Land one delivery through the client library. Return the id of the publish run that it must get."""
+        """Land one delivery through the client library. Returns the id of the publish run that it must get.
+
+        `folder`: where the snapshot's files are written before they are uploaded.
+        """
         source = self.write_snapshot(folder, rows, schema=schema)
         prefix = f"{feed}/snapshot_id={snapshot_id}"
         for file in sorted(source.rglob("*.parquet")):
@@ -71,11 +77,13 @@ class StackClient:
         return self.mark(feed, snapshot_id)
 
     def mark(self, feed: str, snapshot_id: int) -> str:
+        """Upload the marker of a snapshot. Returns the id of the publish run that the delivery must get."""
         blob = self.landing.blob(f"{feed}/snapshot_id={snapshot_id}/_SUCCESS")
         blob.upload_from_string("")
         return f"publish__{snapshot_id}__{blob.generation}"
 
     def run_ids(self, feed: str) -> list[str]:
+        """The sorted ids of the feed's publish runs, at most 100."""
         answer = self.airflow.get(f"dags/{feed}_publish/dagRuns?limit=100")
         return sorted(run["dag_run_id"] for run in answer["dag_runs"])
 
@@ -84,12 +92,12 @@ class StackClient:
         return self.started_run_id(self.trigger(f"{feed}_publish", **parameters))
 
     def trigger(self, dag_id: str, *, user: str = "admin", **parameters: Any) -> Answer:
-        """Trigger a run with these parameters, as that user."""
+        """Trigger a run of the DAG with these parameters, as `user`. Returns Airflow's answer."""
         body = {"logical_date": None, "conf": parameters}
         return self.ask("POST", f"api/v2/dags/{dag_id}/dagRuns", body=body, user=user)
 
     def started_run_id(self, answer: Answer) -> str:
-        """The id of a triggered run."""
+        """The id of the run in Airflow's answer to `trigger`."""
         assert answer.ok, answer.text
         return str(answer.json()["dag_run_id"])
 
@@ -119,6 +127,7 @@ class StackClient:
         return {task.task_id: task.state for task in self.airflow.tasks(f"{feed}_{dag}", run_id)}
 
     def failure_log(self, feed: str, run_id: str, task_id: str, *, dag: str = "publish") -> str:
+        """The log of the task's last try."""
         task = next(t for t in self.airflow.tasks(f"{feed}_{dag}", run_id) if t.task_id == task_id)
         return "\n".join(self.airflow.log_lines(f"{feed}_{dag}", run_id, task))
 
@@ -140,13 +149,16 @@ class StackClient:
         return shown
 
     def rows(self, feed: str) -> list[tuple[Any, ...]]:
+        """The sorted rows of target, as tuples in the order of COLUMNS."""
         sql = f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"
         return sorted(tuple(row.values()) for row in self.bigquery.query_and_wait(sql))
 
 
 def row(day: date, product: int, value: int, snapshot_id: int) -> Row:
+    """A row of the worked example's table."""
     return dict(zip(COLUMNS, (day, product, 2072, 1, value, snapshot_id), strict=True))
 
 
 def as_tuples(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """These rows in the form of StackClient.rows."""
     return sorted(tuple(r[name] for name in COLUMNS) for r in rows)

@@ -13,7 +13,7 @@ Change = tuple[int, int, list[Any]]  # generation, snapshot id, and the row as `
 
 
 def stored_changes(bigquery: BigQuery, name: str, table: OracleTable) -> list[Change]:
-    """The rows of the table of changes `name` (with its dataset), sorted. `table`: of the feed."""
+    """The sorted rows of the table of changes `name` (with its dataset). `table`: the columns of the feed's table."""
     found = [dict(row.items()) for row in bigquery.query_and_wait(f"SELECT * FROM {name}")]
     assert all(table.key(row) == table.key(row["new_row"]) for row in found)
     return sorted(
@@ -29,7 +29,7 @@ def stored_changes(bigquery: BigQuery, name: str, table: OracleTable) -> list[Ch
 def expected_changes(
     before: OracleState, after: OracleState, *, generation: int, snapshot_id: int, retention_day: date
 ) -> list[Change]:
-    """The rows that a publish must add to the table of changes, sorted."""
+    """The rows that a publish must add to the table of changes, sorted. `before`, `after`: the table's content."""
     changes = after.changes_since(before, retention_day)
     return sorted(
         (generation, snapshot_id, comparable_change(after.table, change.kind, change.old, change.new))

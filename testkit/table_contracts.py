@@ -45,6 +45,7 @@ NESTED = TableContract(
 
 
 def oracle_table(table: TableContract) -> OracleTable:
+    """The columns of a table contract, as the oracle takes them."""
     return OracleTable(
         partition_column=table.partition_column,
         snapshot_id_column=table.snapshot_id_column,

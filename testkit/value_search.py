@@ -1,4 +1,4 @@
-"""Says whether a file contains a number or a text, also in what is compressed, or encoded in Parquet."""
+"""Finds out whether a file's content has a number or a text, also compressed or encoded in Parquet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 Value = int | str
 
 
-def forms(value: Value) -> tuple[bytes, ...]:
-    """The bytes as which a value is stored: a text, or a number as text or as eight bytes in either order."""
+def encodings(value: Value) -> tuple[bytes, ...]:
+    """The bytes as which a value may be stored: a text in UTF-8, a number also as eight bytes in either order."""
     text = str(value).encode()
     return (text,) if isinstance(value, str) else (text, value.to_bytes(8, "little"), value.to_bytes(8, "big"))
 
@@ -20,12 +20,12 @@ def forms(value: Value) -> tuple[bytes, ...]:
 def contains(content: bytes, value: Value) -> bool:
     """Whether the content has the value: as it is, compressed, or in a column or dictionary of Parquet.
 
-    The value must be one that no other bytes resemble.
+    The value must be so long that its bytes do not occur by chance.
     """
-    if any(form in content for form in forms(value)):
+    if any(encoding in content for encoding in encodings(value)):
         return True
     if content.startswith(b"PAR1"):
-        return any(form in buffer for buffer in _decoded(content) for form in forms(value))
+        return any(encoding in buffer for buffer in _decoded(content) for encoding in encodings(value))
     for magic, codec in ((b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b", "gzip")):
         if content.startswith(magic):
             return contains(b"".join(_decompressed(content, codec)), value)
@@ -33,7 +33,7 @@ def contains(content: bytes, value: Value) -> bool:
 
 
 def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
-    """The decompressed blocks. An incomplete last block, as a stopped process may leave one, is skipped."""
+    """The decompressed blocks. An incomplete last block, which a stopped process may leave, is skipped."""
     with pa.CompressedInputStream(pa.BufferReader(content), codec) as stream:
         try:
             while block := stream.read(1 << 20):
@@ -43,7 +43,7 @@ def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
 
 
 def _decoded(content: bytes) -> Iterator[bytes]:
-    """The values of all columns of a Parquet file. Of dictionaries all entries, also those that no row has."""
+    """The bytes of all values of a Parquet file, and of all entries of its dictionaries, also those that no row has."""
     schema = pq.read_metadata(io.BytesIO(content)).schema
     columns = (schema.column(number) for number in range(len(schema)))
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]

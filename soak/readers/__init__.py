@@ -1,4 +1,5 @@
 """Long tests with readers, which query a table while publishes swap it.
 
-Every answer must be that of exactly one generation. No reader may see an older generation than in its answer before.
+Every answer must be that of exactly one generation. No answer may be of an older generation than the same reader's
+answer before.
 """

@@ -1,4 +1,4 @@
-"""Computes the right answers to the readers' queries, and finds wrong answers among those that readers got."""
+"""Computes the right answers to the readers' queries, and finds the wrong ones among the answers that readers got."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def expected_answers(rows: Sequence[Row], columns: Sequence[str]) -> dict[Reader
 class Swap:
     """A swap that took effect between `began` and `ended`, in seconds of `time.monotonic()`.
 
-    `expected_answers`: the answers that readers must get while the generation is live.
+    `expected_answers`: the answers that readers must get while the swap's generation is live.
     """
 
     generation: int
@@ -76,8 +76,8 @@ class ObservedAnswer:
 def find_wrong_answers(observed: Iterable[ObservedAnswer], swaps: list[Swap]) -> list[str]:
     """The wrong answers of one reader, as sentences. `observed`: all answers of the reader, in order.
 
-    An answer is right if it is that of a generation that may have been live during the query. That generation may not
-    be older than the generation of the reader's answer before.
+    An answer is right if it is that of a generation that may have been live during the query, and that is not older
+    than the generation of the reader's answer before.
     """
     problems: list[str] = []
     last_index = 0

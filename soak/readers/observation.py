@@ -13,24 +13,24 @@ from soak.readers.stand_in_servers import Servers
 from soak.report import Section
 
 PROBLEMS_SHOWN = 10
-MIN_RATE_SHARE = 0.99
+MIN_RATE_SHARE = 0.99  # of the rate at which the readers should query
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The answers of each reader (`by_reader`), and for how many seconds the readers ran.
+    """What readers saw. `answers_by_reader`: each reader's answers in order. `seconds`: how long the readers ran.
 
     `target_rate`: the queries per second that all readers together should run.
     """
 
-    by_reader: list[list[ObservedAnswer]]
+    answers_by_reader: list[list[ObservedAnswer]]
     seconds: float
     target_rate: float
 
     @property
     def rate(self) -> float:
         """The queries per second that all readers together ran."""
-        return sum(map(len, self.by_reader)) / self.seconds
+        return sum(map(len, self.answers_by_reader)) / self.seconds
 
     def rate_problems(self) -> list[str]:
         """A sentence if the readers ran fewer queries than they should; else none."""
@@ -49,22 +49,23 @@ def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -
     try:
         scenario()
     finally:
-        by_reader = readers.stop()
-    return Observation(by_reader, readers.seconds, per_second)
+        answers_by_reader = readers.stop()
+    return Observation(answers_by_reader, readers.seconds, per_second)
 
 
 def make_section(name: str, publisher: OraclePublisher, observation: Observation, problems: Iterable[str]) -> Section:
     """A section of the report. Its problems are `problems` and the readers' wrong answers."""
-    swaps, by_reader = publisher.swaps, observation.by_reader
+    swaps, by_reader = publisher.swaps, observation.answers_by_reader
     found = [*problems, *(problem for observed in by_reader for problem in find_wrong_answers(observed, swaps))]
-    queries = [query for observed in by_reader for query in observed]
-    median, p99 = (quantiles((query.ended - query.began for query in queries), n=100)[at] for at in (49, 98))
-    answers = {query.answer for query in queries}
-    generations = sum(any(answer in answers for answer in swap.expected_answers.values()) for swap in swaps)
+    all_observed = [answer for observed in by_reader for answer in observed]
+    percentiles = quantiles((answer.ended - answer.began for answer in all_observed), n=100)
+    median, p99 = percentiles[49], percentiles[98]
+    contents = {observed.answer for observed in all_observed}
+    generations = sum(any(expected in contents for expected in swap.expected_answers.values()) for swap in swaps)
     events = ", ".join(f"{count} x {event}" for event, count in sorted(publisher.events.items()))
     facts = (
         f"{len(swaps)} swaps in {observation.seconds:.0f} s; {events}",
-        f"{len(queries)} queries by {len(by_reader)} readers, {observation.rate:.1f} per second "
+        f"{len(all_observed)} queries by {len(by_reader)} readers, {observation.rate:.1f} per second "
         f"(asked for: {observation.target_rate:.0f}); "
         f"median {median * 1000:.0f} ms, 99 % within {p99 * 1000:.0f} ms",
         f"answers of {generations} of {len(swaps)} generations were seen",

@@ -75,7 +75,7 @@ class OraclePublisher:
         return spec
 
     def check_and_swap(self, spec: PublishSpec, *replayed: OracleDelivery) -> None:
-        """Check staging, and swap. The swap must make the whole backlog and the replayed deliveries live."""
+        """Check staging, swap, and record the swap. It must make the whole backlog and the replayed deliveries live."""
         swap = self.feed.check(spec)
         applied = sorted([*self._backlog, *replayed], key=lambda delivery: delivery.snapshot_id)
         expected_state = self._state.apply(applied, RETENTION_DAY)
@@ -101,7 +101,7 @@ class OraclePublisher:
         self.events["replay"] += 1
 
     def roll_back(self, generation: int) -> None:
-        """Make the content of a generation live again. The backlog still waits after that."""
+        """Make the content of a generation live again. The backlog goes on waiting."""
         began = time.monotonic()
         record = self.feed.roll_back(generation, run_id=f"rollback-{len(self.swaps)}")
         self._record_swap(record.generation, self._states[generation], began)
@@ -109,10 +109,10 @@ class OraclePublisher:
 
     def describe_differences(self) -> Sequence[str]:
         """One sentence about how target differs from the oracle's table; none if they are equal."""
-        found, wanted = Counter(self.feed.rows()), Counter(expected(*self._state.rows.values()))
-        if found == wanted:
+        found, expected_rows = Counter(self.feed.rows()), Counter(expected(*self._state.rows.values()))
+        if found == expected_rows:
             return ()
-        surplus, missing = found - wanted, wanted - found
+        surplus, missing = found - expected_rows, expected_rows - found
         generation = self.swaps[-1].generation
         examples = ", ".join(map(str, [*surplus, *missing][:3]))
         return (

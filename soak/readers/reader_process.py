@@ -21,7 +21,8 @@ from testkit.errors import HarnessError
 # With 50 queries a second each thread runs one every 0.32 s. It keeps this rate on a busy machine too, where an answer
 # may take that long.
 THREADS = 16
-# A late reader catches up on the queries that were due at most this long ago. A small Spark job takes less time.
+# A reader that is late still runs the queries that were due at most this long ago. A small Spark job, which may slow
+# readers down, takes less time.
 CATCH_UP_S = 60.0
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 120.0

@@ -20,10 +20,11 @@ from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle
 from testkit.spark_dedup_process import SparkDedupProcess
 
-ADDED, WIDENED = "doubled", "attr_value"
+ADDED, WIDENED = "doubled", "attr_value"  # the columns that are added and get the wider type NUMERIC
 
 
 def make_row_with_added_column(snapshot_id: int, product: int, day: date) -> Row:
+    """A row with a value in the added column."""
     row = numbered_row(snapshot_id, product, day)
     return {**row, ADDED: 2 * row[WIDENED]}
 

@@ -18,7 +18,7 @@ from soak.report import Section
 from testkit.errors import HarnessError
 from testkit.stand_in_faults import add_fault, clear_faults
 
-# With the error `invalidQuery`, because BigQuery's client does not retry after it.
+# Faults of the stand-in (docs/stand-in.md). BigQuery's client does not retry after the error `invalidQuery`.
 FAILED_SWAP = {"match": {"job_id": "-swap-"}, "effect": "error", "reason": "invalidQuery"}
 SLOW_LOAD = {"match": {"job_type": "load"}, "effect": "delay", "seconds": 0.5}
 FAILED_LOAD = {"match": {"job_type": "load"}, "effect": "error"}
@@ -49,7 +49,7 @@ class SwapScenario:
         self.publisher.roll_back(self.publisher.swaps[-2].generation)
 
     def die_after_load(self) -> None:
-        """Stop a publish after a slow load, as if its process had died."""
+        """Stop a publish after a slow load, as if its process had died. The next run has to discard it."""
         spec = self.publisher.prepare(self.publisher.land())
         with self._fault(SLOW_LOAD):
             self._feed.load(spec)
@@ -82,7 +82,7 @@ class SwapScenario:
         self._count_event("refused delivery")
 
     def fail_queries(self) -> None:
-        """Let the stand-in answer some queries with status 503. BigQuery's client retries these by itself."""
+        """Let the stand-in answer some queries with status 503. BigQuery's client retries such queries by itself."""
         add_fault(self._stand_in_url, UNAVAILABLE)
         self._count_event("five queries answered with 503")
 

@@ -22,7 +22,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
-from testkit.killed_writes import is_killed
+from testkit.killed_writes import kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import changes_rows, rebuild_steps, retirement_steps
 from tests.contract.publish.archive import Archive
@@ -47,7 +47,7 @@ def killed(clients: tuple[Storage, BigQuery]) -> Callable[..., Iterator[tuple[Fe
         for number in count(1, every):
             world = FeedOnStandIn(new_feed("killed_"), *clients)
             prepare(world)
-            if not is_killed(number, lambda world=world: work(world)):
+            if not kill_before_write(number, lambda world=world: work(world)):
                 break
             yield world, number
         assert number > 3

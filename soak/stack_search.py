@@ -6,11 +6,11 @@ from pathlib import Path
 
 from devstack.stack import postgres
 from devstack.stack.layout import Layout
-from testkit.value_search import Value, contains, forms
+from testkit.value_search import Value, contains, encodings
 
 
 def find_places(value: Value, layout: Layout, *, excluded_folder: Path) -> list[str]:
-    """The files of the stack and the tables of Airflow's database that contain the value, without `excluded_folder`.
+    """The files of the stack, outside `excluded_folder`, and the tables of Airflow's database that contain the value.
 
     PostgreSQL's own files are not searched, because deleted rows stay in them until a vacuum.
     """
@@ -33,7 +33,7 @@ def _read(path: Path) -> bytes:
 
 def _find_tables(value: Value, layout: Layout) -> set[str]:
     """The tables with a row that contains the value, as text or, in a binary column, as hexadecimal digits."""
-    texts = (str(value), *(form.hex() for form in forms(value)))
+    texts = (str(value), *(encoding.hex() for encoding in encodings(value)))
     table, tables = "", set()
     for line in postgres.dump(layout).splitlines():
         if line.startswith("COPY "):
