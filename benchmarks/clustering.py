@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.request import Plan
 from dedup_spark.column_types import arrow_schema
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
@@ -74,7 +74,7 @@ def main() -> None:
         open_clients(Path(folder)) as clients,
         SparkDedupProcess(clients[0]) as spark,
     ):
-        feeds = [FeedAgainstOracle(clients, feed_of(PRODUCTS)) for _ in VARIANTS]
+        feeds = [FeedAgainstOracle(clients, feed_with_table(PRODUCTS)) for _ in VARIANTS]
         overlaps = []
         for variant, feed in zip(VARIANTS, feeds, strict=True):
             feed.dedup = spark

@@ -32,7 +32,7 @@ from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.foreign_programs import Servers
 from testkit.server_clients import open_clients, write_api_address
@@ -92,7 +92,7 @@ def main() -> None:
             tables.append(table)
             step_costs.append(cost)
         for way in WAYS:
-            feed = FeedAgainstOracle(clients, feed_of(PRODUCTS, way.engine, way.form))
+            feed = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, way.engine, way.form))
             feed.publish(feed.land(1, first))
             record = feed.publish(feed.land(2, second))
             tables.append(feed.table_rows())

@@ -31,7 +31,7 @@ NO_LIMITS = CheckSettings(
 )
 
 
-def feed_of(
+def feed_with_table(
     table: TableContract, engine: Engine = Engine.SPARK, form: SqlForm = SqlForm.QUALIFY, **landing: Any
 ) -> Feed:
     """A feed with a new name and this table, whose checks accept all changes.

@@ -19,7 +19,7 @@ from deploy.probe import every_type
 from deploy.probe.assumption import AssumptionTest, CannotTry, DoesNotHold, Register, expect
 from deploy.probe.every_type import EVERY_VALUE, NULLABLE_TABLE, TABLE, with_enums
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import Places
 from testkit.oracle import comparable
 
@@ -45,7 +45,7 @@ def publishing(
     def with_feed(probe: ProbeDataset) -> str:
         project, dataset = probe.dataset.split(".")
         places = Places(project, dataset, probe.location, probe.landing_bucket.name, probe.bucket.name)
-        feed = feed_of(table, engine)
+        feed = feed_with_table(table, engine)
         started = datetime.now(UTC)
         try:
             return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))

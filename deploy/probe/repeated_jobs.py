@@ -16,7 +16,7 @@ from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.changing_tables import products
 from deploy.probe.probe_dataset import ProbeDataset
 from deploy.probe.publishes import PublishedFeed, publishing
-from testkit.feed_against_oracle import feed_of
+from testkit.feed_against_oracle import feed_with_table
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
@@ -60,7 +60,7 @@ def _last_changed(feed: Feed) -> Feed:
 @partial(publishing, table=PRODUCTS, engine=Engine.BIGQUERY)
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Publishes with engines bigquery, merge and spark, once of one date only, and sends each job again."""
-    other = PublishedFeed((probe.storage, probe.client), _last_changed(feed_of(PRODUCTS)), feed.places)
+    other = PublishedFeed((probe.storage, probe.client), _last_changed(feed_with_table(PRODUCTS)), feed.places)
     with sent_jobs(probe) as sent:
         for number, engine in enumerate((Engine.BIGQUERY, Engine.MERGE, Engine.SPARK), 1):
             feed.publish(feed.land(number, products(probe, number)), engine=engine)

@@ -17,7 +17,7 @@ from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.append_rows import RowAppender
 from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import PRODUCTS
@@ -49,7 +49,7 @@ class StreamedFeed(FeedAgainstOracle):
 
 def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
     settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
-    world = StreamedFeed(clients, feed_of(table, Engine.CDC).model_copy(update={"cdc": settings}))
+    world = StreamedFeed(clients, feed_with_table(table, Engine.CDC).model_copy(update={"cdc": settings}))
     world.expected = OracleState(world.oracle_table, last_changed=True)
     return world
 

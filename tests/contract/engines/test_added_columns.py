@@ -14,7 +14,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.settings.table_settings import ColumnSettings
 from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import row
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
@@ -62,7 +62,8 @@ def widened(rows: list[Row], size: int | None) -> list[Row]:
 def test_new_columns_are_added_by_the_next_publish(
     clients: Clients, real_dedup: SparkDedupProcess, mode: UpdateIdMode
 ) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NESTED).model_copy(update={"update_id_mode": mode})), Random(5)
+    feed = feed_with_table(NESTED).model_copy(update={"update_id_mode": mode})
+    world, random = FeedAgainstOracle(clients, feed), Random(5)
     world.dedup = real_dedup
     states = [OracleState(oracle_table(WIDER), last_changed=mode is UpdateIdMode.LAST_CHANGED)]
     first = snapshot(random, 1)
@@ -94,7 +95,7 @@ def test_new_columns_outlive_a_rollback_to_a_generation_without_them(
     clients: Clients, request: pytest.FixtureRequest, known: TableContract
 ) -> None:
     flat = replace(known, columns=(*known.columns, SIZE))
-    world, random = FeedAgainstOracle(clients, feed_of(known)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(known)), Random(5)
     if known is NESTED:
         world.dedup = request.getfixturevalue("real_dedup")
     before = OracleState(oracle_table(flat))
@@ -116,7 +117,7 @@ def test_new_columns_outlive_a_rollback_to_a_generation_without_them(
 
 
 def test_what_a_publish_cannot_change_is_refused_before_the_dedup(clients: Clients) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(NESTED)), Random(5)
     world.publish(world.land(1, snapshot(random, 1)), engine=Engine.BIGQUERY)
     declare(world, replace(NESTED, columns=tuple(c for c in NESTED.columns if c.name != "note")))
     name = world.land(2, [{k: v for k, v in row.items() if k != "note"} for row in snapshot(random, 2)])
@@ -130,7 +131,7 @@ def test_what_a_publish_cannot_change_is_refused_before_the_dedup(clients: Clien
 
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
 def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine: Engine) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NESTED, engine)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(NESTED, engine)), Random(5)
     flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
     state = OracleState(oracle_table(flat))
     for number in (1, 2):
@@ -149,7 +150,7 @@ def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine
 
 
 def test_engines_in_sql_add_no_nested_columns(clients: Clients) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NESTED, Engine.BIGQUERY)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(NESTED, Engine.BIGQUERY)), Random(5)
     world.publish(world.land(1, snapshot(random, 1)))
     declare(world, WIDER)
     with pytest.raises(ConfigurationError, match=r"add nested ones \['info.size', 'parts.size'\]"):

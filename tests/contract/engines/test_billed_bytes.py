@@ -11,7 +11,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.records.publish_costs import expected_cost
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 
 PAGES = TableContract(
@@ -36,7 +36,7 @@ ROWS = 300
 def test_the_alternatives_cost_what_they_are_billed(
     clients: tuple[Storage, BigQuery], engine: Engine, text_bytes: int
 ) -> None:
-    feed = FeedAgainstOracle(clients, feed_of(PAGES))
+    feed = FeedAgainstOracle(clients, feed_with_table(PAGES))
     feed.publish(feed.land(1, pages(1, text_bytes)), engine=engine)
     record = feed.publish(feed.land(2, pages(2, text_bytes)), engine=engine)
     assert record.cost is not None

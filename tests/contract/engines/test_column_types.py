@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.column_types import arrow_schema
 from testkit.enum_files import enum_file
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table, parquet
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
@@ -33,7 +33,7 @@ def test_a_datetime_and_an_enum_are_published(clients: tuple[Storage, BigQuery],
     ParquetOptions.enumAsString (without it an ENUM is BYTES).
     """
     table = dataclasses.replace(TABLE, columns=(*TABLE.columns, Column("kind", "STRING")))
-    world = FeedAgainstOracle(clients, feed_of(table, engine))
+    world = FeedAgainstOracle(clients, feed_with_table(table, engine))
     landed = [{**row(1, 1), "seen_at": MOMENT, "kind": "red"}]
     (name,) = world.files_of(landed)
     file = enum_file(pa.Table.from_pylist(landed, schema=arrow_schema(table.columns)), "kind")
@@ -45,7 +45,7 @@ def test_a_datetime_and_an_enum_are_published(clients: tuple[Storage, BigQuery],
 @one_engine
 def test_negative_numbers_inside_arrays(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     table = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("n", "INT64", ColumnMode.REPEATED)))
-    world = FeedAgainstOracle(clients, feed_of(table, engine))
+    world = FeedAgainstOracle(clients, feed_with_table(table, engine))
     world.publish(world.land(1, [{**row(1, 1), "n": [number]} for number in (-(2**63), -2, -1)]))
     (found,) = world.bigquery.query_and_wait(f"SELECT n FROM warehouse.{world.feed.target}")
     assert found["n"] == [-1]
@@ -53,7 +53,7 @@ def test_negative_numbers_inside_arrays(clients: tuple[Storage, BigQuery], engin
 
 @one_engine
 def test_a_time_of_the_other_kind_is_refused(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
-    world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
+    world = FeedAgainstOracle(clients, feed_with_table(TABLE, engine))
     (name, _), *_ = world.files_of([{**row(1, 1), "seen_at": MOMENT}]).items()
     rows = pa.table(
         {**{k: [v] for k, v in row(1, 1).items()}, "seen_at": pa.array([MOMENT], pa.timestamp("us", "UTC"))}

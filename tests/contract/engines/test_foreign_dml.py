@@ -19,7 +19,7 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.feed_state import PendingJob
 from dedup_clone.orchestration.shared.retries import is_permanent
 from dedup_clone.publish.step_specs import PublishSpec
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 from testkit.waiting import wait_for
@@ -32,7 +32,7 @@ MAXIMUM_RUNNING, MAXIMUM_WAITING = 2, 20
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
     """Snapshot 1 is live, and staging holds it."""
-    world = FeedAgainstOracle(clients, feed_of(PRODUCTS, Engine.MERGE))
+    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, Engine.MERGE))
     world.publish(world.land(1, [row(1, 1), row(1, 2)]))
     return world
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dedup_clone.contract.delivery import split_backlog
 from dedup_clone.contract.engine import Engine, SqlForm
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
@@ -64,7 +64,7 @@ def test_random_history(
     date_folders: bool,
 ) -> None:
     random, today = Random(seed), TODAY
-    world = FeedAgainstOracle(clients, feed_of(NESTED, *statement, date_folders=date_folders))
+    world = FeedAgainstOracle(clients, feed_with_table(NESTED, *statement, date_folders=date_folders))
     expected = OracleState(world.oracle_table)
     for step, days_passed in history:
         today += timedelta(days=days_passed)
@@ -86,7 +86,7 @@ def test_random_history(
 def test_table_of_random_columns(clients: Clients, statement: tuple[Engine, SqlForm], seed: int) -> None:
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False)
-    world = FeedAgainstOracle(clients, feed_of(table, *statement, date_folders=random.random() < 0.5))
+    world = FeedAgainstOracle(clients, feed_with_table(table, *statement, date_folders=random.random() < 0.5))
     history = GeneratedHistory(table, random, TODAY - timedelta(days=DAYS), repeat=random.choice([0.05, 0.5]))
     expected = OracleState(world.oracle_table)
     for snapshot_ids in ((2,), (1, 3), (3,))[: times(2, 3)]:
@@ -100,7 +100,7 @@ def test_table_of_random_columns(clients: Clients, statement: tuple[Engine, SqlF
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE], ids=str)
 def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine: Engine) -> None:
-    world = FeedAgainstOracle(clients, feed_of(PRODUCTS, engine, date_folders=False))
+    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, engine, date_folders=False))
     expected = OracleState(world.oracle_table)
     first_day = TODAY - timedelta(days=len(orders()))
     for step in steps(first_day):
@@ -117,7 +117,7 @@ def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine:
 
 def test_superseded_delivery_changes_nothing(clients: Clients) -> None:
     """Of two deliveries of one id the later counts; the earlier one is not applied beside it, nor after it."""
-    world = FeedAgainstOracle(clients, feed_of(PRODUCTS, Engine.BIGQUERY))
+    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, Engine.BIGQUERY))
     row = {"date": TODAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 9, "update_id": 4}
     first = world.land(4, [row])
     world.publish(world.land(4, [{**row, "attr_value": 1}]))

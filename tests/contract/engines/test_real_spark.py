@@ -19,7 +19,7 @@ from dedup_clone.contract.request import Duplicates
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.bootstrap.existing_export import export_existing
 from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED
@@ -51,7 +51,7 @@ Clients = tuple[Storage, BigQuery]
 @pytest.fixture
 def ours(clients: Clients, real_dedup: SparkDedupProcess) -> FeedAgainstOracle:
     """Engine `spark` is the real job."""
-    world = FeedAgainstOracle(clients, feed_of(EXPORTABLE))
+    world = FeedAgainstOracle(clients, feed_with_table(EXPORTABLE))
     world.dedup = real_dedup
     return world
 
@@ -87,7 +87,7 @@ def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: F
 def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = FeedAgainstOracle(clients, feed_of(EXPORTABLE)), Random(20261121)
+    merged, random = FeedAgainstOracle(clients, feed_with_table(EXPORTABLE)), Random(20261121)
     expected = OracleState(merged.oracle_table)
     for number in (1, 2):
         rows = snapshot(random, number)
@@ -106,7 +106,7 @@ def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
 def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = FeedAgainstOracle(clients, feed_of(EXPORTABLE)), Random(7)
+    merged, random = FeedAgainstOracle(clients, feed_with_table(EXPORTABLE)), Random(7)
     rows = [exportable(row, random) for row in random_rows(random, 1, DAYS, [1])]
     merged.publish(merged.land(1, rows), engine=Engine.MERGE)
     unique, source = merged.table_rows(), merged.feed.target
@@ -123,7 +123,7 @@ def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
 
 def test_float64_is_not_taken_from_an_export_that_shortens_it(clients: Clients) -> None:
     """ "Export table data to Cloud Storage", Parquet export details: a floating point column becomes FLOAT."""
-    world = FeedAgainstOracle(clients, feed_of(NESTED))
+    world = FeedAgainstOracle(clients, feed_with_table(NESTED))
     rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(Random(7), 1, DAYS, [1])]
     world.publish(world.land(1, rows), engine=Engine.BIGQUERY)
     with pytest.raises(ContractViolation, match=r"columns \[amount, info.weight\].*as FLOAT"):

@@ -20,7 +20,7 @@ from dedup_clone.engines import dedup_in_bigquery
 from dedup_clone.engines.file_problems import column_problems
 from dedup_clone.state.ledger import Outcome
 from dedup_spark.column_types import arrow_schema
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table, parquet
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.table_contracts import NESTED, PRODUCTS
 
@@ -96,7 +96,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
-    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
+    return FeedAgainstOracle(clients, feed_with_table(PRODUCTS))
 
 
 def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(world: FeedAgainstOracle, engine: Engine) -> None:

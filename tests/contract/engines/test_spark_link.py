@@ -17,7 +17,7 @@ from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, local
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import read_deployment
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import REPOSITORY, row
 from testkit.table_contracts import PRODUCTS
 
@@ -28,7 +28,7 @@ HISTORY = "http://127.0.0.1:18080"
 def test_the_link_leads_to_the_run_that_started_last(
     clients: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    world = FeedAgainstOracle(clients, feed_of(PRODUCTS))
+    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS))
     spec = world.resolve(world.land(1, [row(1, 1)]))
     folder = world.services.layout.job_runs(spec.attempt)
     during: list[Any] = []

@@ -31,7 +31,7 @@ from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.state.staging import StagingState
-from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
 from testkit.table_contracts import PRODUCTS
 
@@ -43,7 +43,7 @@ one_engine = pytest.mark.parametrize(
 
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
-    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
+    return FeedAgainstOracle(clients, feed_with_table(PRODUCTS))
 
 
 def jobs_of(world: FeedAgainstOracle, spec: PublishSpec) -> list[str]:
@@ -201,7 +201,7 @@ def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine:
 @pytest.mark.exhaustive
 def test_feed_with_required_nested_text_and_date_columns(clients: tuple[Storage, BigQuery]) -> None:
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "store_visits.yaml")
-    named = feed_of(shipped.table.to_contract())
+    named = feed_with_table(shipped.table.to_contract())
     landing = shipped.landing.model_copy(update={"prefix": named.feed})
     changes = {"feed": named.feed, "landing": landing, "engine": Engine.BIGQUERY, "checks": NO_LIMITS}
     world = FeedAgainstOracle(clients, shipped.model_copy(update=changes))
@@ -233,7 +233,7 @@ def test_feed_with_required_nested_text_and_date_columns(clients: tuple[Storage,
 
 
 def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: tuple[Storage, BigQuery]) -> None:
-    feed = feed_of(PRODUCTS).model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
+    feed = feed_with_table(PRODUCTS).model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
     world = FeedAgainstOracle(clients, feed)
     name = world.land(1, [row(1, 1)])
     with pytest.raises(ConfigurationError, match=r"engine \[merge\] knows update_id_mode \[last_seen\] only"):
@@ -302,6 +302,6 @@ def test_the_dedup_task_fails_when_its_job_left_no_candidate(
 def test_column_names_that_are_reserved_words(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     columns = tuple(Column(name, kind) for name, kind in (("date", "DATE"), ("order", "INT64"), ("select", "STRING")))
     table = PRODUCTS.__class__((*columns, Column("from", "INT64")), "date", "from", ("date", "order"), (), 730)
-    world = FeedAgainstOracle(clients, feed_of(table))
+    world = FeedAgainstOracle(clients, feed_with_table(table))
     world.publish(world.land(1, [{"date": TODAY, "order": 1, "select": "a", "from": 1}]), engine=engine)
     assert len(world.table_rows()) == 1

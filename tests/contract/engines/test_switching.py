@@ -21,7 +21,7 @@ from dedup_clone.publish.planning.parent_generation import export_folder
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.feed import CdcSettings
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import PRODUCTS
@@ -49,7 +49,7 @@ def course(ways: Sequence[Way]) -> list[Way]:
 
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
-    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
+    return FeedAgainstOracle(clients, feed_with_table(PRODUCTS))
 
 
 def request_of(world: FeedAgainstOracle, spec: PublishSpec) -> DedupRequest:
@@ -76,7 +76,7 @@ def parent_files(world: FeedAgainstOracle, request: DedupRequest) -> FileList:
 )
 def test_engines_and_forms_switch_without_a_gap(streaming_clients: tuple[Storage, BigQuery], done: list[Way]) -> None:
     """The feed file names another engine or form for each publish, and another mode where the engine needs it."""
-    world = FeedAgainstOracle(streaming_clients, feed_of(PRODUCTS))
+    world = FeedAgainstOracle(streaming_clients, feed_with_table(PRODUCTS))
     expected = OracleState(world.oracle_table)
     for number, (engine, form) in enumerate(done, start=1):
         mode = MODES.get(engine, world.feed.update_id_mode)

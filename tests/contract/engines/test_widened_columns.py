@@ -18,7 +18,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, oracle_table
@@ -60,7 +60,7 @@ def sized(rows: list[Row], size: int | Decimal | None, unit: str | None = "kg") 
 def test_files_of_before_and_after_a_widening_live_together(
     clients: Clients, real_dedup: SparkDedupProcess, plan: str
 ) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NARROW)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(NARROW)), Random(5)
     world.dedup = real_dedup
     state = OracleState(oracle_table(WIDE))
 
@@ -91,7 +91,7 @@ def test_files_of_before_and_after_a_widening_live_together(
 def test_a_widening_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
     clients: Clients, real_dedup: SparkDedupProcess
 ) -> None:
-    world, random = FeedAgainstOracle(clients, feed_of(NARROW)), Random(5)
+    world, random = FeedAgainstOracle(clients, feed_with_table(NARROW)), Random(5)
     world.dedup = real_dedup
     world.publish(world.land(1, sized(snapshot(random, 1), 1)))
     world.declare(WIDE)
