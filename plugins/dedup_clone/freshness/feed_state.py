@@ -115,7 +115,7 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class FeedState:
-    """The state of one feed. `live` is the ledger record of the generation in CURRENT.
+    """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
     `history` are the ledger records of publishes, `failures` those of attempts that changed nothing, both newest last.
     `failed_checks` are the checks whose failure ended the last failed attempt before its swap; none if that attempt did

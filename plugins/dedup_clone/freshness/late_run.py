@@ -140,7 +140,7 @@ def _published_late(
             f"the freshness SLA is {format_duration(run.sla)}."
         ),
         readers_see=readers_see,
-        next_step="none for readers, who have it now; read the phases in the ledger record to see what took long.",
+        next_step="none for readers, who see the snapshot now; the phases in the ledger record show what took long.",
         dag_id=f"{run.feed}_publish",
         run_id=run.run_id,
     )

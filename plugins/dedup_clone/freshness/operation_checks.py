@@ -98,7 +98,7 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
         next_step=(
             "read the log of that run; if it hangs, mark it as failed: the next run recovers the attempt."
             if state.lease_holder_running
-            else "none if a delivery is due soon, whose run recovers the attempt; else replay the live snapshot."
+            else "none if a delivery is due soon: its run recovers the attempt. Otherwise replay the live snapshot."
         ),
         dag_id=intent.dag_id,
         run_id=intent.run_id,
@@ -121,7 +121,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
         since=job.since + allowed,
         what=(
             f"BigQuery job [{job.job_id}] has been PENDING for {format_duration(waited)}, "
-            f"{waited / state.sla:.0%} of the freshness SLA: nothing is wrong with the publish, it waits its turn."
+            f"{waited / state.sla:.0%} of the freshness SLA: nothing is wrong with the publish, but the job waits."
         ),
         readers_see=state.readers_see(now),
         next_step=next_step,

@@ -22,7 +22,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     oldest, due, remaining = state.oldest_waiting, state.due_at, remaining_time(now, state)
     if oldest is None or due is None:
         return
-    arrival, progress = _arrival(now, oldest), _progress(now, state, oldest)
+    arrival, progress = _describe_arrival(now, oldest), _describe_progress(now, state, oldest)
     dag_id, run_id = _run_to_see(state, oldest)
     if now > due:
         sla = state.sla // timedelta(minutes=1)
@@ -37,7 +37,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             dag_id=dag_id,
             run_id=run_id,
         )
-    elif _waits_for_approval(state) or _last_failure(state, oldest) or now + remaining + state.check_interval > due:
+    elif _waits_for_approval(state) or _failure_reason(state, oldest) or now + remaining + state.check_interval > due:
         yield Incident(
             IncidentKind.SLA_AT_RISK,
             Severity.WARNING,
@@ -71,7 +71,7 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
     )
 
 
-def _arrival(now: datetime, oldest: WaitingDelivery) -> str:
+def _describe_arrival(now: datetime, oldest: WaitingDelivery) -> str:
     ago = format_duration(now - oldest.arrived_at)
     return f"snapshot {oldest.delivery.snapshot_id} arrived {format_time(oldest.arrived_at)}, {ago} ago"
 
@@ -87,7 +87,7 @@ def _step_for_person(state: FeedState) -> str:
     return next_step_after_checks(state.failed_checks) if state.current.intent is None else ""
 
 
-def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
+def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
     """Why the last attempt to publish the delivery failed; empty when there is none, or a publish is running."""
     intent, run = state.current.intent, state.failed_run
     if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
@@ -107,11 +107,12 @@ def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
     return next(((f.dag_id, f.run_id) for f in failures), ("", ""))
 
 
-def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
+def _describe_progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
+    """Sentences about what waits, why the last attempt failed, and how far the run is that holds the lease."""
     text = f"{len(state.waiting)} deliveries wait. " if len(state.waiting) > 1 else ""
     if any(not w.is_registered for w in state.waiting):
         text += "The watch DAG has not registered all of them. "
-    intent, failure = state.current.intent, _last_failure(state, oldest)
+    intent, failure = state.current.intent, _failure_reason(state, oldest)
     if failure:
         text += f"The last attempt failed: {failure}. "
     if state.failed_checks and intent is None:

@@ -151,7 +151,7 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
     assert "run `make deploy`, then clear the task" in task.run().error
     assert (task.tries, fake.world.runs) == (1, {})
     (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
-    assert "has not the format that the deployment writes" in simulate("serverless").run().error
+    assert "does not have the format that the deployment writes" in simulate("serverless").run().error
 
 
 @pytest.mark.parametrize(("runner", "missing"), [("serverless", "region"), ("procedure", "procedure_connection")])

@@ -58,7 +58,7 @@ def test_a_delivery_whose_files_show_that_it_is_refused_ends_the_first_task_with
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, r"Name the snapshot to publish: parameter \[snapshot_id\]; there are: 7, 12\."),
+        ({}, r"Name the snapshot to publish: parameter \[snapshot_id\]; registered snapshots: 7, 12\."),
         ({"snapshot_id": "9"}, r"Snapshot \[9\] is not registered.*registered snapshots: 7, 12\."),
         (
             {"snapshot_id": "7", "marker_generation": "1"},

@@ -83,7 +83,7 @@ def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection
         send_without_record(_state_unreadable(run, error))
         return
     if incident is None:
-        log.info("feed=%s run [%s] is late, but its delivery is not: no alert", run.feed, run.run_id)
+        log.info("feed=%s run [%s] missed its deadline, but no delivery is late: no alert", run.feed, run.run_id)
     elif incident.kind is IncidentKind.REPLAY_LATE:  # a deadline fires once, and the watchdog does not check replays
         send_without_record(incident)
     elif not records.open(incident, now):

@@ -132,7 +132,7 @@ def _find_delivery(services: Services, snapshot_id: str | None, marker_generatio
     registered = services.arrivals.deliveries()
     ids = ", ".join(str(number) for number in sorted({d.snapshot_id for d in registered})) or "none"
     if not snapshot_id:
-        raise ConfigurationError(f"Name the snapshot to publish: parameter [snapshot_id]; there are: {ids}.")
+        raise ConfigurationError(f"Name the snapshot to publish: parameter [snapshot_id]; registered snapshots: {ids}.")
     of_snapshot = [d for d in registered if str(d.snapshot_id) == snapshot_id]
     if not of_snapshot:
         raise ConfigurationError(

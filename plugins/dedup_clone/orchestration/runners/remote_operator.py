@@ -83,7 +83,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             return self._attach_or_submit(context, runner, names)
 
     def resume(self, context: Context, event: dict[str, str]) -> Any:
-        """Called after the trigger fired: ends with the finished run, or attaches to the run, or submits its job."""
+        """Called after the trigger fired: ends with the finished run, attaches to the run again, or submits its job."""
         name = self._resume(context, event)
         self.end_if_all_refused(context)
         return name
@@ -107,6 +107,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             open_runner(self.runner_config).cancel(self.run_name)
 
     def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
+        """Attaches to the attempt's run, or submits one. Ends with a finished run, or defers until the run needs it."""
         selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
         if selected is None:
             last = names.name(MAX_FAILED_RUNS)

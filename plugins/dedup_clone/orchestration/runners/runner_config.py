@@ -121,5 +121,5 @@ def read_spark_code(file: Path) -> SparkCode:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
-            f"[{file}] has not the format that the deployment writes: run `make deploy`, then clear the task."
+            f"[{file}] does not have the format that the deployment writes: run `make deploy`, then clear the task."
         ) from error

@@ -92,6 +92,7 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
+        """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start."""
         if _is_retired_or_foreign(services):
             return []
         listing = services.landing.list_markers()
@@ -201,7 +202,7 @@ class DeliveryTrigger(BaseTrigger):
                 yield _event(f"found markers of deliveries [{names}]")
                 return
             await asyncio.sleep(interval_s)
-        yield _event("no delivery within the time limit: looks whether a failed run is to be repeated")
+        yield _event("no delivery within the time limit: checks whether a failed run is to be repeated")
 
     def _open(self) -> LandingWatch:
         arguments = self.arguments

@@ -76,14 +76,14 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     if not runs or str(runs[-1].state) not in ENDED:
         return None
     last, number = runs[-1], len(runs)
-    ended_at, reason, ends = last.end_date or datetime.now(UTC), "", is_active
+    ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     if _failed_by_check(services, last.run_id):
-        reason, ends = "a check before the swap failed", True
+        reason, no_repeat = "a check before the swap failed", True
     elif number >= REPORTED_RUNS:
         failed = all(str(run.state) == "failed" for run in runs)
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
-        ends = ends or number == MAX_RUNS or _read_rows(services, last.run_id)
-    repeat_at = None if ends else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
+        no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
+    repeat_at = None if no_repeat else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
     return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
 
 

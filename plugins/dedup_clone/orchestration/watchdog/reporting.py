@@ -66,7 +66,7 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
             since=late.since,
             what=f"table [{late.table}] has lacked rows since {format_time(late.since)}; every watchdog run tries to "
             f"load them.",
-            readers_see="all target tables as ever; the named table lacks rows",
+            readers_see="all target tables as usual; the named table lacks rows",
             next_step="read the log of task [write_reporting_tables]: it says why BigQuery refuses the load, or which "
             "object is damaged.",
             subject=late.table,
