@@ -1,4 +1,4 @@
-"""Finds manifests of committed generations that are gone or damaged, and copies of them in the folders of attempts."""
+"""Finds manifests of committed generations that are gone or damaged, and their copies in the candidates of attempts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
-    """The manifest of the generation that target holds; None if no stored manifest is proven to be that one.
+    """The manifest of the generation that target holds; None if no stored manifest is proven to be it.
 
     `labelled_digest`: the digest of that manifest, from target's label; None if target has no such label. A candidate's
     manifest is proven to be the live one if the label has its digest, or the digest that the swap of the candidate's
@@ -38,7 +38,7 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
 
 
 def find_earlier_manifests(services: Services, live: int | None) -> list[Manifest]:
-    """The manifests of earlier generations whose records are gone or damaged, from the candidates of their attempts."""
+    """Copies, from candidates, of the manifests of published generations other than `live` that are gone or damaged."""
     found = []
     for attempt in _attempts(services):
         record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))
@@ -52,7 +52,7 @@ def find_earlier_manifests(services: Services, live: int | None) -> list[Manifes
 
 
 def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChange]:
-    """What has to be written so that the generation's manifest and file list are as they were committed."""
+    """The changes after which manifest and file list of the generation are as they were committed."""
     store, layout, generation = services.store, services.layout, manifest.generation
     changes = []
     if sound_manifest(services, generation) is None:

@@ -1,4 +1,4 @@
-"""Finds damaged records that would stop a run or a report, and that the feed can go on without."""
+"""Finds damaged records that would stop a run or a report, and that may be deleted or made again."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from dedup_clone.state.store import in_parallel
 
 @dataclass(frozen=True)
 class _Record:
-    """A record that may be damaged. `replacement`: the text that takes its place; None if it is only deleted.
+    """A record to examine. `kind`: its type; `dict` for a JSON object whose fields are not checked.
 
-    `kind`: its type; `dict` for a JSON object whose fields other parts define.
+    If it is damaged, `replacement` takes its place, or, if that is None, it is deleted; `consequence`: what follows.
     """
 
     kind: type

@@ -24,7 +24,7 @@ def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
 
 
 def repeat_swap(services: Services, swap: SwapSpec) -> None:
-    """Run the statement of the swap again, for a target that does not exist. Raises JobFailed."""
+    """Run the statement of the swap again, to make a target that does not exist. Raises JobFailed."""
     names, table = services.names, services.feed.table.to_contract()
     options = services.feed.table.options.to_contract()
     sql = services.warehouse.render("publish/swap_target.sql", names=names, table=table, options=options)

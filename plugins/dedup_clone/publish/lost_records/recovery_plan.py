@@ -62,8 +62,8 @@ class RecoveryPlan:
 def plan_recovery(services: Services, *, table_is_gone: bool = False) -> RecoveryPlan:
     """Compare the feed's records with target. Changes nothing.
 
-    `table_is_gone`: the operator says that a target that does not exist cannot be restored. Raises LaterRelease when a
-    later release wrote one of the records.
+    `table_is_gone`: whether the operator says that target, which does not exist, cannot be restored. Raises
+    LaterRelease when a later release wrote one of the records.
     """
     target = services.warehouse.table(services.feed.target)
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
@@ -74,7 +74,7 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
 
 
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
-    """Do what the plan says. Safe to repeat with a new plan.
+    """Do what the plan says. After an interruption, make a new plan and carry that out.
 
     Raises LostRace if records or target changed since the plan was made.
     """
@@ -104,9 +104,9 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     current = services.store.parse_if_sound(Current, name, stored)
     label = labelled_generation(target)
     if target is None:
-        return _without_table(services, current, table_is_gone=table_is_gone)
+        return _plan_without_target(services, current, table_is_gone=table_is_gone)
     if label is None:
-        return _without_label(services, current)
+        return _plan_without_label(services, current)
     generation = int(label)
     if current is not None and current.intent is not None and current.intent.generation == generation:
         attempt = current.intent.attempt
@@ -138,7 +138,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     return RecoveryPlan(next_step, tuple(changes), unknown=unknown, jobs=_jobs_of_lease(current))
 
 
-def _without_table(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
+def _plan_without_target(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
     published = current is None or current.generation is not None
     if not published or (current is None and not services.current.highest_generation()):
         return RecoveryPlan("There is no target, and no publish is recorded: land a snapshot.")
@@ -161,7 +161,7 @@ def _without_table(services: Services, current: Current | None, *, table_is_gone
     )
 
 
-def _without_label(services: Services, current: Current | None) -> RecoveryPlan:
+def _plan_without_label(services: Services, current: Current | None) -> RecoveryPlan:
     """Target exists and names no generation: a bootstrap is due, or somebody removed the label."""
     if current is None or current.generation is None:
         step = f"Target names no generation: trigger {services.feed.feed}_bootstrap without a source table."
@@ -184,7 +184,10 @@ def _new_start(
     *,
     removes_label: bool,
 ) -> RecoveryPlan:
-    """The plan by which the feed has no generation any more. Its next generation gets a number that was never used."""
+    """The plan after which no generation is live, so that a bootstrap or a publish makes the first one.
+
+    That generation gets a number that was never used.
+    """
     empty = replace(_without_lease(services, current), generation=None, manifest_digest=None)
     changes = () if empty == current else (_current_change(services, empty, reason),)
     return RecoveryPlan(next_step, changes, removes_label, unknown, _jobs_of_lease(current))
@@ -192,7 +195,14 @@ def _new_start(
 
 def _without_lease(services: Services, current: Current | None, at_least: int = 0) -> Current:
     """CURRENT without a lease. Its `last_generation` is at least every generation that a record names."""
-    current = current or Current(FORMAT_VERSION, services.feed.feed, None, None, 0, None)
+    current = current or Current(
+        format_version=FORMAT_VERSION,
+        feed=services.feed.feed,
+        generation=None,
+        manifest_digest=None,
+        last_generation=0,
+        intent=None,
+    )
     last_generation = max(current.last_generation, services.current.highest_generation(), at_least)
     return replace(current, last_generation=last_generation, intent=None)
 

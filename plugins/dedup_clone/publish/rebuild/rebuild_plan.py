@@ -43,7 +43,7 @@ COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
 
 @dataclass(frozen=True)
 class RebuildRequest:
-    """What the operator entered in the trigger form. `renamed`: former name -> new name of a column.
+    """The form of a rebuild run. `renamed`: former name -> new name of a column.
 
     `compared_dates`: the number of dates that are compared in all columns before the swap, by two queries each.
     """
@@ -60,8 +60,8 @@ class RebuildRequest:
 class RebuildPlan:
     """What a rebuild would do. `text`: for the operator.
 
-    `copy_bytes`: the bytes that the query which copies the rows would read; 0 if no column changes. `compared_bytes`:
-    about what the queries would read that compare dates with staging.
+    `copy_bytes`: what the query that copies the rows would read; 0 if no column changes. `compared_bytes`: about what
+    the queries that compare dates of the table with staging would read.
     """
 
     feed: str
@@ -72,7 +72,7 @@ class RebuildPlan:
 
 
 def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
-    """Describe the rebuild. Raises what `require_rebuildable` and `copy_bytes` raise."""
+    """Describe the rebuild to whoever approves it. Raises what `require_rebuildable` and `copy_bytes` raise."""
     live = require_rebuildable(services, request)
     size, feed = copy_bytes(services, live, request), services.feed
     before, after = live.table, feed.table.to_contract()
@@ -90,7 +90,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
             else []
         ),
         *(f"- column [{former}] becomes [{new}], with its values" for former, new in request.renamed.items()),
-        *(f"- new column [{name}], with NULL in all rows" for name in _empty_columns(live, services, request)),
+        *(f"- new column [{name}], with NULL in all rows" for name in _empty_columns(services, live, request)),
         f"- Copy: a query reads all rows, {_price(size)}; {services.names.incoming_table} is stored for some hours."
         if size
         else "- Copy: none, because no column changes.",
@@ -107,7 +107,8 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
             if lost is not None
             else []
         ),
-        "- No rollback can restore a generation before the rebuild. Time travel reads the past table for up to seven days.",
+        "- No rollback can restore a generation before the rebuild. The past table can be read by time travel, for seven "
+        "days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
     ]
@@ -140,7 +141,7 @@ def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> i
     """The bytes that the copy reads, by a dry run. Raises ConfigurationError when BigQuery refuses the statement."""
     from google.api_core.exceptions import BadRequest
 
-    # Only the query: a dry run of the whole CREATE TABLE fails if a rebuild that died has left the incoming table.
+    # Dry-run only the SELECT: CREATE TABLE fails if a rebuild that died has left the incoming table.
     configuration = _query_of_rows(services, live, request, COPIED_ROWS_SQL_FILE)
     if configuration is None:
         return 0
@@ -170,7 +171,7 @@ def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, 
 
 
 def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
-    """The dates that are compared with staging, unless the Spark job drops rows of them."""
+    """The dates to compare with staging. Later, dates of which the Spark job dropped rows are not compared."""
     oldest, _ = services.retention_window()
     return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
 
@@ -196,7 +197,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     feed, table = services.feed, services.feed.table.to_contract()
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     yield from rebuild_problems(live.table, table, request.renamed)
-    # The tables have the layout of the live generation, whatever the feed file declares now.
+    # Compare the tables with the layout of the live generation, because the feed file may declare another one now.
     layout = [layout_matches(staging, target, live.table)] if staging is not None else []
     results = [*layout, *(r for r in early_results(services, live.generation) if r.check != "layout")]
     yield from (str(result) for result in results if result.level is Level.FAIL)
@@ -229,7 +230,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
         yield f"staging is made anew and would lack {lost.found}: {lost.next_step}"
 
 
-def _empty_columns(live: Manifest, services: Services, request: RebuildRequest) -> list[str]:
+def _empty_columns(services: Services, live: Manifest, request: RebuildRequest) -> list[str]:
     """The new columns that no former column fills."""
     renamed = set(request.renamed.values())
     return [

@@ -33,10 +33,10 @@ COPY_STEP = "copy"
 
 
 def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
-    """Recover and acquire the lease. Returns the run's spec.
+    """Recover a dead run and acquire the lease. Returns the run's spec.
 
-    Raises ConfigurationError when the rebuild is not possible or another generation than `live_shown`, for which it was
-    approved, is live; ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace.
+    Raises ConfigurationError when the rebuild is not possible, or when another generation is live than `live_shown`,
+    for which it was approved; ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace.
     """
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
@@ -104,7 +104,8 @@ def prepare_swap(services: Services, spec: PublishSpec) -> None:
     existing, table = read_bootstrap_record(services, spec.attempt).existing, services.feed.table.to_contract()
     target, live = services.warehouse.table(services.feed.target), services.manifests.read(spec.parent or 0)
     is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
-    if not (existing.is_target and is_clustered):  # else an earlier try has changed the clustering, and so the version
+    # If target has the declared clustering, an earlier try of this task set it, which changed the table's version.
+    if not (existing.is_target and is_clustered):
         require_unchanged(services, existing)
     set_clustering_of_target(services, table)
 

@@ -1,1 +1,1 @@
-"""Retiring a feed: the plan that an operator approves, and the task that carries it out."""
+"""Retiring a feed: the preview that an operator approves, and the task that retires the feed."""

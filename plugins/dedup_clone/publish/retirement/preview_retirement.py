@@ -33,7 +33,7 @@ def preview_retirement(services: Services, request: RetirementRequest) -> Retire
         f"**Retire {services.feed.feed}**",
         "",
         f"- Live: {f'generation {live.generation}, snapshot {live.snapshot_id}, {rows} rows' if live else 'nothing'}.",
-        f"- Target: {_target(services, request.target)}",
+        f"- Target: {_target_text(services, request.target)}",
         f"- Tables [{services.feed.staging}] and, if it exists, [{services.names.changes_table}] are dropped.",
         f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
         f"records of erasures with the secret of their hashes, and RETIRED, which says what was done.",
@@ -55,7 +55,7 @@ def _erasure_line(action: TargetAction) -> list[str]:
     ]
 
 
-def _target(services: Services, action: TargetAction) -> str:
+def _target_text(services: Services, action: TargetAction) -> str:
     days = services.feed.table.retention_days
     match action:
         case TargetAction.KEEP:

@@ -1,7 +1,7 @@
-"""Takes a feed out of use: nothing watches or publishes it any more, and its tables and state are cleaned up.
+"""Takes a feed out of use: nothing watches or publishes it any more. Deletes its state and tables, target on request.
 
-The record RETIRED is written first. From then on every other run leaves the feed alone, so that the rest can be
-repeated until it succeeds.
+The record RETIRED is written first. From then on no other run works on the feed, so that all later steps can be
+repeated until they succeed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dedup_clone.state.retired import Retirement, TargetAction
 
 @dataclass(frozen=True)
 class RetirementRequest:
-    """The form of a retirement run."""
+    """The form of a retirement run. `target`: whether target is kept, exported or dropped."""
 
     dag_id: str
     run_id: str
@@ -54,7 +54,7 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
 
 
 def _begin(services: Services, request: RetirementRequest) -> Retirement:
-    """Acquire the lease, which nobody releases, and write the record."""
+    """Acquire the lease, which is never released, and write the record."""
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     current = services.current.read()
@@ -78,7 +78,7 @@ def _begin(services: Services, request: RetirementRequest) -> Retirement:
 
 
 def _live(services: Services, generation: int) -> Manifest | None:
-    """The manifest of the last generation; None if an earlier try deleted it, which it did after the export."""
+    """The manifest of the last generation; None if an earlier try of the task deleted it, after the export."""
     return services.store.read_record(Manifest, services.layout.manifest(generation))
 
 
@@ -98,7 +98,7 @@ def _export(services: Services, attempt: str, live: Manifest) -> None:
 
 
 def _delete_state(services: Services, record: Retirement) -> None:
-    """Delete the feed's state, but not what tells later what happened. CURRENT, which holds the lease, goes last."""
+    """Delete the feed's state, except records of what happened, and the export. CURRENT, with the lease, goes last."""
     layout, store = services.layout, services.store
     retained = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
     export = export_folder(services, record.attempt)
