@@ -13,7 +13,7 @@ import pyarrow as pa
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
 from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
-from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_alterations import alter_table, declared_name, declared_names, with_options
 from devstack.bigquery.jobs.table_reader import check_location
@@ -61,34 +61,34 @@ DdlStatement = (
 
 
 def run_ddl(
-    statement: DdlStatement, sql: StatementSql, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
+    statement: DdlStatement, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
     match statement:
         case CreateClone():
-            return _clone(statement, sql, commit_info_of, check_cancelled)
+            return _clone(statement, evaluator, commit_info_of, check_cancelled)
         case AlterColumn() | AlterTableSetOptions() | AlterTablePrimaryKey():
-            return alter_table(statement, sql, commit_info_of)
+            return alter_table(statement, evaluator, commit_info_of)
         case DropTable():
-            return _drop(statement, sql.state, commit_info_of)
+            return _drop(statement, evaluator.state, commit_info_of)
         case CreateSchema():
-            return _create_schema(statement, sql)
+            return _create_schema(statement, evaluator)
         case DropSchema():
-            return _drop_schema(statement, sql.state)
+            return _drop_schema(statement, evaluator.state)
         case UndropSchema():
-            return _undrop_schema(statement, sql)
+            return _undrop_schema(statement, evaluator)
 
 
 def _clone(
-    statement: CreateClone, sql: StatementSql, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
+    statement: CreateClone, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
-    catalog, table = sql.state.catalog, sql.state.target(statement.name)
+    catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
     operation = table_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
-    source, source_version = clone_source(statement, sql)
+    source, source_version = clone_source(statement, evaluator)
     outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
     if operation == "SKIP":
         return outcome
-    options = evaluate_options(statement.options, sql.python_value)
-    moment_us = None if statement.system_time is None else sql.reader.moment_us(statement.system_time)
+    options = evaluate_options(statement.options, evaluator.python_value)
+    moment_us = None if statement.system_time is None else evaluator.reader.moment_us(statement.system_time)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
         table_operation(current, statement.replace, False, table)  # another job may have created it meanwhile
@@ -100,14 +100,14 @@ def _clone(
     return outcome
 
 
-def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, TableVersion]:
+def clone_source(statement: CreateClone, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
     """The table to clone. Raises AccessDenied unless the caller may read all its rows and columns, as for a copy."""
-    source, version = sql.reader.version(statement.source, statement.system_time)
-    if sql.reader.merges_changes(source, version):
+    source, version = evaluator.reader.version(statement.source, statement.system_time)
+    if evaluator.reader.merges_changes(source, version):
         raise stale_source_error(source)
-    check_fresh_enough_to_clone(source, sql.state.catalog.get(source), sql.state.catalog.clock.now_us())
-    check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
-    check_columns(sql.state.caller, source, version)
+    check_fresh_enough_to_clone(source, evaluator.state.catalog.get(source), evaluator.state.catalog.clock.now_us())
+    check_all_rows(evaluator.state.caller, evaluator.state.catalog, source, version, "CLONE")
+    check_columns(evaluator.state.caller, source, version)
     return source, version
 
 
@@ -120,10 +120,10 @@ def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf
     return outcome
 
 
-def _create_schema(statement: CreateSchema, sql: StatementSql) -> Outcome:
-    datasets, location = sql.state.catalog.datasets, sql.state.defaults.location
-    dataset_id = DatasetId(sql.state.defaults.project, statement.name)
-    options = evaluate_schema_options(statement.options, sql.python_value)
+def _create_schema(statement: CreateSchema, evaluator: SqlEvaluator) -> Outcome:
+    datasets, location = evaluator.state.catalog.datasets, evaluator.state.defaults.location
+    dataset_id = DatasetId(evaluator.state.defaults.project, statement.name)
+    options = evaluate_schema_options(statement.options, evaluator.python_value)
     if options.location is not None and options.location.lower() != location.lower():
         raise InvalidQuery(
             f"CREATE SCHEMA {dataset_id} has location [{options.location}], but the job runs in [{location}]: "
@@ -160,15 +160,15 @@ def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
     return Outcome("DROP_SCHEMA", ddl_operation="DROP")
 
 
-def _undrop_schema(statement: UndropSchema, sql: StatementSql) -> Outcome:
+def _undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
     """Restore a dataset in the location of its options, by default that of the job."""
-    catalog, dataset = sql.state.catalog, DatasetId(sql.state.defaults.project, statement.name)
+    catalog, dataset = evaluator.state.catalog, DatasetId(evaluator.state.defaults.project, statement.name)
     if catalog.datasets.find(dataset) is not None:
         if statement.if_not_exists:
             return Outcome("UNDROP_SCHEMA", ddl_operation="SKIP")
         raise Duplicate(f"Already Exists: Dataset {dataset}")
-    options = evaluate_schema_options(statement.options, sql.python_value)
-    restore_dataset(catalog, dataset, options.location or sql.state.defaults.location)
+    options = evaluate_schema_options(statement.options, evaluator.python_value)
+    restore_dataset(catalog, dataset, options.location or evaluator.state.defaults.location)
     return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
 
@@ -192,7 +192,9 @@ def create_operation(exists: bool, or_replace: bool, if_not_exists: bool, object
     raise Duplicate(f"Already Exists: {object_name}")
 
 
-def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...], sql: StatementSql) -> TableSettings:
+def create_settings(
+    statement: CreateTable, query_columns: tuple[TableField, ...], evaluator: SqlEvaluator
+) -> TableSettings:
     """The settings of a new table. Declared columns take precedence over those of its query."""
     settings = TableSettings(
         schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
@@ -200,14 +202,14 @@ def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...
         clustering=statement.cluster_by,
         primary_key=statement.primary_key,
     )
-    settings = with_options(settings, evaluate_options(statement.options, sql.python_value))
+    settings = with_options(settings, evaluate_options(statement.options, evaluator.python_value))
     settings = replace(
         settings,
         partition_column=declared_name(settings, settings.partition_column),
         clustering=declared_names(settings, settings.clustering),
         primary_key=declared_names(settings, settings.primary_key),
     )
-    check_settings(sql.state.defaults.table(statement.name), settings)
+    check_settings(evaluator.state.defaults.table(statement.name), settings)
     return settings
 
 

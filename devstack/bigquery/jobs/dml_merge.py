@@ -17,7 +17,7 @@ from devstack.bigquery.jobs.dml_target import DmlTarget
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME
 from devstack.bigquery.jobs.row_changes import RowChanges
-from devstack.bigquery.jobs.script_state import StatementSql
+from devstack.bigquery.jobs.script_state import SqlEvaluator
 from devstack.bigquery.sql.field_types import TableField, quote_identifier
 from devstack.bigquery.sql.statements import (
     MATCHED,
@@ -39,10 +39,10 @@ _CLAUSE = '"__clause"'
 class MergeEvaluator:
     """Evaluates one MERGE on one version of its target."""
 
-    def __init__(self, statement: Merge, sql: StatementSql, target: DmlTarget) -> None:
+    def __init__(self, statement: Merge, evaluator: SqlEvaluator, target: DmlTarget) -> None:
         self._statement = statement
-        self._sql = sql
-        self._session: DuckDbSession = sql.state.session
+        self._evaluator = evaluator
+        self._session: DuckDbSession = evaluator.state.session
         self._target = target
 
     def changes(self) -> RowChanges:
@@ -73,14 +73,14 @@ class MergeEvaluator:
         return RowChanges(removed, pa.concat_tables([*parts, *inserted]), counts)
 
     def _source_sql(self) -> str:
-        rows = self._sql.duckdb(self._statement.source.args["from_"])
+        rows = self._evaluator.duckdb_sql(self._statement.source.args["from_"])
         return f"SELECT *, row_number() OVER () AS {_SOURCE_ROW}{rows}"
 
     def _pairs_sql(self, source: str) -> str:
         """SQL of all matching pairs, each with the number of the clause that applies to it, or NULL."""
         columns = self._all_columns(source)
         clause_number = self._clause_number(self._clauses(MATCHED), columns)
-        condition = self._sql.duckdb(self._statement.condition, columns)
+        condition = self._evaluator.duckdb_sql(self._statement.condition, columns)
         alias = quote_identifier(source_alias(self._statement))
         return (
             f"SELECT {self._target.row_id}, {alias}.{_SOURCE_ROW}, {clause_number} AS {_CLAUSE} "
@@ -139,7 +139,8 @@ class MergeEvaluator:
             values = [f"{alias}.{quote_identifier(name)}" for name in columns if name.upper() != FILE_NAME]
         else:
             values = [
-                self._sql.duckdb(value, {*columns, source_alias(self._statement)}) for value in clause.action.values
+                self._evaluator.duckdb_sql(value, {*columns, source_alias(self._statement)})
+                for value in clause.action.values
             ]
         if len(values) != len(targets):
             raise InvalidQuery(
@@ -175,7 +176,7 @@ class MergeEvaluator:
     def _clause_number(self, clauses: list[tuple[int, MergeClause]], columns: Collection[str]) -> str:
         """SQL of the number of the first of these clauses whose condition is true, NULL if none is."""
         branches = [
-            f"WHEN {'TRUE' if c.condition is None else self._sql.duckdb(c.condition, columns)} THEN {number}"
+            f"WHEN {'TRUE' if c.condition is None else self._evaluator.duckdb_sql(c.condition, columns)} THEN {number}"
             for number, c in clauses
         ]
         return f"CASE {' '.join(branches)} END" if branches else "CAST(NULL AS INTEGER)"

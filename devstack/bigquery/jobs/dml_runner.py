@@ -17,7 +17,7 @@ from devstack.bigquery.jobs.dml_commit import (
 )
 from devstack.bigquery.jobs.dml_read_query import deletes_whole_partitions, read_query_of
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
-from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_reader import is_information_schema_view
 from devstack.bigquery.sql.statements import (
@@ -61,8 +61,8 @@ class DmlRunner:
 
     def _truncate(self, statement: TruncateTable, commit_info_of: CommitInfoOf) -> Outcome:
         """Reads no row and bills nothing."""
-        with self.state.statement() as sql:
-            table, version = mutable_version(statement.table, sql)
+        with self.state.statement_evaluator() as evaluator:
+            table, version = mutable_version(statement.table, evaluator)
         outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
         self.check_cancelled()
         self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info_of(outcome))
@@ -70,11 +70,11 @@ class DmlRunner:
 
     def _attempt(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
-        with self.state.statement() as sql:
-            table, version = mutable_version(statement.table, sql)
-            scanned = scanned_by(statement, version, sql)
+        with self.state.statement_evaluator() as evaluator:
+            table, version = mutable_version(statement.table, evaluator)
+            scanned = scanned_by(statement, version, evaluator)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
-            changes = row_changes(statement, sql, table, version)
+            changes = row_changes(statement, evaluator, table, version)
             affected = affected_segments(table, version, changes, session)
             deletes_unread = isinstance(statement, Delete) and not scanned.processed  # whole partitions
             if not deletes_unread:
@@ -87,7 +87,7 @@ class DmlRunner:
                 scanned.processed,
                 scanned.billed,
                 slot_ms,
-                tuple(sql.reader.tables),
+                tuple(evaluator.reader.tables),
                 changed_rows=changes.counts,
             )
             if not any(changes.counts.values()):
@@ -104,46 +104,46 @@ class DmlRunner:
             return outcome
 
 
-def mutable_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
+def mutable_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
     """The target of a statement that may change existing rows. Raises InvalidQuery if it has pending row changes."""
-    table, version = target_version(name, sql)
+    table, version = target_version(name, evaluator)
     check_no_pending_changes(table, version)
     return table, version
 
 
-def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
+def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
     """The table that a DML statement changes, at the snapshot that the statement reads."""
-    if sql.reader.external(name) is not None:
+    if evaluator.reader.external(name) is not None:
         raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
     if is_information_schema_view(name):
         raise InvalidQuery(f"{name.table} is a view: DML cannot change it")
-    table, version = sql.reader.version(name, None)
-    check_all_rows(sql.state.caller, sql.state.catalog, table, version, "DML")
+    table, version = evaluator.reader.version(name, None)
+    check_all_rows(evaluator.state.caller, evaluator.state.catalog, table, version, "DML")
     return table, version
 
 
-def scanned_by(statement: MutatingStatement, version: TableVersion, sql: StatementSql) -> ScannedBytes:
+def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
     All blocks of a partition count, because no page says that DML prunes blocks.
     A DELETE of whole partitions reads nothing. BigQuery says that this "might also not apply" to tables clustered by
     other columns; here it never applies to them. Source: "Update partitioned table data using DML", DELETE statement.
     """
-    scanned = sql.scanned_bytes(read_query_of(statement)).upper_bound()
+    scanned = evaluator.scanned_bytes(read_query_of(statement)).upper_bound()
     settings = version.settings
     if (
         isinstance(statement, Delete)
         and set(settings.clustering) <= {settings.partition_column}
-        and deletes_whole_partitions(statement, settings.partition_column, sql.state.variables)
+        and deletes_whole_partitions(statement, settings.partition_column, evaluator.state.variables)
     ):
         return ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     return scanned
 
 
-def maximum_scanned_bytes(statement: MutatingStatement, sql: StatementSql) -> ScannedBytes:
+def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator) -> ScannedBytes:
     """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too."""
-    table, version = mutable_version(statement.table, sql)
-    scanned = scanned_by(statement, version, sql)
+    table, version = mutable_version(statement.table, evaluator)
+    scanned = scanned_by(statement, version, evaluator)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
     if only_inserts or (isinstance(statement, Delete) and not scanned.processed):
         return scanned

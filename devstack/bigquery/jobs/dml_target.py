@@ -9,7 +9,7 @@ import pyarrow as pa
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.jobs.ddl_statements import conform_query_rows
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
-from devstack.bigquery.jobs.script_state import StatementSql, check_assignable
+from devstack.bigquery.jobs.script_state import SqlEvaluator, check_assignable
 from devstack.bigquery.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.statements import Assignment
 from devstack.bigquery.storage.model import TableId, TableVersion
@@ -25,17 +25,17 @@ class DmlTarget:
     statement's expressions may refer to.
     """
 
-    def __init__(self, alias: str, sql: StatementSql, table: TableId, version: TableVersion) -> None:
+    def __init__(self, alias: str, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
         self.schema = version.settings.schema
         self.columns = {column.name for column in self.schema} | {alias}
         self._alias = quote_identifier(alias)
         self.relation = (
-            f"{relation_sql(table, version, sql.reader.catalog.segments, with_row_id=True)} AS {self._alias}"
+            f"{relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)} AS {self._alias}"
         )
         self.row_id = f"{self._alias}.{ROW_ID}"
         self._table = table
-        self._session: DuckDbSession = sql.state.session
-        self._sql = sql
+        self._session: DuckDbSession = evaluator.state.session
+        self._evaluator = evaluator
 
     def values_sql(self, assignments: Sequence[Assignment], columns: set[str], relations: str) -> str:
         """SQL of row ids, each with the values assigned to that row, cast to the types of the assigned columns.
@@ -43,7 +43,7 @@ class DmlTarget:
         `columns`: the names that the assigned expressions may refer to. `relations`: what follows FROM in this SQL.
         """
         fields = [self._field(item.path) for item in assignments]
-        values = [self._sql.duckdb(item.value, columns) for item in assignments]
+        values = [self._evaluator.duckdb_sql(item.value, columns) for item in assignments]
         casts = self.checked_casts(values, fields, f"FROM {relations}")
         selected = ", ".join(f"{cast} AS v{number}" for number, cast in enumerate(casts))
         return f"SELECT {self.row_id}, {selected} FROM {relations}"

@@ -10,7 +10,7 @@ from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.dml_changes import check_names_and_types
 from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutable_version
 from devstack.bigquery.jobs.procedure_statements import create_procedure
-from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
@@ -28,25 +28,27 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         del statistics["numChildJobs"]
         return statistics
     statement = script.statements[0]
-    with state.statement() as sql:
+    with state.statement_evaluator() as evaluator:
         if isinstance(statement, Query | Insert | Assert):
-            return _reading_statistics(*_type_and_tree(statement), sql)
+            return _reading_statistics(*_type_and_tree(statement), evaluator)
         if isinstance(statement, CreateTable) and statement.query is not None:
-            return _reading_statistics("CREATE_TABLE_AS_SELECT", statement.query, sql, _ddl_operation(statement, state))
+            return _reading_statistics(
+                "CREATE_TABLE_AS_SELECT", statement.query, evaluator, _ddl_operation(statement, state)
+            )
         if isinstance(statement, CreateTable):
             return _statistics(Outcome("CREATE_TABLE", ddl_operation=_ddl_operation(statement, state)))
         if isinstance(statement, CreateClone):
-            source, _ = ddl_statements.clone_source(statement, sql)
+            source, _ = ddl_statements.clone_source(statement, evaluator)
             return _statistics(
                 Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_ddl_operation(statement, state))
             )
         if isinstance(statement, MutatingStatement):
-            return _mutation_statistics(statement, sql)
+            return _mutation_statistics(statement, evaluator)
         if isinstance(statement, statements.TruncateTable):
-            table, _ = mutable_version(statement.table, sql)
+            table, _ = mutable_version(statement.table, evaluator)
             return _statistics(Outcome("TRUNCATE_TABLE", tables=(table,)))
         if isinstance(statement, statements.CreateProcedure):
-            return _statistics(create_procedure(statement, sql, dry_run=True))
+            return _statistics(create_procedure(statement, evaluator, dry_run=True))
     kind = _OTHER_TYPES[type(statement)]
     return _statistics(Outcome(kind, ddl_operation=kind.partition("_")[0]))
 
@@ -80,24 +82,26 @@ def _ddl_operation(statement: CreateTable | CreateClone, state: ScriptState) -> 
 
 
 def _reading_statistics(
-    kind: str, tree: exp.Expression, sql: StatementSql, operation: str | None = None
+    kind: str, tree: exp.Expression, evaluator: SqlEvaluator, operation: str | None = None
 ) -> dict[str, Any]:
-    scanned = sql.scanned_bytes(tree).upper_bound()
-    columns = sql.state.session.schema(sql.duckdb(tree))
-    outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables), ddl_operation=operation)
+    scanned = evaluator.scanned_bytes(tree).upper_bound()
+    columns = evaluator.state.session.schema(evaluator.duckdb_sql(tree))
+    outcome = Outcome(
+        kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables), ddl_operation=operation
+    )
     statistics = _statistics(outcome, columns)
     if scanned.clustered:
         statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
     return statistics
 
 
-def _mutation_statistics(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
+def _mutation_statistics(statement: MutatingStatement, evaluator: SqlEvaluator) -> dict[str, Any]:
     """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
-    table, version = mutable_version(statement.table, sql)
-    scanned = maximum_scanned_bytes(statement, sql)
-    check_names_and_types(statement, sql, table, version)
+    table, version = mutable_version(statement.table, evaluator)
+    scanned = maximum_scanned_bytes(statement, evaluator)
+    check_names_and_types(statement, evaluator, table, version)
     kind = type(statement).__name__.upper()
-    outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables))
+    outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables))
     statistics = _statistics(outcome)
     statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
     return statistics

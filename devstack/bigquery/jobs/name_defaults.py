@@ -25,6 +25,7 @@ class NameDefaults:
         return DatasetId(*self._dataset(name.dataset, name.project, name.table))
 
     def _dataset(self, dataset: str | None, project: str | None, table: str) -> tuple[str, str]:
+        """Project and dataset. Raises InvalidQuery if neither the name nor the job has a dataset."""
         if dataset is not None:
             return project or self.project, dataset
         if self.dataset is None:

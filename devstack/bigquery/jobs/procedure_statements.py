@@ -12,7 +12,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import AccessDenied, InvalidQuery
 from devstack.bigquery.jobs.ddl_statements import create_operation
 from devstack.bigquery.jobs.object_store import split_uri
-from devstack.bigquery.jobs.script_state import ScriptState, StatementSql, check_assignable
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator, check_assignable
 from devstack.bigquery.jobs.statement_outcome import Outcome
 from devstack.bigquery.sql.ddl_options import evaluate_procedure_options
 from devstack.bigquery.sql.statements import Call, CreateProcedure, DropProcedure, TableName
@@ -26,10 +26,10 @@ _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.kubernetes.")
 
 
-def create_procedure(statement: CreateProcedure, sql: StatementSql, *, dry_run: bool = False) -> Outcome:
+def create_procedure(statement: CreateProcedure, evaluator: SqlEvaluator, *, dry_run: bool = False) -> Outcome:
     """Creates the procedure, unless `dry_run`. Raises InvalidQuery for options that do not fit together."""
-    procedure, routines = _procedure(statement, sql), sql.state.catalog.routines
-    _check_connection(sql.state.caller, procedure.connection, DELEGATE_CONNECTION)
+    procedure, routines = _procedure(statement, evaluator), evaluator.state.catalog.routines
+    _check_connection(evaluator.state.caller, procedure.connection, DELEGATE_CONNECTION)
     exists = routines.find(procedure.id) is not None
     operation = create_operation(exists, statement.replace, statement.if_not_exists, f"Routine {procedure.id}")
     if operation != "SKIP" and not dry_run:
@@ -45,10 +45,10 @@ def drop_procedure(statement: DropProcedure, state: ScriptState) -> Outcome:
     return Outcome("DROP_PROCEDURE", ddl_operation="DROP", ddl_routine=routine)
 
 
-def bind_call(statement: Call, sql: StatementSql) -> tuple[Procedure, dict[str, str]]:
+def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict[str, str]]:
     """The procedure, and its arguments by name as JSON. Raises NotFound, InvalidQuery or AccessDenied."""
-    procedure = sql.state.catalog.routines.get(_routine_id(statement.name, sql.state))
-    _check_connection(sql.state.caller, procedure.connection, USE_CONNECTION)
+    procedure = evaluator.state.catalog.routines.get(_routine_id(statement.name, evaluator.state))
+    _check_connection(evaluator.state.caller, procedure.connection, USE_CONNECTION)
     if len(statement.arguments) != len(procedure.parameters):
         raise InvalidQuery(
             f"Procedure {procedure.id} is called with [{len(statement.arguments)}] arguments, "
@@ -56,17 +56,17 @@ def bind_call(statement: Call, sql: StatementSql) -> tuple[Procedure, dict[str, 
         )
     arguments = {}
     for (name, type_name), argument in zip(procedure.parameters, statement.arguments, strict=True):
-        value = sql.value(argument)
+        value = evaluator.value(argument)
         if value.value is not None:
             check_assignable(value.field, field_of_type(type_name))
         cast = exp.cast(argument.copy(), type_name, dialect="bigquery")
-        arguments[name] = str(sql.python_value(exp.Anonymous(this="TO_JSON_STRING", expressions=[cast])))
+        arguments[name] = str(evaluator.python_value(exp.Anonymous(this="TO_JSON_STRING", expressions=[cast])))
     return procedure, arguments
 
 
-def _procedure(statement: CreateProcedure, sql: StatementSql) -> Procedure:
-    routine = _routine_id(statement.name, sql.state)
-    options = evaluate_procedure_options(statement.options, sql.python_value)
+def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure:
+    routine = _routine_id(statement.name, evaluator.state)
+    options = evaluate_procedure_options(statement.options, evaluator.python_value)
     if options.get("engine", "").upper() != "SPARK":
         raise InvalidQuery(f"Procedure {routine} has engine [{options.get('engine', '')}], expected [SPARK]")
     main_uri, version = options.get("main_file_uri"), options.get("runtime_version")
@@ -74,7 +74,7 @@ def _procedure(statement: CreateProcedure, sql: StatementSql) -> Procedure:
         raise InvalidQuery(f"Procedure {routine} needs either the option main_file_uri or code after AS, not both")
     if version is not None and not _RUNTIME_VERSION.fullmatch(version):
         raise InvalidQuery(f"Procedure {routine} has runtime_version [{version}], expected one such as [2.3]")
-    location = sql.state.catalog.datasets.get(routine.dataset_id).location
+    location = evaluator.state.catalog.datasets.get(routine.dataset_id).location
     if statement.connection[1].lower() != location.lower():
         raise InvalidQuery(
             f"Procedure {routine} is in location [{location}], its connection in [{statement.connection[1]}]: "

@@ -109,7 +109,7 @@ class ScriptRunner:
         return statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
-        with self.state.statement() as sql:
+        with self.state.statement_evaluator() as sql:
             return sql.value(expression)
 
     def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
@@ -153,7 +153,7 @@ class ScriptRunner:
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
         started = time.perf_counter()
-        with self.state.statement() as sql:
+        with self.state.statement_evaluator() as sql:
             procedure, arguments = bind_call(statement, sql)
         self.spark.run(procedure, arguments, child.job_id, self.context)
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))

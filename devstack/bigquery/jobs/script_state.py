@@ -44,12 +44,12 @@ class ScriptState:
     externals: ExternalTables | None = None
 
     @contextmanager
-    def statement(self) -> Iterator[StatementSql]:
-        """Yield the SQL evaluation for one statement. Its current time and the version of each table are fixed."""
+    def statement_evaluator(self) -> Iterator[SqlEvaluator]:
+        """Yield the evaluator for one statement. Its current time and the version of each table are fixed."""
         with TableReader(
             self.catalog, self.jobs, self.session, self.caller, self.defaults, self._constant_value, self.externals
         ) as reader:
-            yield StatementSql(self, reader, self.catalog.clock.now())
+            yield SqlEvaluator(self, reader, self.catalog.clock.now())
 
     def target(self, name: TableName) -> TableId:
         """A table that a statement creates or changes. Raises NotFound if its dataset is not in the job's location."""
@@ -75,14 +75,17 @@ class ScriptState:
 
 
 @dataclass(frozen=True)
-class StatementSql:
-    """Translates and evaluates the SQL of one statement."""
+class SqlEvaluator:
+    """Translates and evaluates the SQL of one statement.
+
+    `reader`: the tables that the statement reads. `now`: the statement's current time.
+    """
 
     state: ScriptState
     reader: TableReader
     now: datetime
 
-    def duckdb(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
+    def duckdb_sql(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
         """DuckDB SQL of a query, an expression or a part of a query.
 
         A name in `columns`, or of a column of the tables that the tree reads, refers to the column even if a variable
@@ -111,13 +114,13 @@ class StatementSql:
 
     def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:
         """The columns and rows of a query. Raises InvalidQuery if a column's name is reserved or occurs twice."""
-        columns, rows = self.state.session.run(self.duckdb(tree))
+        columns, rows = self.state.session.run(self.duckdb_sql(tree))
         check_result_names(columns)
         return columns, rows
 
     def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
         """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
-        query_columns = self.state.session.schema(sql := self.duckdb(tree))
+        query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
         if len(query_columns) != len(columns):
             raise InvalidQuery(
                 f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
@@ -139,7 +142,7 @@ class StatementSql:
         """The value of an expression, with its type. Its subqueries may read tables."""
         if expression.find(exp.Table) is not None:
             self.scanned_bytes(exp.select(expression))  # checks access to columns
-        columns, rows = self.state.session.run(self.duckdb(exp.select(expression)))
+        columns, rows = self.state.session.run(self.duckdb_sql(exp.select(expression)))
         return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
 
     def python_value(self, expression: exp.Expression) -> Any:

@@ -18,7 +18,7 @@ from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.procedure_statements import create_procedure, drop_procedure
 from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
-from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
@@ -86,34 +86,34 @@ class StatementRunner:
             return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
         if isinstance(statement, statements.DropProcedure):
             return drop_procedure(statement, state)
-        with state.statement() as sql:
+        with state.statement_evaluator() as evaluator:
             if isinstance(statement, statements.CreateProcedure):
-                return create_procedure(statement, sql)
+                return create_procedure(statement, evaluator)
             if isinstance(statement, statements.Query):
-                return self._query(statement.tree, sql, commit_info_of, result, started)
+                return self._query(statement.tree, evaluator, commit_info_of, result, started)
             if isinstance(statement, Insert):
-                return self._insert(statement, sql, commit_info_of, started)
+                return self._insert(statement, evaluator, commit_info_of, started)
             if isinstance(statement, CreateTable):
-                return self._create(statement, sql, commit_info_of, started)
+                return self._create(statement, evaluator, commit_info_of, started)
             if isinstance(statement, statements.Assert):
-                return self._assert(statement, sql, started)
-            return ddl_statements.run_ddl(statement, sql, commit_info_of, self.check_cancelled)
+                return self._assert(statement, evaluator, started)
+            return ddl_statements.run_ddl(statement, evaluator, commit_info_of, self.check_cancelled)
 
     def _query(
         self,
         tree: exp.Expression,
-        sql: StatementSql,
+        evaluator: SqlEvaluator,
         commit_info_of: CommitInfoOf,
         result: ResultTable | None,
         started: float,
     ) -> Outcome:
         if result is None:
             raise InvalidQuery("A SELECT needs a destination for its rows")
-        scanned = self._scan_within_limit(tree, sql)
-        columns, rows = sql.query(tree)
+        scanned = self._scan_within_limit(tree, evaluator)
+        columns, rows = evaluator.query(tree)
         refuse_null_elements(columns, rows)
         self.check_cancelled()
-        outcome = self._outcome_of_reading("SELECT", scanned, sql, started)
+        outcome = self._outcome_of_reading("SELECT", scanned, evaluator, started)
         outcome = replace(outcome, destination=result.table)
         with self.state.catalog.segments.batch() as batch:
             current = self.state.catalog.find(result.table)
@@ -144,8 +144,10 @@ class StatementRunner:
         existing = current.settings if current else None
         return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
 
-    def _insert(self, statement: Insert, sql: StatementSql, commit_info_of: CommitInfoOf, started: float) -> Outcome:
-        table, version = target_version(statement.table, sql)
+    def _insert(
+        self, statement: Insert, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, started: float
+    ) -> Outcome:
+        table, version = target_version(statement.table, evaluator)
         schema = version.settings.schema
         names = statement.columns or tuple(column.name for column in schema)
         targets = []
@@ -156,9 +158,9 @@ class StatementRunner:
             targets.append(column)
         if len({column.name for column in targets}) != len(targets):
             raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
-        scanned = self._scan_within_limit(statement.source, sql)
-        rows = sql.query_as(statement.source, tuple(targets))
-        outcome = self._outcome_of_reading("INSERT", scanned, sql, started)
+        scanned = self._scan_within_limit(statement.source, evaluator)
+        rows = evaluator.query_as(statement.source, tuple(targets))
+        outcome = self._outcome_of_reading("INSERT", scanned, evaluator, started)
         outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
             segments = self._segments(ddl_statements.conform_query_rows(rows, schema), version.settings, batch)
@@ -172,7 +174,7 @@ class StatementRunner:
         return outcome
 
     def _create(
-        self, statement: CreateTable, sql: StatementSql, commit_info_of: CommitInfoOf, started: float
+        self, statement: CreateTable, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, started: float
     ) -> Outcome:
         table = self.state.target(statement.name)
         kind = "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
@@ -183,14 +185,14 @@ class StatementRunner:
         scanned, rows = NOTHING_SCANNED, None
         columns: tuple[TableField, ...] = ()
         if statement.query is not None:
-            scanned = self._scan_within_limit(statement.query, sql)
+            scanned = self._scan_within_limit(statement.query, evaluator)
             if statement.columns:
                 columns = fields_of_columns(statement.columns)
-                rows = sql.query_as(statement.query, columns)
+                rows = evaluator.query_as(statement.query, columns)
             else:
-                columns, rows = sql.query(statement.query)
-        settings = ddl_statements.create_settings(statement, columns, sql)
-        outcome = self._outcome_of_reading(kind, scanned, sql, started)
+                columns, rows = evaluator.query(statement.query)
+        settings = ddl_statements.create_settings(statement, columns, evaluator)
+        outcome = self._outcome_of_reading(kind, scanned, evaluator, started)
         outcome = replace(outcome, ddl_operation=operation, ddl_table=table)
         with self.state.catalog.segments.batch() as batch:
             segments: dict[str, list[Segment]] = {}
@@ -205,25 +207,25 @@ class StatementRunner:
             self.state.catalog.commit(table, build, commit_info_of(outcome))
         return outcome
 
-    def _assert(self, statement: statements.Assert, sql: StatementSql, started: float) -> Outcome:
-        scanned = self._scan_within_limit(exp.select(statement.condition), sql)
-        result = sql.value(statement.condition)
+    def _assert(self, statement: statements.Assert, evaluator: SqlEvaluator, started: float) -> Outcome:
+        scanned = self._scan_within_limit(exp.select(statement.condition), evaluator)
+        result = evaluator.value(statement.condition)
         if result.field.type != "BOOL":
             raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")
         if result.value is not True:
             raise InvalidQuery("Assertion failed" if statement.message is None else statement.message)
-        return self._outcome_of_reading("ASSERT", scanned, sql, started)
+        return self._outcome_of_reading("ASSERT", scanned, evaluator, started)
 
-    def _scan_within_limit(self, tree: exp.Expression, sql: StatementSql) -> ScannedBytes:
-        scanned = sql.scanned_bytes(tree)
+    def _scan_within_limit(self, tree: exp.Expression, evaluator: SqlEvaluator) -> ScannedBytes:
+        scanned = evaluator.scanned_bytes(tree)
         check_bytes_billed(scanned, self.maximum_bytes_billed)
         return scanned
 
     @staticmethod
-    def _outcome_of_reading(kind: str, scanned: ScannedBytes, sql: StatementSql, started: float) -> Outcome:
+    def _outcome_of_reading(kind: str, scanned: ScannedBytes, evaluator: SqlEvaluator, started: float) -> Outcome:
         """The outcome, as far as it follows from what the statement has read and how long that took."""
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-        tables, versions = tuple(sql.reader.tables), sql.reader.versions
+        tables, versions = tuple(evaluator.reader.tables), evaluator.reader.versions
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)
 
     @staticmethod

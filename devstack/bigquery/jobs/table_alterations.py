@@ -9,7 +9,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from devstack.bigquery.clock import DAY_MS, from_datetime
-from devstack.bigquery.jobs.script_state import StatementSql
+from devstack.bigquery.jobs.script_state import SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
@@ -23,18 +23,18 @@ from devstack.bigquery.storage.table_rules import check_settings
 
 def alter_table(
     statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey,
-    sql: StatementSql,
+    evaluator: SqlEvaluator,
     commit_info_of: CommitInfoOf,
 ) -> Outcome:
     """Executes ALTER TABLE. If it raises StandInError, nothing has changed."""
-    catalog, table = sql.state.catalog, sql.state.target(statement.name)
+    catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
     change_settings: Callable[[TableSettings], TableSettings]
     if isinstance(statement, AlterTablePrimaryKey):
         change_settings = partial(_with_primary_key, table, statement)
     elif isinstance(statement, AlterColumn):
         change_settings = partial(_with_column, table, statement)
     else:
-        change_settings = partial(with_options, options=evaluate_options(statement.options, sql.python_value))
+        change_settings = partial(with_options, options=evaluate_options(statement.options, evaluator.python_value))
     if statement.if_exists and catalog.find(table) is None:
         return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
     outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)

@@ -139,6 +139,7 @@ class _Server:
         return _error(NotImplementedConstruct(f"{request.method} {request.url.path}"))
 
     async def open_upload(self, request: Request) -> Response:
+        """A multipart upload, or the request that begins a resumable one."""
         upload_type, project = request.query_params.get("uploadType"), request.path_params["project"]
         content, base_url = await request.body(), str(request.base_url)
         user = user_of(request.headers.get("authorization"))
@@ -161,6 +162,7 @@ class _Server:
         return await self._respond(handle)
 
     async def continue_upload(self, request: Request) -> Response:
+        """Further content of a resumable upload."""
         content, base_url = await request.body(), str(request.base_url)
         upload_id = request.query_params.get("upload_id", "")
         content_range = request.headers.get("content-range")
