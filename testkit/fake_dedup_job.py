@@ -131,7 +131,7 @@ class FakeDedupJob:
             retention_day=request.retention_day,
             data_folder=request.data_uri,
             file_list_digest=digest(to_json(file_list)),
-            deliveries=request.included_with(applied),
+            deliveries=request.included_deliveries(applied),
             excluded=request.excluded,
             applied=applied,
             code_version=request.code_version,

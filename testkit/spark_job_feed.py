@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.changes import changes_table
+from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
@@ -244,7 +244,7 @@ class SparkJobFeed:
             return None
         assert candidate.manifest
         found: list[dict[str, Any]] = []
-        schema = arrow_schema(changes_table(self.table, days=0).columns)
+        schema = arrow_schema(changes_table_contract(self.table, retention_days=0).columns)
         for file in from_json(FileList, storage.read_text(candidate.changes_uri), where="changes").files:
             uri = storage.join(self._changes_folder(candidate.manifest.attempt), file.path)
             with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
-from dedup_clone.contract.schema_change import refused_changes
+from dedup_clone.contract.schema_change import refused_column_changes
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies, TableMetadata
@@ -22,7 +22,7 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
 
 def schema_matches(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
     """Staging has the columns of `contract`. If a generation is restored, staging may have columns added since then."""
-    only_added = restores and not refused_changes(contract.columns, staging.columns)
+    only_added = restores and not refused_column_changes(contract.columns, staging.columns)
     return check_result(
         "staging_schema",
         only_added or staging.columns == contract.columns,

@@ -1,1 +1,1 @@
-"""Records and rules that the DAGs, the library and the Spark job share. No module here needs a third-party package."""
+"""Records and rules that the DAGs, the library and the Spark job share. They need no third-party package."""

@@ -1,4 +1,4 @@
-"""Units of bytes, and BigQuery's prices: of queries by bytes read, of slots, and of streamed bytes."""
+"""Units of bytes, and BigQuery's prices in USD of queries (by bytes read), of slots and of streamed bytes."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullab
 
 
 class ChangeType(StrEnum):
-    """How the row of a key differs from the key's row in the parent. If several types apply, the last one here is used.
+    """How the row of a key differs from the key's row in the parent. If several types apply, the last of them counts.
 
-    RETURNED and MISSING occur only in mode last_seen. There a key is in the newest snapshot of its date if its row has
-    the date's highest update id.
+    RETURNED and MISSING occur only in mode last_seen. In this mode a key is in the newest snapshot of its date if its
+    row has the date's highest update id.
     """
 
     NEW = "new"  # the parent has no row of the key
@@ -26,15 +26,16 @@ SNAPSHOT_ID = "snapshot_id"
 CHANGE_TYPE = "change_type"
 OLD_ROW = "old_row"
 NEW_ROW = "new_row"
-OWN_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NEW_ROW)
+# The columns that every table of changes has. Its other columns are the feed's keys.
+FIXED_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NEW_ROW)
 
 
-def changes_table(table: TableContract, days: int) -> TableContract:
-    """The contract of the table of changes that belongs to `table`. It has one row for each change.
+def changes_table_contract(table: TableContract, retention_days: int) -> TableContract:
+    """The contract of `FEED_changes`, the table with one row for each change of the feed's `table`.
 
-    Its partitions are retained for `days` days. The key columns have the same names as in `table`.
+    The key columns have the same names as in `table`.
     """
-    row = tuple(nullable(column) for column in table.columns)
+    row_fields = tuple(nullable(column) for column in table.columns)
     return TableContract(
         columns=(
             Column(PUBLISH_DATE, "DATE", ColumnMode.REQUIRED),
@@ -42,12 +43,12 @@ def changes_table(table: TableContract, days: int) -> TableContract:
             Column(SNAPSHOT_ID, "INT64", ColumnMode.REQUIRED),
             Column(CHANGE_TYPE, "STRING", ColumnMode.REQUIRED),
             *(nullable(table.column(name)) for name in table.keys),
-            Column(OLD_ROW, "STRUCT", fields=row),
-            Column(NEW_ROW, "STRUCT", fields=row),
+            Column(OLD_ROW, "STRUCT", fields=row_fields),
+            Column(NEW_ROW, "STRUCT", fields=row_fields),
         ),
         partition_column=PUBLISH_DATE,
         snapshot_id_column=SNAPSHOT_ID,
         keys=(PUBLISH_DATE, GENERATION, *table.keys),
         cluster_by=(GENERATION,),
-        retention_days=days,
+        retention_days=retention_days,
     )

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from dedup_clone.contract.errors import ContractViolation
 
-_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})")
+_DELIVERY_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})")
 INT64_MAX = 2**63 - 1
 
 
@@ -32,15 +32,15 @@ class Delivery:
     @classmethod
     def parse(cls, name: str) -> Delivery:
         """The delivery with this `name`. Raises ContractViolation if the text is no delivery name."""
-        delivery = cls.find(name)
+        delivery = cls.parse_or_none(name)
         if delivery is None:
             raise ContractViolation(f"[{name}] is no delivery name, expected [<snapshot id>-<marker generation>].")
         return delivery
 
     @classmethod
-    def find(cls, name: str) -> Delivery | None:
+    def parse_or_none(cls, name: str) -> Delivery | None:
         """The delivery with this `name`; None if the text is no delivery name."""
-        match = _NAME.fullmatch(name)
+        match = _DELIVERY_NAME.fullmatch(name)
         return cls(int(match[1]), int(match[2])) if match else None
 
 
@@ -48,7 +48,7 @@ class Delivery:
 class LandedObject:
     """One object of a delivery as it was when the delivery was registered. `size` in bytes.
 
-    `generation` is the object's version on Cloud Storage (object generation).
+    `name` is its full name in the landing bucket. `generation` is its version on Cloud Storage (object generation).
     """
 
     name: str
@@ -61,9 +61,9 @@ class LandedObject:
 class Arrival:
     """The inventory of one delivery's objects, written once, when the delivery is registered.
 
-    `bucket` is the landing bucket, `folder` the snapshot's folder in this bucket, and `marker` the marker's object
+    `bucket` is the landing bucket, `folder` the snapshot's folder in this bucket, and `marker` the marker's full object
     name. `arrived_at` is the marker's creation time, from which the freshness SLA is measured. `late_objects` are the
-    names of data objects that are newer than the marker. A delivery with late objects is refused.
+    full names of objects that are newer than the marker. A delivery with a late data file is refused.
     """
 
     feed: str
@@ -90,8 +90,8 @@ class Backlog:
 def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:
     """Split the waiting deliveries into those to apply and those that are superseded.
 
-    The result leaves out deliveries that the table already includes (`included`) or that a rollback took out
-    (`excluded`). A delivery is superseded if a later delivery of its snapshot id is included or waits.
+    Deliveries that the live generation includes (`included`), or that a rollback took out (`excluded`), are left out. A
+    delivery is superseded if a later delivery of its snapshot id is included or waits.
     """
     included_deliveries = set(included)
     candidates = sorted(set(waiting) - included_deliveries - set(excluded))

@@ -50,7 +50,7 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
     if engine is Engine.CDC:
         return _cdc_unsupported_reason(table, mode)
     if mode is not UpdateIdMode.LAST_SEEN:
-        return f"engine [{engine}] knows update_id_mode [last_seen] only: use engine [spark] for [{mode}]"
+        return f"engine [{engine}] supports update_id_mode [last_seen] only: use engine [spark] for [{mode}]"
     floats = [path for column in table.value_columns for path in _floats_in_arrays(column, column.name, False)]
     if floats:
         return (
@@ -63,7 +63,7 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
 def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | None:
     if mode is not UpdateIdMode.LAST_CHANGED:
         return (
-            f"engine [cdc] knows update_id_mode [last_changed] only, because with [{mode}] every delivered row "
+            f"engine [cdc] supports update_id_mode [last_changed] only, because with [{mode}] every delivered row "
             f"changes: use engine [spark]"
         )
     if len(table.keys) > MAX_PRIMARY_KEY_COLUMNS:

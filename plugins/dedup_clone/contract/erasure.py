@@ -1,7 +1,7 @@
 """Reads the file that names the keys to erase, and defines the record of an erasure, which has only hashes of the keys.
 
-A later or replayed snapshot may still contain an erased key. The dedup job recognizes the key by its hash in the record
-(a tombstone), and leaves its rows out.
+A later or replayed snapshot may still contain an erased key. The dedup job finds the key's hash in the record, where it
+is called a tombstone, and leaves the key's rows out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE, Column, TableContract
 
-MAX_KEYS = 10_000  # of one erasure: the query that counts the keys' rows has all keys as a parameter
+MAX_KEYS = 10_000  # in one erasure, because the query that counts the keys' rows takes all keys as one parameter
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -73,10 +73,12 @@ class Erasure:
     - tables: the full names of the tables from which the rows were removed.
     - change_rows: how many rows of the keys were deleted from `FEED_changes`; None if there is no such table.
     - folders_to_delete: the folders of the state bucket whose files have, or may have, the rows.
-    - deleted_folders: those that are deleted.
-    - deleted_at: when nothing was left to delete; None until then, and in records of releases without this field.
-    - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows. This and the following are
-      counted from `deleted_at`.
+    - deleted_folders: those of them that are deleted by now.
+    - deleted_at: when the last of them was deleted; None until then, and in records of releases without this field.
+
+    The other times are counted from `deleted_at`:
+
+    - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows.
     - fail_safe_ends: when BigQuery's fail-safe storage no longer contains the rows.
     - versions_end: when Cloud Storage deletes its last version of the deleted objects; None if it retains versions
       forever.
@@ -103,7 +105,7 @@ class Erasure:
 
 @dataclass(frozen=True)
 class KeysToErase:
-    """Keys that an operator names. Each row has the values of `columns`, which are some of the key columns."""
+    """The keys that an operator wants to erase. Each row has the values of `columns`, some of the key columns."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -121,10 +123,10 @@ def parse_keys(text: str, table: TableContract) -> KeysToErase:
     to erase must not get into logs.
     """
     lines = [line for line in csv.reader(text.removeprefix("\ufeff").splitlines()) if line]
-    names, allowed = tuple(lines[0]) if lines else (), erasable_columns(table)
+    names, allowed = tuple(lines[0]) if lines else (), erasable_columns(table)  # the names in the header
     if not names or len(set(names)) < len(names) or not set(names) <= set(allowed):
         raise ConfigurationError(
-            f"The file of keys has another header than it may have: write a first line with some of the key columns "
+            f"The file of keys has no valid header: write a first line with some of the key columns "
             f"[{', '.join(allowed)}], each once, separated by commas."
         )
     if not 1 <= len(lines) - 1 <= MAX_KEYS:
@@ -132,26 +134,27 @@ def parse_keys(text: str, table: TableContract) -> KeysToErase:
             f"The file of keys names [{len(lines) - 1}] keys, expected 1 to {MAX_KEYS}: name some, or split the file."
         )
     columns = tuple(table.column(name) for name in names)
-    return KeysToErase(columns, tuple(dict.fromkeys(_row(columns, n, line) for n, line in enumerate(lines[1:], 2))))
+    rows = (_parse_row(columns, number, line) for number, line in enumerate(lines[1:], start=2))
+    return KeysToErase(columns, tuple(dict.fromkeys(rows)))
 
 
-def _row(columns: tuple[Column, ...], number: int, line: list[str]) -> tuple[Any, ...]:
+def _parse_row(columns: tuple[Column, ...], line_number: int, line: list[str]) -> tuple[Any, ...]:
     if len(line) != len(columns):
         raise ConfigurationError(
-            f"Line [{number}] of the file of keys has [{len(line)}] values, expected [{len(columns)}], one for each "
-            f"column of the header: correct it."
+            f"Line [{line_number}] of the file of keys has [{len(line)}] values, expected [{len(columns)}], one for "
+            f"each column of the header: correct it."
         )
-    return tuple(_value(column, number, text) for column, text in zip(columns, line, strict=True))
+    return tuple(_parse_value(column, line_number, text) for column, text in zip(columns, line, strict=True))
 
 
-def _value(column: Column, number: int, text: str) -> Any:
+def _parse_value(column: Column, line_number: int, text: str) -> Any:
     value = None
     with contextlib.suppress(ArithmeticError, KeyError, ValueError):  # their messages would quote the value
         value = _PARSERS[column.type](text if column.type == "STRING" else text.strip())
     if value is None:
         raise ConfigurationError(
-            f"Line [{number}] of the file of keys has no [{column.type}] in column [{column.name}]: write "
-            f"{_FORMS[column.type]}."
+            f"Line [{line_number}] of the file of keys has no [{column.type}] in column [{column.name}]: write "
+            f"{_EXPECTED_TEXTS[column.type]}."
         )
     return value
 
@@ -181,7 +184,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "STRING": str,
     "TIMESTAMP": _timestamp,
 }
-_FORMS = {
+_EXPECTED_TEXTS = {
     "BOOL": "true or false",
     "BYTES": "hexadecimal digits",
     "DATE": "YYYY-MM-DD",

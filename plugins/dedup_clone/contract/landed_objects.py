@@ -1,6 +1,7 @@
 """Finds a delivery's data files, and the objects that changed since the delivery was registered.
 
-The Spark job and the SQL engines share these rules. Object names are relative to the delivery's folder.
+The Spark job and the SQL engines share these rules. `name` is always relative to the delivery's folder; only records
+(Arrival, LandedObject) have full object names.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
-_PROBLEMS_NAMED = 5
+_MAX_NAMED_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
 class DataObject:
-    """One data file of a delivery. `day` is the date of its folder, None for a feed without date folders."""
+    """One data file of a delivery. `day` is the date of its folder; None for a feed without date folders."""
 
     name: str
     landed: LandedObject
@@ -47,7 +48,7 @@ def data_objects(
     problems = [
         f"object [{_printable(uri(_name_below(arrival, name)))}] is newer than the marker, expected all files before it"
         for name in arrival.late_objects
-        if not is_ignored(_name_below(arrival, name), size=sizes.get(name, 1))  # without a known size: not empty
+        if not is_ignored(_name_below(arrival, name), size=sizes.get(name, 1))  # taken for not empty if not listed
     ]
     files = []
     for landed in arrival.objects:
@@ -88,8 +89,8 @@ def refusal_reason(feed: str, delivery: Delivery, problems: list[str]) -> str:
 
 def first_problems(problems: list[str]) -> str:
     """The first five problems as one text, and how many more there are."""
-    named = "; ".join(problems[:_PROBLEMS_NAMED])
-    return named + (f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else "")
+    named = "; ".join(problems[:_MAX_NAMED_PROBLEMS])
+    return named + (f"; and {len(problems) - _MAX_NAMED_PROBLEMS} more" if len(problems) > _MAX_NAMED_PROBLEMS else "")
 
 
 def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:
@@ -110,13 +111,13 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
     texts.
     """
     marker = _name_below(arrival, arrival.marker)
-    others = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
+    unlisted = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
     problems = []
     for landed in arrival.objects:
         name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        found = others.pop(name, None)  # leaves the objects that are not in the inventory
+        found = unlisted.pop(name, None)  # leaves the objects that the inventory does not list
         if found is None:
             problems.append(f"object [{_printable(uri(name))}] is gone")
         elif (found.object_generation, found.size) != (landed.generation, landed.size):
@@ -124,12 +125,15 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
                 f"object [{_printable(uri(name))}] was replaced: found generation [{found.object_generation}] of "
                 f"[{found.size}] bytes, expected [{landed.generation}] of [{landed.size}]"
             )
-    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(others)]
+    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(unlisted)]
     return problems + appeared
 
 
 def is_ignored(name: str, size: int) -> bool:
-    """Whether the object is no data: a folder placeholder, a marker or a hidden file. Spark ignores the same names."""
+    """Whether the object is no data file but a folder placeholder, a marker or a hidden file, which Spark ignores too.
+
+    A name is hidden if it, or a folder in it, begins with a dot or an underscore, except folders `_column=value`.
+    """
     if not size and (name == "" or name.endswith("/")):
         return True
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/"))
@@ -152,14 +156,14 @@ def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | No
 
 
 def _unusable_characters(name: str) -> str | None:
-    """The characters in the name with which no load job can load the file, or None.
+    """In words, the characters in the name because of which no load job can load the file; None if it has none.
 
-    BigQuery expands `*`, and a list of URIs has one URI per line.
+    BigQuery takes `*` for a wildcard, and a list of URIs has one URI per line.
     """
     if "*" in name:
         return "a [*]"
-    controls = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name)
-    return "a line break or control character" if controls else None
+    has_control = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name)
+    return "a line break or control character" if has_control else None
 
 
 def _folder_date(name: str, partition_column: str) -> date | None:

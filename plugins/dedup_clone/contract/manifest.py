@@ -34,7 +34,7 @@ class DateOutcome(StrEnum):
     RESTORED = "restored"
     # An erasure made the date: the parent's rows without the rows of erased keys.
     ERASED = "erased"
-    # A replay changes nothing on the date. Only the dedup job has this value: the manifest has the parent's outcome.
+    # A replay changes nothing on the date. Only the dedup job uses this value: the manifest repeats the parent's.
     UNCHANGED = "kept"
 
 
@@ -76,10 +76,10 @@ class DateEntry:
       bucket of keys. If the file is absent, or its sum is not this fingerprint, it is computed again.
     - content_fingerprint: fingerprint of the values of the same rows.
     - files_digest: digest of path, rows and size of the date's files.
-    - cluster_overlap: how far the files mix values of the first clustering column: the share of row groups whose range
-      of values overlaps with another row group of the date. Where the job wrote the date, sorted runs take the place of
-      row groups. Survivors are left out. The smaller the share, the fewer blocks a filter on the column reads. None
-      without clustering, or if no file footer has the ranges.
+    - cluster_overlap: the share of the date's row groups (in files that the job wrote: of sorted runs) whose range of
+      values in the first clustering column overlaps with that of another one. Survivors are left out. The smaller the
+      share, the fewer blocks a query with a filter on the column reads. None without clustering, or if no file footer
+      has the ranges.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -148,9 +148,9 @@ class Manifest:
     @property
     def cluster_overlap(self) -> float | None:
         """The mean of the dates' `cluster_overlap`, weighted by rows; None if no date has one."""
-        known = [(entry.rows, entry.cluster_overlap) for entry in self.dates if entry.cluster_overlap is not None]
-        rows = sum(rows for rows, _ in known)
-        return sum(rows * share for rows, share in known) / rows if rows else None
+        measured = [(entry.rows, entry.cluster_overlap) for entry in self.dates if entry.cluster_overlap is not None]
+        total_rows = sum(rows for rows, _ in measured)
+        return sum(rows * share for rows, share in measured) / total_rows if total_rows else None
 
     @property
     def snapshot_id(self) -> int:
@@ -191,14 +191,14 @@ class Difference(StrEnum):
     SURVIVOR = "survivor"  # the newest snapshot has no row of the key
 
 
-# A candidate has so many examples of keys for each kind of difference: of the dates with the most rows of it.
+# For each kind of difference, a candidate has up to three keys of each of the twenty dates with the most such rows.
 EXAMPLES_PER_DATE = 3
 DATES_WITH_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
 class KeyExample:
-    """The key of one row that differs, as text `name=value, …`. A check that finds too many shows examples."""
+    """The key of one row that differs, as text `name=value, …`. A check that finds too many such rows shows keys."""
 
     date: date
     difference: Difference
@@ -238,10 +238,10 @@ class Candidate:
 
     - file_list_uri, load_uris_uri: the list of files, and the list of URIs to load. Their names are unique to each run
       of the job. None without a manifest, and for an engine that writes no files.
-    - examples: up to three keys for each kind of difference and each date.
-    - erased: None where no key was ever erased.
+    - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
+    - erased: None if no key of the feed was ever erased.
     - changes_uri: the list of the files with rows for the table `FEED_changes`. None if the request asks for no
-      changes, without a parent, and for an erasure.
+      changes, if there is no parent, and for an erasure.
     """
 
     manifest: Manifest | None

@@ -1,7 +1,7 @@
 """Says which Parquet types may hold the values of a BigQuery type, and describes columns and files that do not fit.
 
-The Spark job and `resolve_publish` share these rules. Only leaf columns, which have no columns inside, have such a
-type: a physical type, such as INT64, and perhaps an annotation with a logical type, such as Timestamp.
+The Spark job and the task `resolve_publish` share these rules. In Parquet only leaves, which are columns without nested
+columns, have types: a physical type, such as INT64, and perhaps a logical type, such as Timestamp, as an annotation.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE
 
+# Spark types by the bits of a logical type Int.
 _SIGNED = {8: "byte", 16: "short", 32: "integer", 64: "long"}
-# Each unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
+# An unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
 _UNSIGNED = {8: "short", 16: "integer", 32: "long"}
-# Spark types by declared type and physical type, for leaves that are not annotated.
+# Spark types by declared type and physical type, for leaves without a logical type.
 _NOT_ANNOTATED = {
     ("BOOL", "BOOLEAN"): "boolean",
     ("BYTES", "BYTE_ARRAY"): "binary",
@@ -52,16 +53,17 @@ _FIRST_BYTES = {
     b"PARE": _ENCRYPTED,
 }
 _MAGIC = b"PAR1"
-_MAX_CHARACTERS = 300
-# A file whose first bytes, this many, are all ASCII is taken for a text file.
+_MAX_ERROR_CHARACTERS = 300
+# A file that is not Parquet is called a text file if this many of its first bytes are all ASCII.
 TEXT_PREFIX_BYTES = 64
 
 
 def spark_type_name(declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False) -> str | None:
-    """The name of the Spark type with which a leaf is read; None if the leaf does not contain the declared type.
+    """The name of the Spark type as which a leaf is read; None if the leaf does not hold values of the declared type.
 
-    The names are those of Spark's JSON schemas. `logical` is the JSON form of the logical type. `exported`: BigQuery
-    wrote the file. BigQuery annotates a TIMESTAMP as not adjusted to UTC, although its values are.
+    The names are those of Spark's JSON schemas. `declared` is the column's type in the feed file, `physical` the leaf's
+    physical type, `logical` its logical type as JSON. `exported`: whether BigQuery wrote the file. BigQuery annotates a
+    TIMESTAMP as not adjusted to UTC, although its values are.
     """
     match declared, logical["Type"]:
         case _, "None":
@@ -89,26 +91,26 @@ def _decimal(precision: int, scale: int) -> str | None:
 
 
 def describe_expected(declared: str) -> str:
-    """A declared type with the Parquet types that hold it, for messages."""
+    """A type of a feed file with the Parquet types that may hold it, for messages."""
     parquet_types = _PARQUET_TYPES.get(declared)
     return f"[{declared}] ({parquet_types})" if parquet_types else f"[{declared}]"
 
 
 def describe_leaf(physical: str, logical: object) -> str:
-    """A leaf's type, for messages: `INT64 Timestamp(isAdjustedToUTC=False, …)`."""
+    """The physical and logical type of a leaf, for messages: `INT64 Timestamp(isAdjustedToUTC=False, …)`."""
     return f"{physical} {logical}".removesuffix(" None")
 
 
-def undeclared_column(name: str, declared: Iterable[str]) -> str:
-    """The problem of a file's column that is not one of those `declared`."""
-    similar = next((other for other in declared if other.lower() == name.lower()), None)
+def describe_undeclared(name: str, declared_names: Iterable[str]) -> str:
+    """The problem, as text, that a file has a column `name` which the feed file does not declare."""
+    similar = next((declared for declared in declared_names if declared.lower() == name.lower()), None)
     hint = f": only its case differs from [{similar}], write it as declared" if similar else ""
     return f"column [{name}] is not declared in the feed file{hint}"
 
 
 def describe_unreadable(first: bytes, last: bytes, error: Exception) -> str:
-    """Why a file is not read as Parquet. `first`, `last`: its first and last bytes. `error`: what the reader raised."""
-    text = " ".join(str(error).split())[:_MAX_CHARACTERS].rstrip(".") or type(error).__name__
+    """Why a file cannot be read as Parquet. `first`, `last`: its first and last bytes. `error`: the reader's error."""
+    text = " ".join(str(error).split())[:_MAX_ERROR_CHARACTERS].rstrip(".") or type(error).__name__
     kind = next((kind for start, kind in _FIRST_BYTES.items() if first.startswith(start)), None)
     if kind is None and "crypt" in text.lower():
         kind = _ENCRYPTED

@@ -6,12 +6,13 @@
   digests that earlier releases computed thus stay valid.
 - A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
 - A record type lists in `STORED_NAMES` the fields whose stored name is an older one than the name in code.
-- A new value of an enum, or a type that takes more than before, needs nothing: earlier releases refuse such a record.
-- A change by which this release cannot read an older record, or an earlier one would misread a new record without an
-  error, must increment FORMAT_VERSION, and `from_json` must convert older records. There was none so far.
-- What a later release wrote and this one cannot read (format version, field, value or type) is LaterRelease, which
-  names the release to deploy. Records are stored with all their fields. So once a release with a new field has
-  written a record, no earlier release reads that record.
+- A new value of an enum, or a field type that allows more values than before, needs no other change: earlier releases
+  refuse a record that has such a value.
+- If a release could not read older records, or an earlier release would misread new records without an error, it must
+  increment FORMAT_VERSION, and its `from_json` must convert older records. No release has done so yet.
+- If a later release wrote a record that this one cannot read (because of its format version, a field, a value or a
+  type), `from_json` raises LaterRelease, which names the release to deploy. Records are stored with all their fields.
+  So once a release with a new field has written a record, no earlier release reads that record.
 
 Fields may be str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses, tuples, frozensets, and
 dicts whose keys are str, int or date.
@@ -42,7 +43,7 @@ _REPAIR = "It is damaged: repair it (docs/runbook.md, a record is lost or damage
 
 
 def to_plain(value: object, *, digested: bool = False) -> Any:
-    """A record as plain JSON values. `digested`: leave out the fields in NOT_IN_DIGEST of the record's type."""
+    """A record, or a field of one, as plain JSON values. `digested`: leave out the fields in NOT_IN_DIGEST."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         left_out: frozenset[str] = getattr(value, "NOT_IN_DIGEST", frozenset()) if digested else frozenset()
         names = (f.name for f in dataclasses.fields(value) if f.name not in left_out)
@@ -71,7 +72,7 @@ def to_json(record: object) -> str:
 
 
 def record_digest(record: object) -> str:
-    """The digest of a record's fields, whichever release writes it."""
+    """The digest of a record's fields; the same whichever release writes the record."""
     return digest(_canonical(to_plain(record, digested=True)))
 
 
@@ -80,7 +81,7 @@ def _canonical(plain: object) -> str:
 
 
 def from_json(kind: type[T], text: str, *, where: str) -> T:
-    """The record of type `kind` in `text`. `where` names the object in errors.
+    """The record of type `kind` in `text`. `where`: the object's URI, for errors.
 
     Raises ContractViolation if the record is damaged, LaterRelease if a later release wrote what this one cannot read.
     """
@@ -106,7 +107,7 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
     except LaterRelease:
         raise
     except ContractViolation as error:
-        if _precedence(release) <= _precedence(__version__):
+        if _release_order(release) <= _release_order(__version__):
             raise
         raise LaterRelease(
             f"[{where}] was written by a later release than this one [{__version__}], which cannot read it: "
@@ -115,7 +116,10 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
 
 
 def from_plain(kind: type[T], plain: object, *, where: str) -> T:
-    """The record of type `kind` in plain JSON values. Raises ContractViolation, which names the field."""
+    """The record of type `kind` in plain JSON values. `where`: what they are, for errors.
+
+    Raises ContractViolation, which names the field.
+    """
     return typing.cast(T, _Reader("").read(kind, plain, where))
 
 
@@ -133,7 +137,7 @@ class _Reader:
     def read(self, kind: Any, plain: Any, where: str) -> Any:
         origin = typing.get_origin(kind)
         if origin in (types.UnionType, typing.Union):
-            return self._union(kind, plain, where)
+            return self._read_union(kind, plain, where)
         if origin is tuple:
             (item_kind, _) = typing.get_args(kind)
             _expect(isinstance(plain, list), where, "a list", plain)
@@ -148,17 +152,17 @@ class _Reader:
             items = {key: self.read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
             return {_read_key(key_kind, key, where): item for key, item in items.items()}
         if dataclasses.is_dataclass(kind):
-            return self._dataclass(typing.cast(type, kind), plain, where)
+            return self._read_dataclass(typing.cast(type, kind), plain, where)
         return _read_scalar(kind, plain, where)
 
-    def _union(self, kind: Any, plain: Any, where: str) -> Any:
+    def _read_union(self, kind: Any, plain: Any, where: str) -> Any:
         if plain is None:
             _expect(type(None) in typing.get_args(kind), where, "a value", plain)
             return None
         (inner,) = [k for k in typing.get_args(kind) if k is not type(None)]
         return self.read(inner, plain, where)
 
-    def _dataclass(self, kind: type, plain: Any, where: str) -> Any:
+    def _read_dataclass(self, kind: type, plain: Any, where: str) -> Any:
         _expect(isinstance(plain, dict), where, "an object", plain)
         fields = _stored_fields(kind)
         former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
@@ -173,8 +177,8 @@ class _Reader:
         return kind(**{name: self.read(hint, plain[key], f"{where}.{key}") for key, (name, hint) in given.items()})
 
 
-def _precedence(release: str) -> tuple[int, ...]:
-    """Sorts releases by age: `0.3.0.dev0`, which comes before 0.3.0, before it. Empty for other texts."""
+def _release_order(release: str) -> tuple[int, ...]:
+    """A key that sorts releases by age; `0.3.0.dev0` comes before `0.3.0`. Empty if the text names no release."""
     match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(\.dev\d+)?", release)
     return (*map(int, match.groups()[:3]), 0 if match[4] else 1) if match else ()
 

@@ -22,11 +22,11 @@ class Plan(StrEnum):
     ANTIJOIN = "antijoin"
 
 
-# The plans that the form of a replay offers. A feed file may name any plan: WINDOW, the reference for tests, and
-# ANTIJOIN, a fallback, are for such cases.
+# The plans that the form of a replay offers. Only a feed file may name the others: WINDOW (the reference method, for
+# tests) and ANTIJOIN (a fallback).
 REPLAY_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
-# The default size of data files, efficient for BigQuery loads and for Spark.
+# The default size of data files (256 MiB), efficient for BigQuery loads and for Spark.
 DEFAULT_FILE_BYTES = 256 << 20
 # BigQuery's limit of source URIs in the configuration of one job. A load job may instead name a file with a list of
 # URIs; such a list may have ten million.
@@ -147,10 +147,11 @@ class DedupRequest:
         """`seed_uri`, or the seed's place in the feed's folder if the request lacks it."""
         return self.seed_uri or f"{self.attempt_uri.rsplit('/attempts/', 1)[0]}/fingerprint_seed"
 
-    def included_with(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
-        """The deliveries that the new generation includes.
+    def included_deliveries(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
+        """The deliveries that the new generation includes, the latest of each snapshot id.
 
-        A replay of single dates, a bootstrap and a rebuild add none to those of the parent.
+        These are the parent's and those that the job `applied`. A replay of single dates, a bootstrap and a rebuild add
+        none.
         """
         added = applied if self.dates is None and self.takes_over is None else ()
         return tuple(sorted({d.snapshot_id: d for d in (*self.folded, *added)}.values()))

@@ -1,7 +1,10 @@
 """Decides which changes of a table's columns the next publish makes by itself, and which it refuses.
 
-BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas). That the mode of a nested column may be
-relaxed too says "Specify nested and repeated columns" (nested-repeated).
+BigQuery's rules are on its page "Modifying table schemas" (managing-table-schemas); that nested columns may be relaxed
+from REQUIRED to NULLABLE, too, is on "Specify nested and repeated columns" (nested-repeated).
+
+`before` are always the published columns, `after` those that the feed file declares. `prefix` is the path of the STRUCT
+that they are in, with a dot at the end; empty for top-level columns.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
     """Paths of the columns of `after` that `before` lacks, nested columns included."""
-    known = {column.name: column for column in before}
+    former_columns = {column.name: column for column in before}
     added = []
     for column in after:
         path = f"{prefix}{column.name}"
-        if column.name in known:
-            added += added_columns(known[column.name].fields, column.fields, f"{path}.")
+        if column.name in former_columns:
+            added += added_columns(former_columns[column.name].fields, column.fields, f"{path}.")
         else:
             added.append(path)
     return added
@@ -34,10 +37,10 @@ def widened_columns(before: Sequence[Column], after: Sequence[Column], prefix: s
 
     Columns inside an ARRAY are left out, because BigQuery changes no type there.
     """
-    known = {column.name: column for column in before}
+    former_columns = {column.name: column for column in before}
     widened = []
     for column in after:
-        former, path = known.get(column.name), f"{prefix}{column.name}"
+        former, path = former_columns.get(column.name), f"{prefix}{column.name}"
         if former is None or ColumnMode.REPEATED in (former.mode, column.mode):
             continue
         if (former.type, column.type) in _WIDENINGS:
@@ -50,17 +53,17 @@ def with_wider_types(column: Column, declared: Column) -> Column:
     """`column` with the wider types of `declared`, also in nested columns. Fields that only `declared` has stay out."""
     if not widened_columns([column], [declared]):
         return column
-    fields = {field.name: field for field in declared.fields}
-    inner = tuple(with_wider_types(field, fields.get(field.name, field)) for field in column.fields)
-    return replace(column, type=declared.type, fields=inner)
+    declared_fields = {field.name: field for field in declared.fields}
+    fields = tuple(with_wider_types(field, declared_fields.get(field.name, field)) for field in column.fields)
+    return replace(column, type=declared.type, fields=fields)
 
 
 def relaxed_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
     """Paths of the columns of `after` that are no longer REQUIRED, nested columns included."""
-    known = {column.name: column for column in before}
+    former_columns = {column.name: column for column in before}
     relaxed = []
     for column in after:
-        former, path = known.get(column.name), f"{prefix}{column.name}"
+        former, path = former_columns.get(column.name), f"{prefix}{column.name}"
         if former is not None:
             if (former.mode, column.mode) == (ColumnMode.REQUIRED, ColumnMode.NULLABLE):
                 relaxed.append(path)
@@ -74,12 +77,12 @@ def refused_table_changes(before: TableContract, after: TableContract) -> list[s
     A publish can change the retention. Clustering is not compared here, because files do not depend on it; the check
     `layout` compares the declared clustering with the clustering of the tables.
     """
-    refused = refused_changes(before.columns, after.columns)
-    fixed = {*before.keys, before.snapshot_id_column, *before.cluster_by}
+    refused = refused_column_changes(before.columns, after.columns)
+    fixed_types = {*before.keys, before.snapshot_id_column, *before.cluster_by}
     refused += [
         f"the type of column [{name}] is another one, but it is a key or clusters the table"
         for name in widened_columns(before.columns, after.columns)
-        if name in fixed
+        if name in fixed_types
     ]
     for what in ("keys", "partition_column", "snapshot_id_column"):
         found, expected = getattr(after, what), getattr(before, what)
@@ -92,7 +95,7 @@ def _listed(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ", ".join(names)
 
 
-def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+def refused_column_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
     """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
     Only NULLABLE and REPEATED columns may be added, and only at the end of the table or STRUCT, where BigQuery adds
@@ -104,7 +107,7 @@ def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: s
 def _refused(
     before: Sequence[Column], after: Sequence[Column], prefix: str, *, in_array: bool = False
 ) -> Iterator[str]:
-    declared, known = {column.name: column for column in after}, {column.name for column in before}
+    declared, former_names = {column.name: column for column in after}, {column.name for column in before}
     for column in before:
         path, new = f"{prefix}{column.name}", declared.get(column.name)
         if new is None:
@@ -117,7 +120,7 @@ def _refused(
             in_elements = in_array or column.mode is ColumnMode.REPEATED
             yield from _refused(column.fields, new.fields, f"{path}.", in_array=in_elements)
     for column in after:
-        if column.name not in known and column.mode is ColumnMode.REQUIRED:
+        if column.name not in former_names and column.mode is ColumnMode.REQUIRED:
             yield f"new column [{prefix}{column.name}] is REQUIRED, and rows published before have no value of it"
     still_declared = [column.name for column in before if column.name in declared]
     if still_declared != [column.name for column in after][: len(still_declared)]:

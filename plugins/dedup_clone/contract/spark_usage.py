@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class SparkUsage:
     """The resources that one Spark run used, and their prices when the run ended.
 
-    `dcu_hours`: as reported by the service; None if the service reports none, and then vCPU time is priced. `vcpus`:
-    those of driver and executors together. `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from the profile;
-    `usd_per_vcpu_hour` is None if the profile has no such price.
+    `dcu_hours`: DCU (Data Compute Unit) hours, as reported by the service; None if the service reports none, and then
+    vCPU time is priced. `vcpus`: those of driver and executors together. `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from
+    the profile; `usd_per_vcpu_hour` is None if the profile has no such price.
     """
 
     run: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
-MAX_RETENTION_DAYS = 3650  # that a feed file may name
+MAX_RETENTION_DAYS = 3650  # the longest retention that a feed file may declare
 # BigQuery's NUMERIC is DECIMAL(38, 9).
 NUMERIC_SCALE = 9
 NUMERIC_INTEGER_DIGITS = 29
@@ -15,6 +15,8 @@ NUMERIC_DIGITS = f"at most {NUMERIC_INTEGER_DIGITS} digits before and {NUMERIC_S
 
 
 class ColumnMode(StrEnum):
+    """BigQuery's modes of a column. A REPEATED column is an array."""
+
     NULLABLE = "NULLABLE"
     REQUIRED = "REQUIRED"
     REPEATED = "REPEATED"
@@ -38,7 +40,7 @@ class Column:
 
 
 def nullable(column: Column) -> Column:
-    """The column with NULLABLE in place of REQUIRED, nested columns included: for rows not yet checked for NULL."""
+    """The column with NULLABLE in place of REQUIRED, nested columns included: for tables whose rows may have NULL."""
     mode = ColumnMode.NULLABLE if column.mode is ColumnMode.REQUIRED else column.mode
     return Column(column.name, column.type, mode, tuple(nullable(field) for field in column.fields))
 
@@ -65,4 +67,5 @@ class TableContract:
         return tuple(c for c in self.columns if c.name not in self.keys and c.name != self.snapshot_id_column)
 
     def column(self, name: str) -> Column:
+        """The top-level column with this name, which must exist."""
         return next(c for c in self.columns if c.name == name)

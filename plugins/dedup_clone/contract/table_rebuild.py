@@ -1,4 +1,7 @@
-"""Decides which changes of a table need a rebuild, whether a rebuild can make them, and how columns are copied."""
+"""Decides which changes of a table need a rebuild, whether a rebuild can make them, and from where columns are copied.
+
+A rebuild writes the live rows of table `before` anew, as the changed feed file declares the table (`after`).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ def column_sources(
     `renamed`: the new name of each renamed column, by its former name.
     """
     former_names = {new: former for former, new in renamed.items()}
-    known = {column.name: column for column in before.columns}
-    return [(column, known.get(former_names.get(column.name, column.name))) for column in after.columns]
+    former_columns = {column.name: column for column in before.columns}
+    return [(column, former_columns.get(former_names.get(column.name, column.name))) for column in after.columns]
 
 
 def needs_rebuild(before: TableContract, after: TableContract) -> bool:
@@ -30,15 +33,15 @@ def makes_staging_anew(before: TableContract, after: TableContract) -> bool:
     return (before.columns, before.cluster_by) != (after.columns, after.cluster_by)
 
 
-def has_new_columns(before: TableContract, after: TableContract) -> bool:
+def columns_differ(before: TableContract, after: TableContract) -> bool:
     """Whether the columns differ, so that a rebuild must copy the rows. If only the keys differ, no copy is needed."""
     return before.columns != after.columns
 
 
 def changes_keys(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> bool:
-    """Whether other columns are keys, or a key is copied from a column of another name or type."""
-    sources = column_sources(before, after, renamed)
-    return before.keys != after.keys or not all(_is_same(c, source) for c, source in sources if c.name in after.keys)
+    """Whether the keys are other columns than before, or a key is copied from a column of another name or type."""
+    key_sources = [pair for pair in column_sources(before, after, renamed) if pair[0].name in after.keys]
+    return before.keys != after.keys or not all(_has_same_name_and_type(*pair) for pair in key_sources)
 
 
 def rebuild_problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> list[str]:
@@ -49,9 +52,9 @@ def rebuild_problems(before: TableContract, after: TableContract, renamed: Mappi
 def _problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> Iterator[str]:
     if not needs_rebuild(before, after):
         yield "the next publish makes the changes of the feed file, or there are none: no rebuild is needed"
-    known, declared = {c.name for c in before.columns}, {c.name for c in after.columns}
+    published, declared = {c.name for c in before.columns}, {c.name for c in after.columns}
     for former, new in renamed.items():
-        if former not in known or former in declared or new in known or new not in declared:
+        if former not in published or former in declared or new in published or new not in declared:
             yield (
                 f"[{former}={new}] renames no column: expected a published column that the feed file lacks, and "
                 f"one that only the feed file has"
@@ -64,7 +67,7 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         )
     sources = column_sources(before, after, renamed)
     for column, source in sources:
-        if column.name in (*after.cluster_by, after.partition_column) and not _is_same(column, source):
+        if column.name in (*after.cluster_by, after.partition_column) and not _has_same_name_and_type(column, source):
             yield (
                 f"column [{column.name}] clusters or partitions the table, and is new or of another name or type: "
                 f"rebuild the table first without it in [cluster_by]"
@@ -75,7 +78,7 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         yield from _column_problems(column, source)
 
 
-def _is_same(column: Column, source: Column | None) -> bool:
+def _has_same_name_and_type(column: Column, source: Column | None) -> bool:
     return source is not None and (source.name, source.type) == (column.name, column.type)
 
 
@@ -84,7 +87,7 @@ def _column_problems(column: Column, source: Column | None) -> Iterator[str]:
         if column.mode is ColumnMode.REQUIRED:
             yield f"new column [{column.name}] is REQUIRED, and published rows have no value of it"
         return
-    is_array = [part.mode is ColumnMode.REPEATED for part in (source, column)]
-    is_other = source.type != column.type
-    if is_array[0] != is_array[1] or source.fields != column.fields or (is_other and (any(is_array) or column.fields)):
+    was_array, is_array = (part.mode is ColumnMode.REPEATED for part in (source, column))
+    changes_type = source.type != column.type
+    if was_array != is_array or source.fields != column.fields or (changes_type and (is_array or column.fields)):
         yield f"column [{column.name}] is an ARRAY or STRUCT and changes inside: give the changed one another name"

@@ -1,4 +1,4 @@
-"""Table options of target, which each swap sets anew."""
+"""The table options that a feed file may declare. Each swap sets them on target anew."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ OWN_LABELS = "dedup_clone_"  # prefix of the keys of labels that this project se
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """The options that a feed file may declare.
-
-    The settings have validated them: no text has a quote, and keys and values of `labels` are identifiers.
-    """
+    """The options of target, validated by the settings: no text has a quote, and labels consist of identifiers."""
 
     friendly_name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -45,7 +45,7 @@ def build_manifest(
         retention_day=request.retention_day,
         data_folder=None,
         file_list_digest="",
-        deliveries=request.included_with(applied),
+        deliveries=request.included_deliveries(applied),
         excluded=request.excluded,
         applied=applied,
         code_version=request.code_version,

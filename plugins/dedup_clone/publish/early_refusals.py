@@ -11,7 +11,7 @@ from dataclasses import replace
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, RefusedDelivery
-from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, spark_type_name, undeclared_column
+from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, spark_type_name
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.dedup_result import end_if_all_refused
@@ -95,7 +95,7 @@ def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optiona
         return [f"cannot be read as Parquet: {footer.problem}"]
     declared = {column.name: column for column in columns}
     found = dict.fromkeys(leaf.column for leaf in footer.leaves)
-    problems = [undeclared_column(name, declared) for name in found if name not in declared]
+    problems = [describe_undeclared(name, declared) for name in found if name not in declared]
     for leaf in footer.leaves:
         column = declared.get(leaf.column)
         if column is None or leaf.is_nested or column.mode is ColumnMode.REPEATED or column.fields:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
-from dedup_clone.contract.changes import OWN_COLUMNS
+from dedup_clone.contract.changes import FIXED_COLUMNS
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import DEFAULT_FILE_BYTES, Plan
@@ -147,7 +147,7 @@ class Feed(StrictModel):
     def changes_can_be_found(self) -> Self:
         if not self.changes:
             return self
-        policies, own = self.table.policies, set(OWN_COLUMNS)
+        policies, own = self.table.policies, set(FIXED_COLUMNS)
         if not self.engine.runs_spark:
             raise ValueError(
                 f"[changes] is true, but engine [{self.engine}] does not find out which rows changed: use engine "

@@ -32,7 +32,7 @@ def names_up_to(names: Iterable[str], generation: int) -> list[str]:
 def delivery_of(name: str, folder: str) -> Delivery | None:
     """The delivery that the record `name` in `folder` is of; None if this project does not give such names."""
     is_record = name.startswith(folder) and name.endswith(".json")
-    return Delivery.find(name.removeprefix(folder).removesuffix(".json")) if is_record else None
+    return Delivery.parse_or_none(name.removeprefix(folder).removesuffix(".json")) if is_record else None
 
 
 @dataclass(frozen=True)

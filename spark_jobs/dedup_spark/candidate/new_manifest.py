@@ -190,7 +190,7 @@ def build_manifest(
         retention_day=request.retention_day,
         data_folder=request.data_uri,
         file_list_digest=file_list_digest,
-        deliveries=request.included_with(applied),
+        deliveries=request.included_deliveries(applied),
         excluded=request.excluded,
         applied=applied,
         code_version=request.code_version,

@@ -18,7 +18,7 @@ from dedup_clone.contract.changes import (
     PUBLISH_DATE,
     SNAPSHOT_ID,
     ChangeType,
-    changes_table,
+    changes_table_contract,
 )
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
@@ -86,7 +86,7 @@ class WriteChanges:
         )
 
     def __call__(self, task: ChangesTask) -> tuple[DataFile, ...]:
-        changes_contract = changes_table(self.table, days=0)
+        changes_contract = changes_table_contract(self.table, retention_days=0)
         files, writer = [], None
         for rows in self._rows(task):
             writer = writer or DataFileWriter(changes_contract, self.folder_uri, self.publish_date, f"{task.day}")
@@ -113,7 +113,7 @@ class WriteChanges:
 
     def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
         """Rows of the table of changes, for rows of both sides at the same positions."""
-        schema, rows = arrow_schema(changes_table(self.table, days=0).columns), new.num_rows
+        schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), new.num_rows
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
             GENERATION: pa.repeat(pa.scalar(self.generation, pa.int64()), rows),

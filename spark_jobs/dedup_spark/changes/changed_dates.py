@@ -56,7 +56,7 @@ def write_changes(
         tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, known_ids), old))
     if not tasks:
         return ()
-    included = request.included_with(tuple(applied))
+    included = request.included_deliveries(tuple(applied))
     snapshot_id = included[-1].snapshot_id if included else max(ids)
     seed, uri = read_seed(request.fingerprint_seed_uri), storage.join(changes.uri, f"{run_id}/")
     work = WriteChanges.of(request, uri, changes.publish_day, seed, snapshot_id)

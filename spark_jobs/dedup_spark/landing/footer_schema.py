@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as spark
 
-from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, spark_type_name, undeclared_column
+from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, spark_type_name
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT, spark_type
 from dedup_spark.landing.written_schema import has_written_schema, is_castable
@@ -65,7 +65,7 @@ def read_footer(
         own_leaves = iter([next(leaves) for _ in range(_leaf_count(field.type))])
         column = declared.get(field.name)
         if column is None:
-            problems.append(undeclared_column(field.name, declared))
+            problems.append(describe_undeclared(field.name, declared))
             continue
         try:
             found[field.name] = _spark_type(column, column.name, field.type, own_leaves, rules)

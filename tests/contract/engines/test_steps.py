@@ -236,7 +236,7 @@ def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: t
     feed = feed_with_table(PRODUCTS).model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
     world = FeedAgainstOracle(clients, feed)
     name = world.land(1, [row(1, 1)])
-    with pytest.raises(ConfigurationError, match=r"engine \[merge\] knows update_id_mode \[last_seen\] only"):
+    with pytest.raises(ConfigurationError, match=r"engine \[merge\] supports update_id_mode \[last_seen\] only"):
         world.resolve(name, engine=Engine.MERGE)
     assert world.services.current.read().intent is None
 

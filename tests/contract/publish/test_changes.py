@@ -11,7 +11,7 @@ from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.changes import OWN_COLUMNS
+from dedup_clone.contract.changes import FIXED_COLUMNS
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.orchestration.watchdog import reporting
@@ -75,8 +75,8 @@ def test_the_table_has_old_and_new_rows_and_expires(world: FeedOnStandIn) -> Non
     assert publish(world, row(10, 1, 31)) == 1
     assert changes(world) == [*OF_SECOND, (4, "changed", 1, 30, 31)]
     table = world.bigquery.get_table(f"warehouse.{world.feed.feed}_changes")
-    assert {f.name for f in table.schema} == {*OWN_COLUMNS, *world.feed.table.keys}
-    assert all(f.description for f in table.schema if f.name in OWN_COLUMNS)
+    assert {f.name for f in table.schema} == {*FIXED_COLUMNS, *world.feed.table.keys}
+    assert all(f.description for f in table.schema if f.name in FIXED_COLUMNS)
     assert (table.time_partitioning.field, table.clustering_fields) == ("publish_date", ["generation"])
     assert table.time_partitioning.expiration_ms == timedelta(days=60) / timedelta(milliseconds=1)
     assert not list(world.services.store.objects(world.services.layout.changes))

@@ -217,7 +217,7 @@ def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None
 
 
 def test_what_cannot_be_erased_is_refused_before_anything_happens(published: FeedOnStandIn) -> None:
-    with pytest.raises(ConfigurationError, match="another header"):
+    with pytest.raises(ConfigurationError, match="no valid header"):
         published.resolve_erasure("attr_value\n1\n")
     with pytest.raises(ConfigurationError, match="There is no file of keys"):
         preview_erasure(published.services, ErasureRequest(ERASE_DAG, "erase", "absent.csv", ""), 1 << 30)

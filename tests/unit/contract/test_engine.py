@@ -58,7 +58,7 @@ def test_last_changed_is_left_to_spark_and_reported_when_the_feed_is_read(tmp_pa
     text = (FEEDS / "product_attributes.yaml").read_text()
     path = tmp_path / "product_attributes.yaml"
     path.write_text(f"{text}engine: merge\nupdate_id_mode: last_changed\n")
-    with pytest.raises(ConfigurationError, match=r"engine \[merge\] knows update_id_mode \[last_seen\] only.*spark"):
+    with pytest.raises(ConfigurationError, match=r"engine \[merge\] supports update_id_mode \[last_seen\] only.*spark"):
         read_feed(path)
     path.write_text(f"{text}engine: bigquery\n")
     assert read_feed(path).engine is Engine.BIGQUERY

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.schema_change import (
     added_columns,
-    refused_changes,
+    refused_column_changes,
     refused_table_changes,
     relaxed_columns,
     widened_columns,
@@ -35,7 +35,7 @@ TAGS = Column("tags", "STRING", ColumnMode.REPEATED)
 def test_columns_added_behind_the_others_are_a_change_that_a_publish_makes(
     after: tuple[Column, ...], added: list[str]
 ) -> None:
-    assert refused_changes(BEFORE, after) == []
+    assert refused_column_changes(BEFORE, after) == []
     assert added_columns(BEFORE, after) == added
 
 
@@ -55,22 +55,22 @@ def test_columns_added_behind_the_others_are_a_change_that_a_publish_makes(
     ],
 )
 def test_every_other_change_is_refused_with_its_reason(after: tuple[Column, ...], reason: str) -> None:
-    assert reason in "; ".join(refused_changes(BEFORE, after))
+    assert reason in "; ".join(refused_column_changes(BEFORE, after))
 
 
 def test_int64_may_become_numeric_outside_of_arrays_and_required_columns_nullable() -> None:
     """BigQuery's pages "Modifying table schemas" and "Specify nested and repeated columns"."""
     required, numeric = Column("number", "INT64", ColumnMode.REQUIRED), Column("number", "NUMERIC")
-    assert refused_changes((required,), (numeric,)) == []
+    assert refused_column_changes((required,), (numeric,)) == []
     assert (widened_columns((required,), (numeric,)), relaxed_columns((required,), (numeric,))) == (["number"],) * 2
-    assert refused_changes((numeric,), (NUMBER,)) == ["column [number] is [INT64], it was [NUMERIC]"]
+    assert refused_column_changes((numeric,), (NUMBER,)) == ["column [number] is [INT64], it was [NUMERIC]"]
     for mode in (ColumnMode.NULLABLE, ColumnMode.REPEATED):
         inside = [(Column("at", "STRUCT", mode, (column,)),) for column in (required, NUMBER)]
-        assert refused_changes(*inside) == []
+        assert refused_column_changes(*inside) == []
         assert relaxed_columns(*inside) == ["at.number"]
-        assert refused_changes(*reversed(inside)) == ["column [at.number] is [REQUIRED], it was [NULLABLE]"]
+        assert refused_column_changes(*reversed(inside)) == ["column [at.number] is [REQUIRED], it was [NULLABLE]"]
     repeated = [(replace(column, mode=ColumnMode.REPEATED),) for column in (NUMBER, numeric)]
-    assert refused_changes(*repeated) == ["column [number] is [NUMERIC], it was [INT64]"]
+    assert refused_column_changes(*repeated) == ["column [number] is [NUMERIC], it was [INT64]"]
 
 
 def test_a_field_of_a_struct_gets_a_wider_type_with_the_whole_column_and_none_in_an_array_does() -> None:
@@ -81,7 +81,7 @@ def test_a_field_of_a_struct_gets_a_wider_type_with_the_whole_column_and_none_in
         return Column("outer", "STRUCT", fields=(CITY, inner))
 
     before, after = nested("INT64"), nested("NUMERIC", AREA)
-    assert refused_changes([before], [after]) == []
+    assert refused_column_changes([before], [after]) == []
     assert (widened_columns([before], [after]), added_columns([before], [after])) == (
         ["outer.inner.number"],
         ["outer.inner.area"],
@@ -90,7 +90,7 @@ def test_a_field_of_a_struct_gets_a_wider_type_with_the_whole_column_and_none_in
     assert with_wider_types(before, before) is before
     arrays = [[nested(kind, mode=ColumnMode.REPEATED)] for kind in ("INT64", "NUMERIC")]
     assert widened_columns(*arrays) == []
-    assert refused_changes(*arrays) == ["column [outer.inner.number] is [NUMERIC], it was [INT64]"]
+    assert refused_column_changes(*arrays) == ["column [outer.inner.number] is [NUMERIC], it was [INT64]"]
 
 
 def test_the_roles_of_columns_stay() -> None:

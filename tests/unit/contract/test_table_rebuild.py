@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.contract.table_rebuild import changes_keys, column_sources, has_new_columns, rebuild_problems
+from dedup_clone.contract.table_rebuild import changes_keys, column_sources, columns_differ, rebuild_problems
 
 DATE, KEY, VALUE, ID = Column("date", "DATE"), Column("key", "INT64"), Column("value", "INT64"), Column("id", "INT64")
 STORE = Column("store", "STRUCT", fields=(VALUE,))
@@ -36,14 +36,14 @@ def test_a_column_is_copied_from_the_one_of_its_former_name(
 ) -> None:
     assert rebuild_problems(BEFORE, table, renamed) == []
     assert [source for _, source in column_sources(BEFORE, table, renamed)] == sources
-    assert has_new_columns(BEFORE, table)
+    assert columns_differ(BEFORE, table)
     assert not changes_keys(BEFORE, table, renamed)
 
 
 def test_other_keys_and_another_clustering_of_the_same_columns_need_no_copy() -> None:
     table = after(keys=("date", "value"), cluster_by=("value",))
     assert rebuild_problems(BEFORE, table, {}) == []
-    assert (has_new_columns(BEFORE, table), changes_keys(BEFORE, table, {})) == (False, True)
+    assert (columns_differ(BEFORE, table), changes_keys(BEFORE, table, {})) == (False, True)
 
 
 def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> None:

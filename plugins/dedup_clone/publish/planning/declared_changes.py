@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import (
     added_columns,
-    refused_changes,
+    refused_column_changes,
     refused_table_changes,
     widened_columns,
 )
@@ -61,7 +61,7 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
 
 def _changes_of_staging(staging: TableMetadata, declared: tuple[Column, ...]) -> Iterator[str]:
     """One text if staging, which an earlier run may have changed, cannot get the declared columns."""
-    problems = refused_changes(staging.columns, declared)
+    problems = refused_column_changes(staging.columns, declared)
     if problems:
         yield (
             "an earlier run already changed staging to a former version of this feed file, and the present file "

@@ -19,7 +19,7 @@ from dedup_clone.contract.schema_change import added_columns, refused_table_chan
 from dedup_clone.contract.table_rebuild import (
     changes_keys,
     column_sources,
-    has_new_columns,
+    columns_differ,
     makes_staging_anew,
     rebuild_problems,
 )
@@ -157,7 +157,7 @@ def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> i
 def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, sql_file: str) -> dict[str, Any] | None:
     """A query of target's rows in the declared columns; None if no column changes."""
     table = services.feed.table.to_contract()
-    if not has_new_columns(live.table, table):
+    if not columns_differ(live.table, table):
         return None
     sql = services.warehouse.render(
         sql_file,

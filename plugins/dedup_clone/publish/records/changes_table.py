@@ -19,11 +19,11 @@ from dedup_clone.contract.changes import (
     OLD_ROW,
     PUBLISH_DATE,
     SNAPSHOT_ID,
-    changes_table,
+    changes_table_contract,
 )
 from dedup_clone.contract.errors import ContractViolation, LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.schema_change import refused_changes, widened_columns
+from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.records.best_effort import best_effort
@@ -210,9 +210,9 @@ def lost_changes(services: Services, feed_table: TableContract) -> int | None:
 
 
 def _declared(services: Services, feed_table: TableContract) -> TableContract:
-    return changes_table(feed_table, services.feed.changes_days)
+    return changes_table_contract(feed_table, services.feed.changes_days)
 
 
 def _has_other_types(found: Sequence[Column], declared: Sequence[Column]) -> bool:
     """Whether a load, which can only add columns, cannot append to the table that was found."""
-    return bool(refused_changes(found, declared) or widened_columns(found, declared))
+    return bool(refused_column_changes(found, declared) or widened_columns(found, declared))
