@@ -9,7 +9,7 @@ from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.name_defaults import NameDefaults
-from devstack.bigquery.sql.script_parser import parsed_script
+from devstack.bigquery.sql.script_parser import parse_shared_script
 from devstack.bigquery.sql.statements import Insert, MutatingStatement
 from devstack.bigquery.storage.model import TableId
 
@@ -26,7 +26,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     if record.kind != "query":
         return None
     try:
-        statements = parsed_script(record.configuration["query"]["query"]).statements
+        statements = parse_shared_script(record.configuration["query"]["query"]).statements
         if len(statements) == 1 and isinstance(statements[0], DmlStatement):
             return statements[0], name_defaults(record).table(statements[0].table)
     except StandInError:

@@ -16,7 +16,7 @@ from devstack.bigquery.sql.transpile import check
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 _VALUE_ENDS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NUMBER, TokenType.IDENTIFIER, *_STRINGS)
-_KNOWN_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
+_SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 _OPEN_OR_COMMA = {"(", "[", ","}
 _CLOSE_OR_COMMA = {")", "]", ",", ""}
 _OPERATORS = {"+", "-", "*", "/", "=", "<", ">", "<=", ">=", "<>", "!=", "||", "&", "|", "^", "~"}
@@ -36,9 +36,9 @@ def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: 
     """
     if not tokens:
         raise cursor.unexpected()
-    refuse_foreign_tokens(cursor.text, tokens)
+    _refuse_misplaced_tokens(cursor.text, tokens)
     tree = parse_tokens(tokens, cursor.text, cursor.ordinals())
-    refuse_reserved_names(tree)
+    _refuse_reserved_names(tree)
     if not (may_be_interval and isinstance(tree, exp.Interval)):
         check(tree)
     return tree
@@ -63,8 +63,8 @@ def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
     return tree
 
 
-def refuse_foreign_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """Refuse string aliases, adjacent strings, unknown escapes, and commas or AS without an operand."""
+def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
+    """Refuses strings as aliases, adjacent strings, unsupported escapes, and words between which a part is missing."""
     for position, token in enumerate(tokens):
         previous = tokens[position - 1] if position else None
         following = tokens[position + 1] if position + 1 < len(tokens) else None
@@ -134,14 +134,14 @@ _RULES: dict[str, Callable[[str, str], bool]] = {
 
 
 def _refuse_escapes(source: str) -> None:
-    remaining = _KNOWN_ESCAPE.sub("", source)
+    remaining = _SUPPORTED_ESCAPE.sub("", source)
     if "\\" in remaining:
         position = remaining.index("\\")
         raise NotImplementedConstruct(f"string escape {remaining[position : position + 2]}")
 
 
-def refuse_reserved_names(tree: exp.Expr) -> None:
-    """Refuse reserved words as names, as in `SELECT 1 NULL`. SQLGlot accepts most words as names."""
+def _refuse_reserved_names(tree: exp.Expr) -> None:
+    """Refuses reserved words as names, as in `SELECT 1 NULL`. SQLGlot accepts most words as names."""
     for identifier in tree.find_all(exp.Identifier):
         if not identifier.quoted and identifier.name.upper() in RESERVED and not _follows_dot(identifier):
             raise InvalidQuery(f"Syntax error: Unexpected keyword {identifier.name.upper()}")

@@ -27,7 +27,7 @@ Evaluate = Callable[[exp.Expression], Any]
 class TableOptions:
     """Values of a table's options.
 
-    `named`: the options that were written; those with the value None were written as NULL.
+    `named`: the options that the statement has. One of these whose value is None was set to NULL.
     """
 
     named: frozenset[str] = frozenset()
@@ -58,14 +58,14 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
     """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table, schema or procedure."""
     if not cursor.accept("OPTIONS"):
         return ()
-    known = _OPTIONS[kind]
+    supported = _OPTIONS[kind]
     cursor.expect("(")
     options: list[tuple[str, exp.Expression]] = []
     while not (cursor.at(")") and not options):
         name = cursor.identifier().lower()
         cursor.expect("=")
         tokens = cursor.take_until(",", ")")
-        if name not in known:
+        if name not in supported:
             raise NotImplementedConstruct(f"{kind} option {name}")
         if name in dict(options):
             raise InvalidQuery(f"Duplicate option specified for '{name}'")
@@ -93,13 +93,14 @@ def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str
     return {name: value for name, value in _values(options, evaluate, PROCEDURE_OPTIONS).items() if value is not None}
 
 
-def _values(options: Options, evaluate: Evaluate, known: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+def _values(options: Options, evaluate: Evaluate, checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """The values by option. `checks`: by option, the function that checks and converts its value."""
     values: dict[str, Any] = {}
     for name, expression in options:
-        if name not in known:
+        if name not in checks:
             raise NotImplementedConstruct(f"option {name}")
         value = expression if isinstance(expression, exp.Interval) else evaluate(expression)
-        values[name] = None if value is None else known[name](name, value)
+        values[name] = None if value is None else checks[name](name, value)
     return values
 
 

@@ -36,7 +36,7 @@ def parse_create(cursor: TokenCursor) -> Statement:
     """Parses a CREATE statement."""
     cursor.expect("CREATE")
     replace = cursor.accept("OR", "REPLACE")
-    for words, parse in _OTHER_OBJECTS.items():
+    for words, parse in _OBJECTS_OTHER_THAN_TABLES.items():
         if cursor.accept(*words):
             return parse(cursor, replace)
     if cursor.at("OR"):
@@ -180,7 +180,7 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
     """Parses DROP TABLE, SCHEMA, PROCEDURE, ROW ACCESS POLICY, and DROP ALL ROW ACCESS POLICIES."""
     cursor.expect("DROP")
     if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
-        return parse_drop_row_policies(cursor)
+        return _drop_row_policies(cursor)
     if cursor.accept("SCHEMA"):
         if_exists = cursor.accept("IF", "EXISTS")
         project, dataset = parse_dataset_name(cursor)
@@ -203,7 +203,7 @@ def parse_undrop(cursor: TokenCursor) -> UndropSchema:
     return UndropSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
 
 
-def parse_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
+def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     """Parses what follows CREATE [OR REPLACE] ROW ACCESS POLICY."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if replace and if_not_exists:
@@ -225,7 +225,7 @@ def parse_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     return CreateRowPolicy(name, table, tuple(grantees), predicate, text, replace, if_not_exists)
 
 
-def parse_drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
+def _drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
     """Parses what follows DROP, for row access policies."""
     if cursor.accept("ALL"):
         cursor.expect("ROW", "ACCESS", "POLICIES")
@@ -238,9 +238,9 @@ def parse_drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
     return DropRowPolicy(name, parse_table_name(cursor), if_exists)
 
 
-_OTHER_OBJECTS: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
+_OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
     ("SCHEMA",): _create_schema,
-    ("ROW", "ACCESS", "POLICY"): parse_row_policy,
+    ("ROW", "ACCESS", "POLICY"): _create_row_policy,
     ("PROCEDURE",): parse_create_procedure,
 }
 _TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")

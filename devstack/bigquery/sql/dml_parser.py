@@ -69,6 +69,7 @@ def parse_merge(cursor: TokenCursor) -> Merge:
 
 
 def _target(cursor: TokenCursor, stops: tuple[str, ...]) -> tuple[TableName, str]:
+    """The table that the statement changes, and its alias; without an alias its name."""
     name = parse_table_name(cursor)
     has_alias = cursor.accept("AS") or not (cursor.at_end() or cursor.at(";") or cursor.word() in stops)
     return name, cursor.identifier() if has_alias else name.table

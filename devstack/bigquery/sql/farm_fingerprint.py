@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import duckdb
 
-FUNCTION = "_bigquery_farm_fingerprint"
+FUNCTION = "_bigquery_farm_fingerprint"  # the name of `farm_fingerprint` in DuckDB
+# Constants and one-letter names are those of FarmHash's source, farmhashna.
 _MASK = (1 << 64) - 1
 _K = (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F)
 

@@ -69,7 +69,8 @@ _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/polic
 class TableField:
     """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names.
 
-    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have some, and no results of expressions.
+    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have them, not results of
+    expressions.
     """
 
     name: str
@@ -136,7 +137,7 @@ class TableField:
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
 
     def fitted(self, value: Any) -> Any:
-        """The value as the column holds it: decimals rounded to the scale. Raises ValueError if it does not fit."""
+        """The value as the column stores it: decimals rounded to the scale. Raises ValueError if it does not fit."""
         if value is None or not self.has_parameters:
             return value
         if self.mode == "REPEATED":

@@ -35,7 +35,7 @@ _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
 def _floor_micros(divisor: int) -> str:
-    """SQL of the whole units from 1970 to a time, rounded down before 1970, too. `divisor`: a unit's microseconds."""
+    """SQL of the whole units from 1970 to a time, rounded down also before 1970. `divisor`: microseconds of a unit."""
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
     return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
 

@@ -17,7 +17,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def canonical_interval(text: str) -> str:
-    """The interval without leading zeros. Raises Invalid unless it is printed so, not negative and of whole seconds."""
+    """An interval `Y-M D H:M:S`, without leading zeros. Raises Invalid for other text: no sign, whole seconds only."""
     found = _PRINTED.fullmatch(text.strip())
     if found is None:
         raise Invalid(
@@ -38,7 +38,7 @@ def interval_microseconds(text: str) -> int:
 
 
 def interval_text(expression: exp.Interval) -> str:
-    """The canonical text of an INTERVAL with constant parts."""
+    """The canonical text of an INTERVAL, as `canonical_interval` returns it. The amount must be a constant."""
     unit, amount = expression.args.get("unit"), expression.this
     if not isinstance(amount, exp.Literal) or unit is None:
         raise NotImplementedConstruct(f"INTERVAL of {expression.sql('bigquery')} (only constants)")
@@ -49,7 +49,7 @@ def interval_text(expression: exp.Interval) -> str:
         return canonical_interval(_SPANS[span].format(amount.name))
     name = unit.name.upper()
     if not amount.name.isdigit() or name not in {**_SECONDS, **_DAYS, **_MONTHS}:
-        return canonical_interval(f"{amount.name} {name}")
+        return canonical_interval(f"{amount.name} {name}")  # raises Invalid
     number = int(amount.name)
     return _printed(number * _MONTHS.get(name, 0), number * _DAYS.get(name, 0), number * _SECONDS.get(name, 0))
 

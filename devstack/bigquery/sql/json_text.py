@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 from duckdb.func import SPECIAL
 
-FUNCTION = "_bigquery_json"
+FUNCTION = "_bigquery_json"  # the name of `json_text` in DuckDB
 _EXACT_INTEGERS = 1 << 53  # larger ones are quoted, because many JSON readers would lose digits
 _WORD = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')
 _SCALAR = re.compile(r"[A-Z][A-Z0-9_ ]*(?:\([0-9, ]*\))?")
@@ -37,10 +37,10 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     connection.create_function(FUNCTION, json_text, ["VARCHAR", "VARCHAR"], "VARCHAR", null_handling=SPECIAL)
 
 
-def json_text(document: str | None, kind: str) -> str:
+def json_text(document: str | None, type_name: str) -> str:
     """BigQuery's JSON of a value, from the value's `to_json` and `typeof` in DuckDB."""
     value = None if document is None else json.loads(document, parse_int=str, parse_float=str, parse_constant=str)
-    return _encode(value, _parse_whole_type(kind))
+    return _encode(value, _parse_whole_type(type_name))
 
 
 def _encode(value: Any, kind: _DuckDbType) -> str:

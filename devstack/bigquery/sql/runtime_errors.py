@@ -8,6 +8,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 
 _FAILED = "stand-in:failed:"
 _REFUSED = "stand-in:refused:"
+# Such an error is a text that cannot be cast. DuckDB says: Could not convert string 'stand-in:failed:…' to INT64.
 _MARKED = re.compile(rf"(?P<kind>{_FAILED}|{_REFUSED})(?P<text>.*?)' to INT64", re.DOTALL)
 
 
@@ -19,8 +20,8 @@ def string_literal(text: str) -> str:
 def error_sql(message: str) -> str:
     """SQL of any type that fails with InvalidQuery if it is evaluated. `message`: SQL of the error's text.
 
-    DuckDB's own `error()` is not used: it counts as a side effect, and a column with one cannot be sorted or grouped
-    by.
+    DuckDB's own `error()` is not used: it counts as a side effect, and DuckDB does not sort or group by a column that
+    has one.
     """
     return f"([NULL])[CAST(concat('{_FAILED}', {message}) AS BIGINT)]"
 
@@ -34,6 +35,7 @@ def unsupported_sql(construct: str) -> str:
 
 
 def unsupported_when(condition: str, construct: str, otherwise: str) -> str:
+    """SQL of `otherwise` that fails with NotImplementedConstruct where the SQL `condition` is true."""
     return f"CASE WHEN {condition} THEN {unsupported_sql(construct)} ELSE {otherwise} END"
 
 

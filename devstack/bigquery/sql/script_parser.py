@@ -40,12 +40,12 @@ def parse_script(text: str) -> Script:
 
     Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for unsupported constructs.
     """
-    return copy.deepcopy(parsed_script(text))
+    return copy.deepcopy(parse_shared_script(text))
 
 
 @lru_cache(maxsize=MAXIMUM_CACHED_SCRIPTS)
-def parsed_script(text: str) -> Script:
-    """As `parse_script`, but cached for repeated texts, so the caller must not change the trees."""
+def parse_shared_script(text: str) -> Script:
+    """As `parse_script`, but callers with the same text get the same trees, and so must not change them."""
     cursor = TokenCursor(text, tokenize(text))
     statements = _statements(cursor, ())
     if not cursor.at_end():
@@ -94,15 +94,19 @@ def _statement(cursor: TokenCursor) -> Statement:
         "MERGE": parse_merge,
         "TRUNCATE": parse_truncate,
         "CALL": parse_call,
-        "SELECT": lambda at: Query(parse_query(at)),
-        "WITH": lambda at: Query(parse_query(at)),
-        "(": lambda at: Query(parse_query(at)),
+        "SELECT": _query,
+        "WITH": _query,
+        "(": _query,
     }
     refuse_unsupported_statement(cursor)
     parser = parsers.get(cursor.word())
     if parser is None:
         raise cursor.unexpected()
     return parser(cursor)
+
+
+def _query(cursor: TokenCursor) -> Query:
+    return Query(parse_query(cursor))
 
 
 def _declare(cursor: TokenCursor) -> Declare:

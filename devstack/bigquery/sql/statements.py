@@ -46,7 +46,7 @@ class Declare:
 class SetVariable:
     names: tuple[str, ...]
     value: exp.Expression
-    in_parentheses: bool = False  # whether the names are; the value is then a STRUCT with a field for each name
+    in_parentheses: bool = False  # SET (a, b) = …: the value is a STRUCT with a field for each name
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class AlterTableSetOptions:
 
 @dataclass(frozen=True)
 class AlterTablePrimaryKey:
-    """ALTER TABLE … ADD PRIMARY KEY (columns) NOT ENFORCED, or without `columns` DROP PRIMARY KEY.
+    """ALTER TABLE … ADD PRIMARY KEY (columns) NOT ENFORCED or, without `columns`, DROP PRIMARY KEY.
 
     `if_key_exists`: the IF EXISTS after DROP PRIMARY KEY.
     """

@@ -110,15 +110,15 @@ class TokenCursor:
         return self._length_of(words) is not None
 
     def accept(self, *words: str) -> bool:
-        """Moves past these words if all of them are next, and returns whether they were."""
+        """Moves past these words if they are next. Returns whether they were."""
         length = self._length_of(words)
         self.position += length or 0
         return length is not None
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
-            wanted = " ".join(words)
-            raise self.unexpected(f"Expected keyword {wanted}" if words[0].isalpha() else f'Expected "{wanted}"')
+            expected = " ".join(words)
+            raise self.unexpected(f"Expected keyword {expected}" if words[0].isalpha() else f'Expected "{expected}"')
 
     def _length_of(self, words: tuple[str, ...]) -> int | None:
         """The number of tokens of these words, if they are next."""

@@ -67,12 +67,13 @@ def to_duckdb(
 
 
 def check(tree: exp.Expr) -> None:
-    """Raises the error that `to_duckdb` raises for the tree whatever the values of parameters and variables are."""
-    writer = Writer(lambda name, time: _checked_time(time), {}, {}, datetime.now(UTC), check_only=True)
+    """Raises the errors of `to_duckdb` that do not depend on the values of parameters and variables."""
+    writer = Writer(lambda name, time: _checked_relation(time), {}, {}, datetime.now(UTC), check_only=True)
     writer.write(name_columns(tree) if isinstance(tree, exp.Query) else tree)
 
 
-def _checked_time(time: exp.Expression | None) -> str:
+def _checked_relation(time: exp.Expression | None) -> str:
+    """A relation in place of a table, whose FOR SYSTEM_TIME expression is checked."""
     if time is not None:
         check(time)
     return "(SELECT 1)"

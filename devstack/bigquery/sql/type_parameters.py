@@ -1,4 +1,4 @@
-"""The parameters of STRING(L), BYTES(L) and NUMERIC(P, S).
+"""Parses the parameters of STRING(L), BYTES(L) and NUMERIC(P, S), and fits values to them.
 
 Source: "Data types", parameterized data types, and REST resource tables, `maxLength`, `precision` and `scale`.
 """
@@ -12,16 +12,16 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import Invalid
 
 Parameters = tuple[int, ...]  # the length, or precision and scale; empty without parameters
-WITH_LENGTH = ("STRING", "BYTES")
+TYPES_WITH_LENGTH = ("STRING", "BYTES")
 _MAXIMUM_SCALE, _DIGITS_BEFORE_POINT = 9, 29
-_EXACT = Context(prec=80)
+_EXACT = Context(prec=80)  # the default has fewer digits than a NUMERIC
 
 
 def checked_parameters(type_name: str, given: Parameters) -> Parameters:
     """The parameters of a type, with the scale. Raises Invalid if the type cannot have them."""
     if not given:
         return ()
-    if type_name in WITH_LENGTH and len(given) == 1 and given[0] > 0:
+    if type_name in TYPES_WITH_LENGTH and len(given) == 1 and given[0] > 0:
         return given
     if type_name == "NUMERIC" and len(given) <= 2:
         precision, scale = given if len(given) == 2 else (given[0], 0)
@@ -35,7 +35,7 @@ def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
     """Raises Invalid for parameters that the type of a TableFieldSchema cannot have."""
     names = [name for name in ("maxLength", "precision", "scale") if api.get(name) is not None]
     if names not in ([], ["maxLength"], ["precision"], ["precision", "scale"]) or (
-        "maxLength" in names and type_name not in WITH_LENGTH
+        "maxLength" in names and type_name not in TYPES_WITH_LENGTH
     ):
         raise Invalid(f"Schema field [{api.get('name')}] of type [{type_name}] cannot have [{', '.join(names)}].")
     return checked_parameters(type_name, tuple(int(api[name]) for name in names))
@@ -44,7 +44,7 @@ def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
 def parameters_to_api(type_name: str, parameters: Parameters) -> dict[str, str]:
     if not parameters:
         return {}
-    names = ("maxLength",) if type_name in WITH_LENGTH else ("precision", "scale")
+    names = ("maxLength",) if type_name in TYPES_WITH_LENGTH else ("precision", "scale")
     return {name: str(value) for name, value in zip(names, parameters, strict=True)}
 
 
@@ -54,10 +54,10 @@ def with_parameters(type_name: str, parameters: Parameters) -> str:
 
 
 def fitted_scalar(type_name: str, parameters: Parameters, value: Any) -> Any:
-    """The value as a column of the type holds it: rounded to the scale. Raises ValueError if it does not fit."""
+    """The value as a column of the type stores it: rounded to the scale. Raises ValueError if it does not fit."""
     if not parameters or value is None:
         return value
-    if type_name in WITH_LENGTH:
+    if type_name in TYPES_WITH_LENGTH:
         if len(value) > parameters[0]:
             raise ValueError(
                 f"{with_parameters(type_name, parameters)} has maximum length {parameters[0]} but got a value with "
@@ -82,6 +82,6 @@ def is_less_restrictive(type_name: str, before: Parameters, after: Parameters) -
         return True
     if not before:
         return False
-    if type_name in WITH_LENGTH:
+    if type_name in TYPES_WITH_LENGTH:
         return after[0] >= before[0]
     return after[1] >= before[1] and after[0] - after[1] >= before[0] - before[1]

@@ -51,7 +51,7 @@ def parse_primary_key(cursor: TokenCursor) -> tuple[str, ...]:
 
 
 def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
-    """Parses one type."""
+    """Parses the type of the column `name`; "" for a type without a column."""
     start = cursor.current
     if cursor.accept("ARRAY"):
         return _parse_array(cursor, name)
@@ -67,7 +67,10 @@ def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
 
 
 def parse_type_without_parameters(cursor: TokenCursor, what: str) -> str:
-    """Parses the type of a variable or an argument, as SQL. Parameters of types are not supported there."""
+    """Parses the type of a variable or an argument (`what`). Returns it as SQL text.
+
+    Raises NotImplementedConstruct for a parameterized type, such as STRING(10).
+    """
     field = field_of_column(parse_type(cursor))
     if field.has_parameters:
         raise NotImplementedConstruct(f"parameterized type {field.sql_type(parameterized=True)} of {what}")
@@ -122,7 +125,10 @@ def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
 
 
 def _parse_column(cursor: TokenCursor, keys: list[tuple[str, ...]] | None = None) -> ColumnSpec:
-    """Parses one column. A primary key that it declares is added to `keys`; None for a field of a STRUCT."""
+    """Parses one column. If it is declared as the primary key, that key is added to `keys`.
+
+    `keys`: None for a field of a STRUCT, which cannot be a primary key.
+    """
     token = cursor.current
     if token is None or token.token_type is TokenType.STRING:
         raise cursor.unexpected("Expected column name")
@@ -162,6 +168,7 @@ def _parse_description(cursor: TokenCursor, column: str) -> str | None:
 
 
 def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
+    """Whether CONSTRAINT, which is no reserved word, is here the name of a column, because a type follows."""
     return words == ("CONSTRAINT",) and cursor.word(1) in ("INT64", "STRING", "DATE", "BOOL", "FLOAT64")
 
 

@@ -45,7 +45,7 @@ def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: Ta
 def check_columns(
     caller: Caller, table: TableId, version: TableVersion, columns: Collection[str] | None = None
 ) -> None:
-    """Raises AccessDenied if one of these top-level columns (None: all) has a policy tag and is denied to the caller."""
+    """Raises AccessDenied if a policy tag denies one of these top-level columns (None: all) to the caller."""
     for column in version.settings.schema:
         tag = column.first_policy_tag()
         if tag is not None and (columns is None or column.name in columns) and not caller.has(FINE_GRAINED_READ):

@@ -46,6 +46,7 @@ def _cast(writer: Writer, node: exp.Cast) -> str:
 
 
 def _constructed(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
+    """The SQL of a typed constructor of this type; None for a node that is none."""
     if isinstance(node, exp.Struct):
         return _typed(writer, node.expressions, target)
     if isinstance(node, exp.Array) and target.mode == "REPEATED":

@@ -132,17 +132,20 @@ def _element(writer: Writer, node: exp.Bracket) -> str:
 
 
 def struct(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
-    """A DuckDB struct. `names` are the field names of a declared type or of an array's first element."""
+    """A DuckDB struct.
+
+    `names`: the field names of a declared type or of an array's first element; None to infer them as BigQuery does.
+    """
     if not items:
         raise NotImplementedConstruct("STRUCT without fields")
     inferred = [struct_field_name(item) for item in items]
     if names is not None and len(names) != len(items):
         raise InvalidQuery(f"STRUCT has [{len(items)}] fields, expected [{len(names)}]: {', '.join(names)}")
-    chosen = list(names) if names is not None else [n or f"_field_{i}" for i, n in enumerate(inferred, start=1)]
-    if len({name.lower() for name in chosen}) != len(chosen):
-        raise NotImplementedConstruct(f"STRUCT with a field name twice: {', '.join(chosen)}")
+    fields = list(names) if names is not None else [n or f"_field_{i}" for i, n in enumerate(inferred, start=1)]
+    if len({name.lower() for name in fields}) != len(fields):
+        raise NotImplementedConstruct(f"STRUCT with a field name twice: {', '.join(fields)}")
     values = [writer.write(item.this if isinstance(item, exp.Alias) else item) for item in items]
-    return f"struct_pack({', '.join(f'{quote_identifier(n)} := {v}' for n, v in zip(chosen, values, strict=True))})"
+    return f"struct_pack({', '.join(f'{quote_identifier(n)} := {v}' for n, v in zip(fields, values, strict=True))})"
 
 
 def struct_field_name(item: exp.Expr) -> str:

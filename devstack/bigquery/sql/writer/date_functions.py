@@ -15,7 +15,9 @@ from devstack.bigquery.sql.writer.intervals import DATE_UNITS, TIME_UNITS, date_
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, invalid_call, literal_text
 
-_OTHERS = {"DATE": ("LIKE 'TIMESTAMP%'", "TIMESTAMP or DATETIME"), "TIMESTAMP": ("= 'TIMESTAMP'", "DATETIME")}
+# By the type of a date function's argument: the other types that it refuses, as a condition on DuckDB's `typeof` and as
+# the error message names them. `_value` says why.
+_REFUSED_TYPES = {"DATE": ("LIKE 'TIMESTAMP%'", "TIMESTAMP or DATETIME"), "TIMESTAMP": ("= 'TIMESTAMP'", "DATETIME")}
 _TYPES = {"DATE": "DATE", "DATETIME": "TIMESTAMP", "TIMESTAMP": "TIMESTAMPTZ"}
 _UNITS = {
     "DATE": DATE_UNITS,
@@ -23,7 +25,7 @@ _UNITS = {
     "TIMESTAMP": TIME_UNITS | {"DAY"},
 }
 _FORMAT_ITEM = re.compile(r"%(E\d?[A-Z*]?S?|.)")
-_FORMATS = {
+_FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     **{letter: f"%{letter}" for letter in "YmdHMSjbBaAyp%I"},
     "F": "%Y-%m-%d",
     "T": "%H:%M:%S",
@@ -31,17 +33,18 @@ _FORMATS = {
     "D": "%m/%d/%y",
     "E6S": "%S.%f",
 }
+# Parts that DuckDB's `extract` computes as BigQuery's does.
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
 
 
 @handles(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime, supported_args="")
-def _current_without_brackets(writer: Writer, node: exp.Expr) -> str:
+def _current_without_parentheses(writer: Writer, node: exp.Expr) -> str:
     return _current(writer, node.key.upper().replace("CURRENT", "CURRENT_"), [])
 
 
 @special_function("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_DATETIME")
 def _current(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    _only_utc(writer, arguments)
+    _refuse_other_zones_than_utc(writer, arguments)
     now = writer.now.astimezone(UTC)
     if name == "CURRENT_DATE":
         return value_literal(QueryValue.scalar("DATE", now.date()))
@@ -50,7 +53,7 @@ def _current(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     return value_literal(QueryValue.scalar("TIMESTAMP", now))
 
 
-def _only_utc(writer: Writer, zone: list[exp.Expr]) -> None:
+def _refuse_other_zones_than_utc(writer: Writer, zone: list[exp.Expr]) -> None:
     if zone and literal_text(writer, zone[0], "time zone").upper() not in ("UTC", "ETC/UTC", "+00:00", ""):
         raise NotImplementedConstruct(f"time zone {zone[0].name}")
 
@@ -64,21 +67,21 @@ def _constructor(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
         raise invalid_call(name, len(arguments), "1 or 2" + (f" or {parts[name][1]}" if name in parts else ""))
     if name == "DATETIME" and len(arguments) == 2:
         raise NotImplementedConstruct("DATETIME of two arguments")
-    _only_utc(writer, arguments[1:])
+    _refuse_other_zones_than_utc(writer, arguments[1:])
     return f"CAST({writer.write(arguments[0])} AS {_TYPES[name]})"
 
 
 def _value(writer: Writer, kind: str, node: exp.Expr) -> str:
-    """An argument, cast to the type `kind`.
+    """An argument, cast to the type `kind`: DATE, DATETIME or TIMESTAMP.
 
-    A value of another type that DuckDB would convert, but BigQuery perhaps not, is refused at run time.
+    DuckDB converts from more types than BigQuery does, so values of `_REFUSED_TYPES` are refused at run time.
     """
     value_sql = writer.write(node)
     converted = f"CAST({value_sql} AS {_TYPES[kind]})"
-    if kind not in _OTHERS or isinstance(node, exp.Cast | exp.Literal):
+    if kind not in _REFUSED_TYPES or isinstance(node, exp.Cast | exp.Literal):
         return converted
-    condition, others = _OTHERS[kind]
-    return f"({unsupported_when(f'typeof({value_sql}) {condition}', f'{kind} function of a {others}', converted)})"
+    condition, types = _REFUSED_TYPES[kind]
+    return f"({unsupported_when(f'typeof({value_sql}) {condition}', f'{kind} function of a {types}', converted)})"
 
 
 @special_function("DATE_ADD", "DATE_SUB", "DATETIME_ADD", "DATETIME_SUB", "TIMESTAMP_ADD", "TIMESTAMP_SUB")
@@ -110,7 +113,7 @@ def _difference(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _truncate(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) not in (2, 3):
         raise invalid_call(name, len(arguments), "2")
-    _only_utc(writer, arguments[2:])
+    _refuse_other_zones_than_utc(writer, arguments[2:])
     kind = name.removesuffix("_TRUNC")
     part, week_shift = _part("DATETIME" if kind == "TIMESTAMP" else kind, arguments[1])
     value = _value(writer, kind, arguments[0])
@@ -189,7 +192,7 @@ def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
 def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) not in (2, 3):
         raise invalid_call(name, len(arguments), "2")
-    _only_utc(writer, arguments[2:])
+    _refuse_other_zones_than_utc(writer, arguments[2:])
     value = _value(writer, name.removeprefix("FORMAT_"), arguments[1])
     return f"strftime({value}, {_strftime(writer, arguments[0], name)})"
 
@@ -198,6 +201,6 @@ def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _parse(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) not in (2, 3):
         raise invalid_call(name, len(arguments), "2")
-    _only_utc(writer, arguments[2:])
+    _refuse_other_zones_than_utc(writer, arguments[2:])
     parsed = f"strptime({writer.write(arguments[1])}, {_strftime(writer, arguments[0], name)})"
     return f"CAST({parsed} AS {_TYPES[name.removeprefix('PARSE_')]})"

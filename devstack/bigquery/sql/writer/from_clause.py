@@ -53,12 +53,12 @@ def _table(writer: Writer, node: exp.Table) -> str:
         return quote_identifier(node.name) + (f" AS {quote_identifier(alias.name)}" if alias is not None else "")
     _refuse_array_path(node)
     name = table_name_of(node)
-    shown = alias.name if alias is not None and "." not in alias.name else name.table.rpartition(".")[2]
-    return f"{writer.resolve_table(name, time)} AS {quote_identifier(shown)}"
+    alias_name = alias.name if alias is not None and "." not in alias.name else name.table.rpartition(".")[2]
+    return f"{writer.resolve_table(name, time)} AS {quote_identifier(alias_name)}"
 
 
 def system_time(version: exp.Version) -> exp.Expression:
-    """The expression of FOR SYSTEM_TIME AS OF."""
+    """The expression of FOR SYSTEM_TIME AS OF. Raises NotImplementedConstruct for any other FOR."""
     refuse_other_args(version, ("this", "kind", "expression"))
     if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind")).upper() != "AS OF":
         raise NotImplementedConstruct("FOR with anything but SYSTEM_TIME AS OF")
@@ -73,8 +73,8 @@ def _refuse_array_path(node: exp.Table) -> None:
         return
     first, select = node.parts[0].name.lower(), node.parent_select
     while select is not None:
-        for other in select.find_all(exp.Table, exp.Subquery):
-            if other is not node and other.parent_select is select and other.alias_or_name.lower() == first:
+        for source in select.find_all(exp.Table, exp.Subquery):
+            if source is not node and source.parent_select is select and source.alias_or_name.lower() == first:
                 raise NotImplementedConstruct(f"implicit UNNEST of {node.sql(dialect='bigquery')}: write UNNEST(…)")
         select = select.parent_select
 
@@ -102,7 +102,7 @@ def _unnest(writer: Writer, node: exp.Unnest) -> str:
     if _has_struct_elements(writer, array):
         value, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
     else:
-        value = f"UNNEST({_guarded(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
+        value = f"UNNEST({_refusing_structs(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
     position = ""
     if offset and relation == value_name:
         _refuse_whole_row(node, value_name)
@@ -138,11 +138,14 @@ def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
             raise NotImplementedConstruct(f"{column.sql()} of UNNEST of STRUCTs WITH OFFSET: name the fields")
 
 
-def _guarded(node: exp.Unnest, array_sql: str) -> str:
-    """SQL of the array. Under `SELECT *`, which would select fields, it fails at run time for an array of STRUCTs."""
+def _refusing_structs(node: exp.Unnest, array_sql: str) -> str:
+    """SQL of the array. If the query is `SELECT *`, it fails at run time for an array of STRUCTs.
+
+    BigQuery would select the fields of the STRUCTs, this SQL the whole STRUCTs.
+    """
     select = node.parent_select
-    stars = select is not None and any(item.is_star for item in select.expressions if isinstance(select, exp.Select))
-    if not stars:
+    selects_star = isinstance(select, exp.Select) and any(item.is_star for item in select.expressions)
+    if not selects_star:
         return array_sql
     return unsupported_when(
         f"typeof({array_sql}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", array_sql

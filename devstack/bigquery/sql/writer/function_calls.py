@@ -19,7 +19,7 @@ SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
 
 
 def special_function(*names: str) -> Callable[[SpecialHandler], SpecialHandler]:
-    """Registers the handler of functions with a syntax of their own."""
+    """Registers the handler of functions that the templates in `sql/functions.py` cannot describe."""
 
     def register(handler: SpecialHandler) -> SpecialHandler:
         SPECIAL_HANDLERS.update(dict.fromkeys(names, handler))
@@ -122,7 +122,11 @@ class _AggregateCall:
 
 
 def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
-    """Unwraps the arguments. SQLGlot puts DISTINCT around all of them, then other clauses around that or the last."""
+    """Separates the arguments from the clauses.
+
+    SQLGlot puts DISTINCT around all arguments, and each other clause around the DISTINCT or, without one, around the
+    last argument.
+    """
     arguments, distinct, ignore_nulls, respect_nulls = list(items), False, False, False
     order: exp.Order | None = None
     limit: int | None = None
@@ -213,6 +217,7 @@ def _with_limit(name: str, arguments: list[str], listed: str, null_filter: str, 
 
 
 def _having_extreme(writer: Writer, name: str, call: _AggregateCall, window: str) -> str:
+    """ANY_VALUE with HAVING MAX or HAVING MIN."""
     assert call.having is not None
     if name != "ANY_VALUE" or call.distinct:
         raise NotImplementedConstruct(f"{name} with HAVING MAX or MIN")

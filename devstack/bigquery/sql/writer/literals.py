@@ -22,16 +22,16 @@ def value_literal(value: QueryValue) -> str:
     return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
 
 
-def _untyped(kind: TableField, value: Any) -> str:
+def _untyped(field: TableField, value: Any) -> str:
     if value is None:
         return "NULL"
-    if kind.mode == "REPEATED":
-        element = TableField("", kind.type, fields=kind.fields)
+    if field.mode == "REPEATED":
+        element = TableField("", field.type, fields=field.fields)
         return f"[{', '.join(value_literal(QueryValue(element, item)) for item in value)}]"
-    if kind.type == "STRUCT":
+    if field.type == "STRUCT":
         values = list(value.values()) if isinstance(value, dict) else list(value)
-        names = [quote_identifier(child.name) for child in named_fields(kind.fields)]
-        literals = [value_literal(QueryValue(child, item)) for child, item in zip(kind.fields, values, strict=True)]
+        names = [quote_identifier(child.name) for child in named_fields(field.fields)]
+        literals = [value_literal(QueryValue(child, item)) for child, item in zip(field.fields, values, strict=True)]
         return f"struct_pack({', '.join(f'{n} := {v}' for n, v in zip(names, literals, strict=True))})"
     return _scalar(value)
 
@@ -68,7 +68,7 @@ def bytes_literal(value: bytes) -> str:
     return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
 
 
-def integer(value: int) -> str:
+def int64_literal(value: int) -> str:
     if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
         raise InvalidQuery(f"Invalid integer literal: {value}")
     return f"CAST({value} AS BIGINT)"
@@ -79,7 +79,7 @@ def _literal(writer: Writer, node: exp.Literal) -> str:
     if node.is_string:
         return string_literal(node.name)
     if node.name.isdigit():
-        return integer(int(node.name))
+        return int64_literal(int(node.name))
     return f"CAST('{node.name}' AS DOUBLE)"
 
 
@@ -97,7 +97,7 @@ def _byte_string(writer: Writer, node: exp.ByteString) -> str:
 
 @handles(exp.HexString, supported_args="this is_integer")
 def _hex_number(writer: Writer, node: exp.HexString) -> str:
-    return integer(int(node.name, 16))
+    return int64_literal(int(node.name, 16))
 
 
 @handles(exp.Boolean, supported_args="this")

@@ -19,6 +19,7 @@ Handler = Callable[["Writer", Any], str]
 # Arguments of SQLGlot's nodes that contain only the notation of the text and never change a result.
 _NOTATION_ARGS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
 _HANDLERS: dict[type[exp.Expr], tuple[Handler, frozenset[str]]] = {}
+# Names of nodes and of their arguments in error messages, where SQLGlot's own names would not be understood.
 _NAMES: dict[type[exp.Expr], str] = {
     exp.TableSample: "TABLESAMPLE",
     exp.Pivot: "PIVOT",
@@ -44,7 +45,11 @@ _ARG_NAMES = {
 
 @dataclass
 class Writer:
-    """Writes one tree as DuckDB SQL. `check_only`: whether it only finds out if the whole tree is supported."""
+    """Writes one tree as DuckDB SQL.
+
+    `resolve_table`: returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `check_only`:
+    whether the SQL is not used, because the caller only wants the errors for what is not supported.
+    """
 
     resolve_table: ResolveTable
     parameters: Mapping[str, QueryValue]
@@ -100,7 +105,7 @@ def construct_name(node: exp.Expr) -> str:
 
 
 def integer_literal(node: exp.Expr | None) -> int | None:
-    """The value of a plain or negated integer literal."""
+    """The value of a plain or negated integer literal; None for any other node."""
     if isinstance(node, exp.Neg):
         inner = integer_literal(node.this)
         return None if inner is None else -inner
@@ -110,7 +115,10 @@ def integer_literal(node: exp.Expr | None) -> int | None:
 
 
 def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
-    """The text of a literal or parameter that must be known before the query runs, such as a format."""
+    """The text of a literal or parameter that must be known before the query runs, such as a format.
+
+    In a check (`check_only`) it is "" for a parameter, whose value is not known yet.
+    """
     if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
         return node.name
     if isinstance(node, exp.Parameter) and not writer.check_only:

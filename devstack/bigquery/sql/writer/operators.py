@@ -8,7 +8,7 @@ from devstack.bigquery.bigquery_errors import NotImplementedConstruct
 from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
 from devstack.bigquery.sql.writer.intervals import interval
-from devstack.bigquery.sql.writer.literals import integer, parameter_value
+from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
@@ -40,9 +40,9 @@ def _binary(writer: Writer, node: exp.Binary) -> str:
 
 
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
-    """Refuse comparisons of STRUCTs with different field names.
+    """Refuses comparisons of STRUCTs that may have different field names.
 
-    BigQuery compares the fields by position, but DuckDB calls such STRUCTs unequal.
+    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal.
     """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
@@ -57,7 +57,7 @@ def _sum(writer: Writer, node: exp.Binary) -> str:
         return f"({writer.write(node.this)} {symbol} {interval(writer, node.expression)})"
     left, right = _small_integer(writer, node.this), _small_integer(writer, node.expression)
     if left is not None and right is not None:
-        return f"({integer(left)} {symbol} {integer(right)})"
+        return f"({int64_literal(left)} {symbol} {int64_literal(right)})"
     # Only 32-bit integers can be added to a DATE in DuckDB, so small literals have no cast to BIGINT.
     written_left = str(left) if left is not None else writer.write(node.this)
     written_right = str(right) if right is not None else writer.write(node.expression)
@@ -102,7 +102,7 @@ def _unary(writer: Writer, node: exp.Unary) -> str:
 @handles(exp.Neg, supported_args="this")
 def _negate(writer: Writer, node: exp.Neg) -> str:
     literal = integer_literal(node)
-    return integer(literal) if literal is not None else f"(- {writer.write(node.this)})"
+    return int64_literal(literal) if literal is not None else f"(- {writer.write(node.this)})"
 
 
 def _negation(node: exp.Expr) -> str:

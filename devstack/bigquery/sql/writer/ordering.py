@@ -65,7 +65,10 @@ def window_text(writer: Writer, node: exp.Window) -> str:
 
 
 def _window_order(writer: Writer, order: exp.Order, spec: exp.WindowSpec | None) -> str:
-    """The ORDER BY of a window. A RANGE frame with a distance allows one sort key only, so NaN sorts as in DuckDB."""
+    """The ORDER BY of a window.
+
+    A RANGE frame with a distance (`RANGE 5 PRECEDING`) allows only one sort key, so NaN sorts as in DuckDB.
+    """
     if spec is None or spec.args.get("kind") != "RANGE" or not _has_distance(spec):
         return order_by(writer, order)
     if len(order.expressions) != 1:
