@@ -109,8 +109,8 @@ class ScriptRunner:
         return statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
-        with self.state.statement_evaluator() as sql:
-            return sql.value(expression)
+        with self.state.statement_evaluator() as evaluator:
+            return evaluator.value(expression)
 
     def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
@@ -153,8 +153,8 @@ class ScriptRunner:
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
         started = time.perf_counter()
-        with self.state.statement_evaluator() as sql:
-            procedure, arguments = bind_call(statement, sql)
+        with self.state.statement_evaluator() as evaluator:
+            procedure, arguments = bind_call(statement, evaluator)
         self.spark.run(procedure, arguments, child.job_id, self.context)
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
         spark_job = {"sparkJobId": child.job_id, "sparkJobLocation": child.location}
