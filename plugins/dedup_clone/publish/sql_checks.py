@@ -65,7 +65,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
 
 def _row_count_result(check: SqlCheck, found_rows: Selected) -> CheckResult:
     return check_result(
-        check.check,
+        check.result_name,
         found_rows.row_count <= check.max_rows,
         found=f"{found_rows.row_count} rows",
         expected=f"at most {check.max_rows} rows",
@@ -79,7 +79,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> 
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
         return check_result(
-            check.check,
+            check.result_name,
             False,
             found=_shape(found_rows),
             expected="one row with one number, because the check has min or max",
@@ -88,7 +88,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> 
     (value,) = values
     bounds = (("at least", check.min), ("at most", check.max))
     return check_result(
-        check.check,
+        check.result_name,
         value is not None and (check.min is None or value >= check.min) and (check.max is None or value <= check.max),
         found="NULL" if value is None else f"{value}",
         expected=" and ".join(f"{word} {bound:.15g}" for word, bound in bounds if bound is not None),
@@ -106,7 +106,7 @@ def _is_number_or_null(value: object) -> bool:
 
 
 def _look_at_snapshot(check: SqlCheck) -> str:
-    return f"look at the snapshot with its producer; if it is right, replay and accept [{check.check}]."
+    return f"look at the snapshot with its producer; if it is right, replay and accept [{check.result_name}]."
 
 
 def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, Any]) -> CheckResult:
@@ -117,7 +117,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
             raise
         return _invalid_query(services, check, error)
     return check_result(
-        check.check,
+        check.result_name,
         size <= check.max_bytes_billed,
         found=f"the query reads {size / GIB:.2f} GiB",
         expected=f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)",
@@ -127,7 +127,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
 
 def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
     next_step = f"correct [{_file(services, check)}], release it, and clear the run from the task that failed."
-    return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
+    return CheckResult(check.result_name, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
 
 
 def _file(services: Services, check: SqlCheck) -> str:

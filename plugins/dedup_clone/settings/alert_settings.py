@@ -1,6 +1,6 @@
 """Models of a profile's section `alerts`: how often feeds are checked, and who is notified of incidents.
 
-Secrets belong in Airflow connections, which the section names.
+The section contains no secrets: it names Airflow connections, which have them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ class NotifierSettings(StrictModel):
 class AlertSettings(StrictModel):
     """The section `alerts`.
 
-    `check_interval_minutes`: interval of the watchdog's checks (deprecated name: `look_every_minutes`).
-
-    `runbook`: the address of docs/runbook.md; each alert links to the section on its incident. `webhooks`: Airflow
-    connections; each alert is posted as JSON to the address of each connection, with the connection's login.
+    `check_interval_minutes`: interval of the watchdog's checks (deprecated name: `look_every_minutes`). `runbook`: the
+    address of docs/runbook.md; each alert links to the section on its incident. `webhooks`: Airflow connections; each
+    alert is posted as JSON to the address of each connection, with the connection's login.
     """
 
     check_interval_minutes: Annotated[

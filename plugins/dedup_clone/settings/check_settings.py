@@ -53,7 +53,8 @@ class SqlCheck(StrictModel):
         return self
 
     @property
-    def check(self) -> str:
+    def result_name(self) -> str:
+        """The name of the check in results and among the checks that an operator may accept."""
         return f"{SQL_CHECK_PREFIX}{self.name}"
 
     @property

@@ -1,7 +1,8 @@
 """The model and the reader of profiles: where feeds run (project, GCS buckets, dataset, connections, runner).
 
-Each profile is one file. A profile may extend another profile; it then contains only the settings that differ. With
-such profiles, environments for development, staging and production run the same feeds in different projects.
+Each profile is one file of `dags/profiles/`. With one profile each, environments for development, staging and
+production run the same feeds in different projects. A profile may extend another one; it then contains only the
+settings that differ.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Deployment(StrictModel):
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
     of a running job. `organization_views`: whether a publish is also refused while a materialized view of another
-    project of the organization reads target. `extends`: the profile from which absent settings are taken, also those
-    absent from a section.
+    project of the organization reads target. `extends`: the profile that has the settings which this one lacks, also
+    those that a section lacks.
     """
 
     extends: str | None = None

@@ -147,7 +147,7 @@ class Feed(StrictModel):
     def changes_can_be_found(self) -> Self:
         if not self.changes:
             return self
-        policies, own = self.table.policies, set(FIXED_COLUMNS)
+        policies = self.table.policies
         if not self.engine.runs_spark:
             raise ValueError(
                 f"[changes] is true, but engine [{self.engine}] does not find out which rows changed: use engine "
@@ -158,7 +158,7 @@ class Feed(StrictModel):
                 f"[changes] is true, but [{self.target}_changes] would not have the policies that the feed declares, "
                 f"and show what they hide: remove [changes]"
             )
-        taken = [key for key in self.table.keys if key.lower() in own]
+        taken = [key for key in self.table.keys if key.lower() in FIXED_COLUMNS]
         if taken:
             raise ValueError(
                 f"[changes] is true, but keys {taken} are named like columns of [{self.target}_changes]: rename them, "
@@ -176,7 +176,7 @@ class Feed(StrictModel):
         return self
 
     def unsupported_reason(self, engine: Engine) -> str | None:
-        """Why `engine` cannot deduplicate this feed, and which engine can; None if `engine` can."""
+        """Why `engine` cannot deduplicate this feed, and what to do about it; None if `engine` can."""
         policies, since = self.table.policies, self.table.since()
         if not engine.runs_spark and since:
             return (
@@ -204,7 +204,7 @@ class Feed(StrictModel):
         return f"{self.feed}_staging"
 
     def query_of(self, check: SqlCheck) -> str:
-        """The SQL of the check's file, as `read_queries` has read it."""
+        """The SQL of the check's file. Call `read_queries` first."""
         return self._queries[check.name]
 
     def read_queries(self, folder: Path) -> None:
@@ -217,7 +217,7 @@ class Feed(StrictModel):
 
 
 def read_feed(path: Path) -> Feed:
-    """The feed in the file, whose name must be `<feed>.yaml`. Raises ConfigurationError."""
+    """The feed in the file, with its SQL checks. The file's name must be `<feed>.yaml`. Raises ConfigurationError."""
     feed = read_model(Feed, path)
     if feed.feed != path.stem:
         raise ConfigurationError(

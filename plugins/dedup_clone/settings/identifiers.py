@@ -21,21 +21,24 @@ def _require_unreserved(name: str) -> str:
 
 
 def _require_free_table_names(feed: str) -> str:
-    """The feed's name, which is also its target's. Raises ValueError if this project names other tables like it."""
+    """Return the name of a feed, which is also the name of its target.
+
+    Raises ValueError if this project would give another table the same name.
+    """
     for suffix in RESERVED_SUFFIXES:
         if feed.endswith(suffix):
-            owner = feed.removesuffix(suffix)
+            other_feed = feed.removesuffix(suffix)
             raise ValueError(
-                f"[{feed}] would be the {suffix[1:]} table of a feed [{owner}]: rename the feed and its file"
+                f"[{feed}] would be the {suffix[1:]} table of a feed [{other_feed}]: rename the feed and its file"
             )
     if feed.startswith(RESERVED_PREFIX):
         raise ValueError(f"[{feed}] begins with [{RESERVED_PREFIX}], as this project's own tables do: rename the feed")
     return feed
 
 
-# Tables, DAGs, labels and folders are named after the feed; labels have the strictest rules.
-RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes")
-RESERVED_PREFIX = "dedup_clone_"
+RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes")  # of a feed's tables besides target
+RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share
+# Tables, DAGs, labels and folders are named after the feed. Of these, labels have the strictest rules.
 FeedName = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_table_names)
 ]

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from dedup_clone.contract.target_options import OWN_LABELS, TargetOptions
 from dedup_clone.settings.strict_yaml import StrictModel
 
-MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three
+MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three labels of this project
 
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]

@@ -1,4 +1,4 @@
-"""Models of the sections `spark`: a profile's says where jobs run, a feed's has executors and Spark properties."""
+"""Models of two sections `spark`: the profile's says where jobs run, the feed's how large they are."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
-MAX_LABELS = 29  # Dataproc allows 32, and every run has three of its own
+MAX_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
 
-# Why feeds may not set these properties. A name that ends in a dot stands for all names that begin with it.
+# Properties that feeds may not set, and why. A name that ends in a dot stands for all names that begin with it.
 _FORBIDDEN = {
     "spark.master": "the service chooses where Spark runs",
     "spark.submit.": "the service submits the job",
@@ -38,7 +38,7 @@ _FORBIDDEN = {
     "spark.app.name": "the job names itself",
     "spark.jars": "the job needs no jar, and an unpinned one is code that nobody reviewed",
 }
-# Properties that are derived from a feed's section `spark`, and the key there that determines each.
+# Properties that are computed from a feed's section `spark`, and the key of the section to set instead.
 _SET_BY_KEY = {
     "spark.executor.instances": "executors",
     "spark.executor.cores": "executor_cores",
@@ -64,8 +64,8 @@ class Runner(StrEnum):
 class ClusterSettings(StrictModel):
     """Runner `cluster`: `name` is an existing cluster. Without a name, each run creates a cluster and deletes it.
 
-    The other settings describe a created cluster. `idle_delete_minutes`: Dataproc deletes it after this idle time,
-    in case the run did not.
+    The other settings describe a created cluster. `idle_delete_minutes`: if the run fails to delete the cluster,
+    Dataproc deletes it after this idle time.
     """
 
     name: ClusterName | None = None
@@ -77,7 +77,10 @@ class ClusterSettings(StrictModel):
 
 @dataclass(frozen=True)
 class SubnetworkPlace:
-    """Where Spark's machines are. A Shared VPC's subnetwork is in another project, as are its firewall rules."""
+    """The subnetwork of Spark's machines. If it belongs to a Shared VPC, `project` is not the profile's project.
+
+    The firewall rules of the subnetwork are in the same project.
+    """
 
     project: str
     region: str
@@ -90,8 +93,8 @@ class SparkSettings(StrictModel):
     `runtime_version`: of serverless batches and procedures. `subnetwork`: must have Private Google Access.
     `staging_bucket`: Dataproc keeps logs and dependencies there; runtime 3.0 and later need none.
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
-    `usd_per_dcu_hour`: the price of what a batch used. `usd_per_vcpu_hour`: the price of the other runners' machines,
-    for each vCPU with its memory; without it the ledger does not have their cost.
+    `usd_per_dcu_hour`: the price of a DCU (Data Compute Unit) hour of a serverless batch. `usd_per_vcpu_hour`: the
+    price of a vCPU hour, with its memory, of the other runners; without it the ledger does not have their cost.
     """
 
     region: Region | None = None
@@ -112,13 +115,15 @@ class SparkSettings(StrictModel):
         return int(self.runtime_version.partition(".")[0]) >= 3
 
     def subnetwork_place(self, project: str) -> SubnetworkPlace:
-        """The subnetwork that is named by its name, its path `projects/P/regions/R/subnetworks/N`, or its URL.
+        """Where the subnetwork is. The setting is its name, its path `projects/P/regions/R/subnetworks/N`, or its URL.
 
-        `project`: the profile's, in which the subnetwork is unless its path names another one.
+        `project`, and the setting `region`, are used where the setting names no project or region.
         """
         parts = (self.subnetwork or "default").split("/")
-        named = dict(pairwise(parts))
-        return SubnetworkPlace(named.get("projects", project), named.get("regions", self.region or ""), parts[-1])
+        following = dict(pairwise(parts))  # the part that follows each part
+        return SubnetworkPlace(
+            following.get("projects", project), following.get("regions", self.region or ""), parts[-1]
+        )
 
     def missing_setting(self, runner: Runner) -> str | None:
         """The name of the first absent setting that `runner` requires; None if none is absent."""

@@ -20,14 +20,14 @@ KeyPath = tuple[int | str, ...]  # the keys and list positions that lead to a va
 class StrictModel(BaseModel):
     """Base class of all settings: unknown keys are errors, and values are never converted.
 
-    The text below a field describes it in the JSON schema and in the reference that are generated from the models.
+    The string below a field is its description in docs/feed-file.md and docs/feed.schema.json, which are generated.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None = None) -> Model:
-    """The file at `path` as a model of class `kind`. Keys that the file lacks are taken from `base`.
+    """The file at `path` as a model of class `kind`. Keys that the file lacks, also in sections, come from `base`.
 
     Raises ConfigurationError, which names file, line and key of every error.
     """
@@ -60,7 +60,7 @@ def _parse(path: Path) -> tuple[Any, Any]:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`base`, overridden by `own`. Sections are merged key by key; lists are replaced."""
+    """The keys of `base` and `own`; of a key in both, the value of `own`. Sections are merged in the same way."""
 
     def value(key: str) -> Any:
         inherited, new = base.get(key), own[key]
@@ -112,7 +112,7 @@ def _model_at(kind: type[BaseModel], location: KeyPath) -> type[BaseModel]:
 
 
 def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | None:
-    """The present name of the setting that `key` is an accepted name of; None if there is none."""
+    """The present name of the setting with the deprecated name `key`; None if no setting has it."""
     for name, field in model.model_fields.items():
         if isinstance(field.validation_alias, AliasChoices) and key in field.validation_alias.choices:
             return name
@@ -120,7 +120,7 @@ def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | Non
 
 
 def section_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of the section, or list of sections, that `annotation` stands for; None for a value."""
+    """The model of the section, or of the items of a list of sections, in a type `annotation`; None for other types."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for inner in get_args(annotation):

@@ -62,7 +62,7 @@ class ColumnSettings(StrictModel):
         return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
 
     def descriptions(self, prefix: str = "") -> dict[str, str]:
-        """The descriptions of this column and of its nested columns, by column path."""
+        """The descriptions of this column and of its nested columns, by column path, without empty ones."""
         path = f"{prefix}{self.name}"
         own = {path: self.description} if self.description else {}
         return own | {k: v for inner in self.fields for k, v in inner.descriptions(f"{path}.").items()}

@@ -113,7 +113,7 @@ def _sql_checks(services: Services, live: Manifest, early: Sequence[CheckResult]
     if results is None:
         return
     ran = {item.check for item in results.items if item.check.startswith(SQL_CHECK_PREFIX)}
-    declared = [check.check for check in services.feed.checks.sql]
+    declared = [check.result_name for check in services.feed.checks.sql]
     estimates = {item.check: item.found for item in early}
     for check in declared:
         if check not in ran:
