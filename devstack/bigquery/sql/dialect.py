@@ -46,7 +46,7 @@ STAND_IN = StandInBigQuery()
 
 
 def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
-    """Parse one query or expression from some of a text's tokens. Positions in errors refer to the whole text.
+    """Parses one query or expression from some of a text's tokens. Positions in errors refer to the whole text.
 
     `ordinals`: the number of each positional parameter in the text, by the parameter's offset.
     """

@@ -179,7 +179,10 @@ def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def canonical_type(name: str) -> str:
-    """The SQL name of a scalar type or STRUCT from any of its names. Unsupported types are refused."""
+    """The SQL name of a scalar type or STRUCT, from any of its names.
+
+    Raises NotImplementedConstruct for an unsupported type, and Invalid for an unknown one.
+    """
     upper = name.strip().upper()
     upper = _SYNONYMS.get(upper, upper)
     if upper in _REFUSED_TYPES:
@@ -223,6 +226,7 @@ def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
 
 
 def field_from_arrow(column: pa.Field) -> TableField:
+    """Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type."""
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _repeated(column.name, field_from_arrow(kind.value_field))

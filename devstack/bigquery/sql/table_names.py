@@ -93,7 +93,7 @@ def _parse_path(cursor: TokenCursor) -> list[str]:
 
 
 def _parse_dashed_name(cursor: TokenCursor, *, may_have_dashes: bool) -> str:
-    """Parse a name. A project's name may contain dashes without spaces around them, as in `local-dev`."""
+    """Parses a name. A project's name may contain dashes without spaces around them, as in `local-dev`."""
     name, end = cursor.identifier(), cursor.tokens[cursor.position - 1].end
     while may_have_dashes and (token := cursor.current) is not None and token.text == "-" and token.start == end + 1:
         following = cursor.tokens[cursor.position + 1] if cursor.position + 1 < len(cursor.tokens) else None

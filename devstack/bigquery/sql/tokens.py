@@ -107,6 +107,7 @@ class TokenCursor:
         return ""
 
     def at(self, *words: str) -> bool:
+        """Whether these words are next."""
         return self._length_of(words) is not None
 
     def accept(self, *words: str) -> bool:
@@ -116,6 +117,7 @@ class TokenCursor:
         return length is not None
 
     def expect(self, *words: str) -> None:
+        """Moves past these words. Raises InvalidQuery unless they are next."""
         if not self.accept(*words):
             expected = " ".join(words)
             raise self.unexpected(f"Expected keyword {expected}" if words[0].isalpha() else f'Expected "{expected}"')
@@ -160,6 +162,7 @@ class TokenCursor:
         return token.text
 
     def comma_separated(self, parse_item: Callable[[], Item]) -> list[Item]:
+        """Parses one or more items, separated by commas."""
         items = [parse_item()]
         while self.accept(","):
             items.append(parse_item())

@@ -70,6 +70,7 @@ class Catalog:
         return None if version.dropped else version
 
     def get(self, table_id: TableId) -> TableVersion:
+        """The table as it is now. Raises NotFound if it or its dataset does not exist."""
         version = self.find(table_id)
         if version is None:
             self.datasets.get(table_id.dataset_id)
@@ -105,7 +106,7 @@ class Catalog:
 
     @contextmanager
     def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
-        """Yield the version that `find` returns, and keep its segments on disk until the block ends.
+        """Yields the version that `find` returns, and keeps its segments on disk until the block ends.
 
         The segments stay on disk even if the table is replaced or dropped meanwhile.
         """
@@ -137,6 +138,7 @@ class Catalog:
             return sorted(self._histories.items(), key=lambda item: item[0])
 
     def list_tables(self, dataset_id: DatasetId) -> list[tuple[TableId, TableVersion]]:
+        """The existing tables of a dataset, as they are now, sorted by name."""
         tables = []
         for table_id, _ in self.histories():
             version = self.find(table_id) if table_id.dataset_id == dataset_id else None
@@ -185,6 +187,7 @@ class Catalog:
             return version
 
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
+        """Raises NotFound if the table does not exist."""
         with self._lock(table_id):
             self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
@@ -203,7 +206,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
-        """Commit the table's last version again if the table was dropped at that time or later."""
+        """Commits the table's last version again if the table was dropped at that time or later."""
         with self._lock(table_id):
             history = self.history(table_id)
             latest = history.latest()
@@ -213,7 +216,7 @@ class Catalog:
                     self._append_version(table_id, last, "undrop", dropped=False)
 
     def commit_expired(self, table_id: TableId) -> bool:
-        """Commit a version without the expired partitions, or the drop of an expired table.
+        """Commits a version without the expired partitions, or the drop of an expired table.
 
         Readers ignore what has expired even before that. Returns whether anything had expired.
         """
@@ -259,7 +262,7 @@ class Catalog:
         )  # fmt: skip
 
     def _drop_tables_without_dataset(self) -> None:
-        """Drop tables whose dataset does not exist.
+        """Drops tables whose dataset does not exist.
 
         Such tables exist if the process was killed while it dropped a dataset.
         """

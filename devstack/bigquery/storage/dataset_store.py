@@ -40,12 +40,14 @@ class DatasetStore:
         return self._datasets.get(dataset_id)
 
     def get(self, dataset_id: DatasetId) -> Dataset:
+        """Raises NotFound if the dataset does not exist."""
         dataset = self.find(dataset_id)
         if dataset is None:
             raise NotFound(f"Not found: Dataset {dataset_id}")
         return dataset
 
     def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
+        """The datasets of one project or, by default, of all, sorted by id."""
         return sorted(
             (
                 dataset
@@ -56,6 +58,7 @@ class DatasetStore:
         )
 
     def create(self, dataset: Dataset) -> Dataset:
+        """Raises Invalid for an invalid name or table expiration, and Duplicate if the dataset exists."""
         if not PROJECT_NAME.fullmatch(dataset.id.project):
             raise Invalid(f"Invalid project ID [{dataset.id.project}]: expected lower-case letters, digits, dashes.")
         if not DATASET_NAME.fullmatch(dataset.id.dataset):
@@ -79,6 +82,7 @@ class DatasetStore:
             return existing or self._write(Dataset(dataset_id, location, now_us, now_us, hidden=True))
 
     def update(self, dataset_id: DatasetId, change: Callable[[Dataset], Dataset]) -> Dataset:
+        """Raises NotFound if the dataset does not exist, and Invalid for an invalid table expiration."""
         with self._lock:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
 
@@ -89,6 +93,7 @@ class DatasetStore:
             raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
     def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
+        """Moves the dataset to the deleted ones, from which `restore` can bring it back."""
         with self._lock:
             now_us = self._clock.now_us()
             deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)

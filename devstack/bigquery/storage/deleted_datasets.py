@@ -12,9 +12,9 @@ from devstack.bigquery.storage.model import DatasetId
 
 
 def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
-    """Restore the dataset with the tables that it had when it was deleted.
+    """Restores the dataset with the tables that it had when it was deleted.
 
-    Raises NotFound in another location, and when the time travel window has passed.
+    Raises NotFound if no such dataset was deleted in this location within its time travel window.
     """
     deleted = catalog.datasets.find_deleted(dataset_id)
     if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():

@@ -59,6 +59,7 @@ def encode_version(version: TableVersion) -> bytes:
 
 
 def decode_version(content: bytes) -> TableVersion:
+    """Raises ValueError for another format than FORMAT."""
     document = json.loads(content)
     if document["format"] != FORMAT:
         raise ValueError(

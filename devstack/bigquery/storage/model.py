@@ -261,6 +261,12 @@ class TableVersion:
 
 @dataclass(frozen=True)
 class Dataset:
+    """A dataset's metadata.
+
+    `hidden`: whether it holds anonymous query results and is not listed. `deleted_us`, `deleted_with_routines`: of a
+    deleted dataset, when it was deleted, and whether it had procedures. `undeleted_us`: when it was last restored.
+    """
+
     id: DatasetId
     location: str
     created_us: int

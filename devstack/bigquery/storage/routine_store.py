@@ -74,6 +74,7 @@ class RoutineStore:
         return self._procedures.get(routine)
 
     def get(self, routine: RoutineId) -> Procedure:
+        """Raises NotFound if the procedure does not exist."""
         procedure = self.find(routine)
         if procedure is None:
             raise NotFound(f"Not found: Routine {routine}")
@@ -100,6 +101,7 @@ class RoutineStore:
             self._procedures[procedure.id] = procedure
 
     def drop(self, routine: RoutineId) -> None:
+        """Raises NotFound if the procedure does not exist."""
         with self._lock:
             self.get(routine)
             self._path(routine).unlink()

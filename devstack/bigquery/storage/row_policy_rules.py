@@ -23,6 +23,7 @@ def policy_reference(table: TableId, name: str) -> dict[str, str]:
 
 
 def check_policy(name: str, grantees: Sequence[str]) -> None:
+    """Raises Invalid for a name or grantee that BigQuery would refuse."""
     if not _NAME.fullmatch(name):
         raise Invalid(
             f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
@@ -40,6 +41,7 @@ def find_policy(policies: Policies, name: str) -> RowPolicy | None:
 
 
 def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
+    """Raises NotFound if the table has no policy of this name."""
     policy = find_policy(policies, name)
     if policy is None:
         raise NotFound(f"Not found: Row access policy {name} on table {table}")

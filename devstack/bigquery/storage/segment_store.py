@@ -55,6 +55,7 @@ class SegmentStore:
                 self.remove(batch.files)
 
     def pin(self, files: Iterable[str]) -> None:
+        """Keeps files from the garbage collector until `unpin` has been called as often as `pin`."""
         with self._lock:
             self._pins.update(files)
 
@@ -64,13 +65,16 @@ class SegmentStore:
             self._pins = +self._pins
 
     def files(self) -> set[str]:
+        """The names of all files."""
         return {entry.name for entry in os.scandir(self._folder)}
 
     def pinned(self) -> set[str]:
+        """The names of the pinned files."""
         with self._lock:
             return set(self._pins)
 
     def remove(self, files: Iterable[str]) -> int:
+        """Deletes the files. Returns how many there were."""
         count = 0
         for file in files:
             (self._folder / file).unlink()
@@ -93,6 +97,7 @@ class SegmentBatch:
         self.files: list[str] = []
 
     def write(self, rows: pa.Table) -> Segment:
+        """Writes the rows to a new file. Its content is durable then, its name only after `SegmentStore.sync`."""
         path = self._reserve()
         with path.open("wb") as stream:
             pq.write_table(

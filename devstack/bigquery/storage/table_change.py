@@ -38,6 +38,7 @@ class Change:
     replaces_rows: bool = False
 
     def buffer_after(self, current: TableVersion | None) -> tuple[BufferedRows, ...]:
+        """The streaming buffer after the commit."""
         if self.buffer is not None:
             return self.buffer
         return current.buffer if current and not self.recreates else ()

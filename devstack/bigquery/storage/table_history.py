@@ -47,6 +47,7 @@ class TableHistory:
         self._entries.sort()
 
     def latest(self) -> TableVersion | None:
+        """The current version, also if it is a dropped one; None if there is no version."""
         with self._lock:
             return self._load(self._entries[-1]) if self._entries else None
 
@@ -94,7 +95,7 @@ class TableHistory:
             self._add_to_cache(version)
 
     def remove_before(self, moment_us: int) -> int:
-        """Remove the versions that were no longer current at the moment. Returns how many there were."""
+        """Removes the versions that were no longer current at the moment. Returns how many there were."""
         with self._lock:
             first_remaining = 0
             for position in range(1, len(self._entries)):

@@ -55,12 +55,13 @@ class WriteStreamStore:
                 stream = _decode(path.read_bytes())
                 self._streams[stream.id] = stream
 
-    def create(self, table: TableId, kind: str, now_us: int, table_created_us: int) -> WriteStream:
-        stream = WriteStream(uuid.uuid4().hex, table, kind, now_us, table_created_us)
+    def create(self, table: TableId, stream_type: str, now_us: int, table_created_us: int) -> WriteStream:
+        stream = WriteStream(uuid.uuid4().hex, table, stream_type, now_us, table_created_us)
         self.save(stream)
         return stream
 
     def find(self, table: TableId, stream_id: str) -> WriteStream | None:
+        """The stream of this id, if it belongs to the table."""
         with self._lock:
             stream = self._streams.get(stream_id)
         return stream if stream is not None and stream.table == table else None

@@ -43,7 +43,8 @@ class CreatedStreams:
         self._locks: dict[str, threading.Lock] = {}
         self._connections: dict[str, object] = {}
 
-    def create(self, table: TableId, kind: str) -> WriteStream:
+    def create(self, table: TableId, stream_type: str) -> WriteStream:
+        """Raises NotFound if the table does not exist, and WriteApiError if the project created too many streams."""
         version, now_us = self._catalog.get(table), self._catalog.clock.now_us()
         if self._store.count_created_since(table.project, now_us - HOUR_US) >= MAXIMUM_CREATED_PER_HOUR:
             raise WriteApiError(
@@ -51,7 +52,7 @@ class CreatedStreams:
                 f"Exceeded quota for CreateWriteStream of project {table.project}: allowed "
                 f"[{MAXIMUM_CREATED_PER_HOUR}] streams an hour. Use the default stream, or fewer streams.",
             )
-        return self._store.create(table, kind, now_us, version.table_created_us)
+        return self._store.create(table, stream_type, now_us, version.table_created_us)
 
     def get(self, name: StreamName) -> WriteStream:
         """Raises NotFound if the table, and WriteApiError if the stream does not exist."""
@@ -156,8 +157,8 @@ class CreatedStreams:
     def _committable_stream(self, name: StreamName) -> WriteStream:
         stream = None if name.is_default else self.get(name)
         if stream is None or stream.type != PENDING:
-            kind = stream.type if stream else COMMITTED
-            text = f"Stream {name} is [{kind}]: only [{PENDING}] streams are committed."
+            stream_type = stream.type if stream else COMMITTED
+            text = f"Stream {name} is [{stream_type}]: only [{PENDING}] streams are committed."
             raise invalid_argument(text, Code.INVALID_STREAM_TYPE, str(name))
         if stream.committed_us is not None:
             raise invalid_argument(f"Stream {name} is already committed.", Code.STREAM_ALREADY_COMMITTED, str(name))

@@ -34,7 +34,7 @@ class WriteApiServer:
     """Serves the Storage Write API for a stand-in's tables. `address`: host:port."""
 
     def __init__(self, stand_in: StandIn, host: str, port: int) -> None:
-        """Bind the port; 0 for any free one. Raises RuntimeError if another program uses it."""
+        """Binds the port; 0 for any free one. Raises RuntimeError if another program uses it."""
         self._server = grpc.server(ThreadPoolExecutor(THREAD_COUNT), options=_OPTIONS)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(stand_in)),))
         self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"

@@ -32,10 +32,10 @@ class StreamMethods:
         self._streams = streams
 
     def create(self, request: CreateWriteStreamRequest) -> WriteStream:
-        table, kind = parse_table(request.parent), request.write_stream.type_
-        if kind == WriteStream.Type.TYPE_UNSPECIFIED:
+        table, stream_type = parse_table(request.parent), request.write_stream.type_
+        if stream_type == WriteStream.Type.TYPE_UNSPECIFIED:
             raise invalid_argument("write_stream.type is not given: use COMMITTED, PENDING or BUFFERED.")
-        stream = self._streams.create(table, WriteStream.Type(kind).name)
+        stream = self._streams.create(table, WriteStream.Type(stream_type).name)
         return self._resource(StreamName(table, stream.id), stream, with_schema=True)
 
     def get(self, request: GetWriteStreamRequest) -> WriteStream:

@@ -69,6 +69,7 @@ def bytes_literal(value: bytes) -> str:
 
 
 def int64_literal(value: int) -> str:
+    """Raises InvalidQuery for a number outside the range of INT64."""
     if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
         raise InvalidQuery(f"Invalid integer literal: {value}")
     return f"CAST({value} AS BIGINT)"
@@ -118,8 +119,9 @@ def _parameter(writer: Writer, node: exp.Parameter | exp.Placeholder) -> str:
 
 
 def parameter_value(writer: Writer, name: str) -> QueryValue:
-    for given, value in writer.parameters.items():
-        if given.lower() == name.lower():
+    """The value of a query parameter. Raises InvalidQuery if the job has no such parameter."""
+    for parameter, value in writer.parameters.items():
+        if parameter.lower() == name.lower():
             return value
     kind = "Positional" if name.isdigit() else "Named"
     raise InvalidQuery(f"Query parameter '{name}' not found: {kind} parameters given are {sorted(writer.parameters)}")
