@@ -85,12 +85,22 @@ def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiResponse:
     def change(dataset: Dataset) -> Dataset:
         check_etag(request.headers, dataset_resource(dataset, request.base_url))
-        if replaces:
-            dataset = Dataset(dataset.id, dataset.location, dataset.created_us, dataset.modified_us)
-        return _with_changes(dataset, request.body)
+        return _with_changes(_without_properties(dataset) if replaces else dataset, request.body)
 
     return ApiResponse(
         dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
+    )
+
+
+def _without_properties(dataset: Dataset) -> Dataset:
+    """The dataset with default values for all that requests can set, except its location."""
+    return Dataset(
+        dataset.id,
+        dataset.location,
+        dataset.created_us,
+        dataset.modified_us,
+        hidden=dataset.hidden,
+        undeleted_us=dataset.undeleted_us,
     )
 
 

@@ -41,6 +41,9 @@ def test_a_deleted_dataset_is_restored_as_it_was(client: bigquery.Client, datase
         client.query_and_wait(f"UNDROP SCHEMA {dataset}")
     with pytest.raises(exceptions.BadRequest, match="within the next seven days"):
         client.delete_dataset(dataset, delete_contents=True)
+    client._connection.api_request(method="PUT", path=f"/projects/{PROJECT}/datasets/{dataset}", data={})
+    with pytest.raises(exceptions.BadRequest, match="within the next seven days"):
+        client.delete_dataset(dataset, delete_contents=True)
 
 
 def test_a_dataset_that_was_created_again_cannot_be_restored(client: bigquery.Client) -> None:
