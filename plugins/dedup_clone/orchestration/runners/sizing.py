@@ -49,7 +49,7 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: how many the run may use if it turns out that dates cannot be adopted. `core_seconds`: the work,
+    `most_executors`: how many the run may use, for dates that turn out to need a rewrite. `core_seconds`: the work,
     in vCPU seconds. `reason`: why it is so many executors, for the log.
     """
 
