@@ -12,6 +12,7 @@ from functools import cache
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
@@ -405,6 +406,13 @@ def test_the_first_publish_does_not_hide_the_lag_of_all_others(shown: Callable[[
     assert page.value(f"{chart}.axes[0].values({chart}, [0, 11])") == ["2001", "2012"]
     page = shown("/dedup-clone/#product_attributes")
     assert "cut off" not in page.value("document.getElementById('lag').innerText")
+
+
+def test_the_lag_chart_names_the_median_of_an_even_number_of_publishes(shown: Callable[[str], Page]) -> None:
+    lags = [record.lag_s for record in page_indexes.make_index(12, 1, now=datetime.now(UTC)).records[1:]]
+    expected = median([36 * 3600.0, *(lag for lag in lags if lag is not None)])
+    label = shown("/beginning/").value("document.querySelector('#lag .chart').getAttribute('aria-label')")
+    assert label.startswith(f"Last 12: median {format_duration(timedelta(seconds=expected))}, ")
 
 
 def test_failed_checks_are_shown_and_passed_checks_collapsed(shown: Callable[[str], Page]) -> None:

@@ -15,7 +15,7 @@ function level(rows, most) {
 }
 
 function describe([date, rows, retained, days]) {
-  const end = days < 0 ? `overdue for removal by ${-days} days` : days === 0 ? "expires today" : `expires in ${days} ${days === 1 ? "day" : "days"}`;
+  const end = days < 0 ? `overdue for removal by ${-days} ${days === -1 ? "day" : "days"}` : days === 0 ? "expires today" : `expires in ${days} ${days === 1 ? "day" : "days"}`;
   return `${date}: ${count(rows)} rows, ${count(retained)} of them retained; ${end}.`;
 }
 

@@ -40,15 +40,15 @@ function draw(container, label, key, options, data, readout) {
   container.observer.observe(box);
 }
 
-const MAX_TIMES_MEDIAN = 10;
+const MAX_TIMES_TYPICAL = 10;
 
 /** The upper end of the y axis, with the number of values above it and the highest. `tops`: the highest value of each
- * publish. Values far above the median, such as that of the first publish, are cut off. */
+ * publish. Values far above the middle one, such as that of the first publish, are cut off. */
 function axisLimit(tops) {
-  const median = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)];
+  const typical = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)]; // of two middle values the lower
   const highest = Math.max(...tops);
-  const shown = Math.max(...tops.filter((top) => top <= median * MAX_TIMES_MEDIAN), 0);
-  return median > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
+  const shown = Math.max(...tops.filter((top) => top <= typical * MAX_TIMES_TYPICAL), 0);
+  return typical > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
 }
 
 /** A snapshot id for an axis label; a long id is shortened to its last digits. */
@@ -69,8 +69,7 @@ export function renderLag(container, { publishes, sla, now }) {
   const minutes = shown.map((p) => p.lag_s / 60);
   const over = minutes.map((m) => (m > sla ? m : null));
   const missed = over.filter((m) => m !== null).length;
-  const middle = [...minutes].sort((a, b) => a - b)[Math.floor(minutes.length / 2)];
-  const label = `Last ${shown.length}: median ${duration(middle * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${missed} over ${sla} min.`;
+  const label = `Last ${shown.length}: median ${duration(median(minutes) * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${missed} over ${sla} min.`;
   const { limit: tallest, cut, highest } = axisLimit(minutes);
   const limit = Math.max(sla * 1.15, tallest);
   const beyond = cut && highest > limit ? `cut off at ${duration(limit * 60)}, up to ${duration(highest * 60)}` : null;
@@ -93,6 +92,11 @@ export function renderLag(container, { publishes, sla, now }) {
       const p = shown[shown.length > 1 ? i : 0];
       return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)} UTC (${local(p.arrived_at)}): readers saw it ${duration(p.lag_s)} later.`;
     });
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return (sorted[Math.floor((sorted.length - 1) / 2)] + sorted[Math.floor(sorted.length / 2)]) / 2;
 }
 
 /** Values above `limit` are drawn at the upper edge. */
