@@ -14,7 +14,7 @@ from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 
 BOOTSTRAP_DAG = "feed_bootstrap"
-SCAN_LIMIT = 1 << 30
+COUNT_LIMIT = 1 << 30
 SNAPSHOT_7 = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SNAPSHOT_8 = [row(8, 1, 99), row(8, 4)]
 MAINTAINED = [row(8, 1, 99), row(7, 2), row(8, 4), row(7, 3, day=YESTERDAY)]
@@ -43,8 +43,8 @@ def bootstrap_request(**changes: Any) -> BootstrapRequest:
     return BootstrapRequest(**values)
 
 
-def preview(world: FeedOnStandIn, *, scan_limit: int = SCAN_LIMIT, **changes: Any) -> BootstrapPreview:
-    return preview_bootstrap(world.services, bootstrap_request(**changes), scan_limit)
+def preview(world: FeedOnStandIn, *, count_limit: int = COUNT_LIMIT, **changes: Any) -> BootstrapPreview:
+    return preview_bootstrap(world.services, bootstrap_request(**changes), count_limit)
 
 
 def begin(world: FeedOnStandIn, **changes: Any) -> PublishSpec:

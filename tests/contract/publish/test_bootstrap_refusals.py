@@ -39,7 +39,7 @@ def test_the_preview_tells_what_would_be_exported_loaded_and_billed(maintained: 
 
 
 def test_keys_are_not_counted_before_where_that_would_read_more_than_is_allowed(maintained: FeedOnStandIn) -> None:
-    shown = steps.preview(maintained, scan_limit=10)
+    shown = steps.preview(maintained, count_limit=10)
     assert shown.surplus_rows is None
     assert shown.count_bytes == 4 * 4 * 8
     assert f"would read {shown.count_bytes} bytes" in shown.text

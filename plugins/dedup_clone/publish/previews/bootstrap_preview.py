@@ -49,9 +49,9 @@ class BootstrapPreview:
 
 
 def preview_bootstrap(
-    services: Services, bootstrap_request: BootstrapRequest, scan_limit_bytes: int
+    services: Services, bootstrap_request: BootstrapRequest, count_limit_bytes: int
 ) -> BootstrapPreview:
-    """What the bootstrap would do. Duplicate keys are counted if that query reads at most `scan_limit_bytes`.
+    """Describe what the bootstrap would do. Duplicate keys are counted if that reads at most `count_limit_bytes`.
 
     Raises BootstrapRefused with every reason why the table cannot be bootstrapped, ConfigurationError, JobFailed.
     """
@@ -60,7 +60,7 @@ def preview_bootstrap(
     compared_bytes = comparison_bytes(
         services, existing_table_names(services, existing), services.feed.table.to_contract(), days
     )
-    duplicates = _Duplicates.count(services, existing, bootstrap_request.run_id, scan_limit_bytes)
+    duplicates = _Duplicates.count(services, existing, bootstrap_request.run_id, count_limit_bytes)
     refused = form_problems(existing, bootstrap_request)
     if duplicates.rows and bootstrap_request.duplicates is Duplicates.REFUSE:
         refused.append(
@@ -85,21 +85,24 @@ def preview_bootstrap(
 
 @dataclass(frozen=True)
 class _Duplicates:
-    """Surplus rows of equal keys; `rows` is None if they were not counted. `named`: the first dates as text."""
+    """The result of the query that counts surplus rows of equal keys. `bytes`: what the query reads.
+
+    `rows`: the surplus rows; None if they were not counted. `named`: the first dates that have some, as text.
+    """
 
     bytes: int
     rows: int | None
     named: str
 
     @classmethod
-    def count(cls, services: Services, existing: ExistingTable, run_id: str, scan_limit_bytes: int) -> _Duplicates:
+    def count(cls, services: Services, existing: ExistingTable, run_id: str, count_limit_bytes: int) -> _Duplicates:
         sql = services.warehouse.render(
             DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
         )
         parameters = {"retention_day": ("DATE", existing.oldest.isoformat())}
         configuration = query_configuration(services, "preview", sql, parameters)
         size = services.warehouse.jobs.dry_run_bytes(configuration)
-        if size > scan_limit_bytes:
+        if size > count_limit_bytes:
             return cls(size, None, "")
         # The query changes nothing and needs no lease. A retried task finds the job by this name.
         name = hashlib.sha256(f"{run_id} {existing.version}".encode()).hexdigest()[:12]
@@ -162,7 +165,10 @@ def _text(
 
 
 def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
-    """What only another table than target has. Of target itself it refuses the bootstrap."""
+    """A line about options that the existing table has and target will lack.
+
+    No line if the existing table is target: then such options prevent the bootstrap.
+    """
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     if existing.is_target or table is None:
         return []

@@ -6,15 +6,15 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DateEntry, DateOutcome, Manifest
 from dedup_clone.publish.services import Services
 
-MANIFESTS_READ = 50
+MANIFESTS_READ = 50  # at most, from one generation back to the other
 NOT_KNOWN = "not known without reading rows"
 
 
 def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, values_are_comparable: bool) -> str:
-    """How the date's rows then differ from those now.
+    """How a date's rows in the generation to restore differ from its rows in the live one, in a few words.
 
-    The fingerprints are of the newest snapshot's rows, so they describe the date only if it has no survivors.
-    `values_are_comparable`: whether both generations have the same columns.
+    `live`, `restored`: the date in these generations; None if it is absent. `values_are_comparable`: whether both have
+    the same columns. Fingerprints cover the rows of the newest snapshot, so they tell only if there are no survivors.
     """
     if live is None:
         return "all its rows appear"
@@ -35,7 +35,7 @@ def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, v
 
 
 def changes_between(services: Services, live: Manifest, restored: Manifest) -> str:
-    """A sentence with the most rows that can differ: the sums of the publishes between the two generations."""
+    """A text with the most rows that can differ: the sums over the publishes between the two generations."""
     later, forward = _publishes_since(services, live, restored), False
     if later is None:
         later, forward = _publishes_since(services, restored, live), True

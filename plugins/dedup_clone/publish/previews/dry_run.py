@@ -27,7 +27,7 @@ from dedup_clone.state.index import published_records
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, Cost
 from dedup_clone.state.parquet_footers import read_footers
 
-FOOTERS_READ = 100
+FOOTERS_READ = 100  # about so many at most; of more files the rows are estimated
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class LandingInput:
 
 @dataclass(frozen=True)
 class LiveInput:
-    """What would become of the live generation.
+    """What would be read and kept of the live generation, and what would be deleted.
 
     `dates`: how many dates the new generation would have. `copied_forward`: how many of them no delivery has. `size`:
     bytes of the live generation's files; `size_of_delivered`: bytes of those whose dates the deliveries contain.
-    `expired`: dates that leave the retention.
+    `expired`: dates that leave the retention. `folders_deleted`: data folders, by names in the state bucket.
     """
 
     dates: int
@@ -70,7 +70,8 @@ class DryRun:
     """What a publish that starts now would do.
 
     `changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease;
-    empty if none does. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
+    empty if none does. `state`: what would happen to the live generation. `loaded_bytes`: the size of the files that
+    would be loaded. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
     """
 
     feed: str
@@ -92,7 +93,7 @@ class DryRun:
 
 
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
-    """Return the dry run. Raises what `decide` raises, and CheckFailed, as the publish itself would."""
+    """Return what the publish would do. Raises CheckFailed, and what `decide` raises, as the publish itself would."""
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason
@@ -221,7 +222,7 @@ def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[da
 
 
 def _expected_cost(services: Services, engine: Engine, live: Manifest | None, landed: LandingInput) -> Cost:
-    """The cost if every delivered row is of the size that rows of staging have now."""
+    """The cost if delivered rows have the average size of the rows that are in staging now."""
     table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
     existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
@@ -241,7 +242,7 @@ def _expected_changes(services: Services, live: Manifest) -> float:
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
-    """The engine's median seconds per byte in its last publishes, times `size`; at least what the fastest one took."""
+    """The engine's median seconds per byte in its last publishes, times `size`; at least the seconds of the fastest."""
     records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
     timings = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
     if not timings:

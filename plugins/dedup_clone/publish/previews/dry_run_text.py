@@ -13,10 +13,10 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def dry_run_text(preview: DryRun) -> str:
-    only = "" if preview.only_dates is None else f", only {format_dates(preview.only_dates)}"
+    only_dates = "" if preview.only_dates is None else f", only {format_dates(preview.only_dates)}"
     live = "none" if preview.live_generation is None else str(preview.live_generation)
     lines = [
-        f"**{preview.feed}: dry run of delivery {preview.delivery.name}{only}**",
+        f"**{preview.feed}: dry run of delivery {preview.delivery.name}{only_dates}**",
         "",
         f"Target would {'change' if preview.changes_target else 'not change'}: {preview.effect}. Nothing was written.",
     ]

@@ -31,11 +31,12 @@ from dedup_clone.warehouse.metadata import TableMetadata
 
 @dataclass(frozen=True)
 class FeedPlan:
-    """The differences of one feed. `live_generation`: None before the first publish.
+    """How one feed file differs from its published table. `live_generation`: None before the first publish.
 
     `problems`: why the next publish is refused, with the next step. `notes`: what may stop a later publish.
-    `approvable`: a problem is a shorter retention, which an operator may approve. `waiting`: deliveries that the next
-    publish would include. `is_compared`: False if the feed file or a record in state cannot be read.
+    `approvable`: whether one of the problems is a shorter retention, which an operator may approve. `waiting`:
+    deliveries that the next publish would include. `is_compared`: False if the feed file or a record in state cannot be
+    read.
     """
 
     feed: str
@@ -164,7 +165,7 @@ def _retention(
 
 
 def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
-    """Whether a rebuild makes what a publish refuses, and what that costs."""
+    """A note, if a publish refuses the changes: whether a rebuild makes them, and what that costs."""
     feed, table = services.feed, services.feed.table.to_contract()
     if live is None or not needs_rebuild(live.table, table):
         return
@@ -186,7 +187,7 @@ def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
 
 
 def _notes(services: Services, published: Sequence[LedgerRecord]) -> Iterator[str]:
-    """Which limits of the feed file a snapshot like the newest published one would exceed."""
+    """Limits of the feed file that a snapshot like the newest published one would exceed, and checks not tried."""
     feed, records = services.feed, [r for r in published if r.is_publish]
     for name, share in records[-1].shares.items() if records else ():
         limit = getattr(feed.checks, f"max_{name}")

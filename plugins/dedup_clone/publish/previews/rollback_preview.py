@@ -30,7 +30,7 @@ class RollbackPreview:
 
 
 def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id: str) -> RollbackPreview:
-    """What a rollback to `generation` by this run would do.
+    """Describe what a rollback to `generation` by this run would do.
 
     Raises RollbackRefused while another run is at work, because what that run publishes would change the preview;
     ConfigurationError when the generation cannot be restored.
@@ -74,6 +74,7 @@ def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | Non
 
 
 def _identity(entry: DateEntry) -> tuple[object, ...]:
+    """What is equal for two generations if their rows on the date are equal."""
     return entry.rows, entry.min_update_id, entry.max_update_id, entry.files_digest
 
 

@@ -25,7 +25,7 @@ def setting_changes(
     published: Sequence[LedgerRecord],
     early: Sequence[CheckResult],
 ) -> Iterator[PlannedChange]:
-    """The differences. `published`: newest last. `early`: the results of the checks before a dedup."""
+    """The differences. `published`: newest last. `early`: the results of `check.early_results`."""
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
         yield from _cdc(services, staging, published)
@@ -66,13 +66,14 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
 
 
 def _kept_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
-    """Whether the last publish by an engine that can find changes wrote them for `FEED_changes`.
+    """Whether the feed was published with `changes: true` last.
 
-    If no record is of such a publish: what the live generation's request says, otherwise the feed file's `changes`.
+    This is read from the last publish by an engine that can find changes; if no record is of such a publish, from the
+    live generation's request; and if there is none, from the feed file.
     """
-    able = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
-    if able:
-        return able[-1].change_rows is not None
+    finding = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
+    if finding:
+        return finding[-1].change_rows is not None
     request = services.manifests.request(live.attempt)
     if request is None or request.engine is Engine.CDC:  # a request of engine cdc asks for changes in any case
         return services.feed.changes

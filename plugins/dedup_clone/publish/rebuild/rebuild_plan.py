@@ -107,8 +107,8 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
             if lost is not None
             else []
         ),
-        "- No rollback can restore a generation before the rebuild. The past table can be read by time travel, for seven "
-        "days at most.",
+        "- No rollback can restore a generation before the rebuild. The past table can be read by time travel, "
+        "for seven days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
     ]

@@ -33,13 +33,13 @@ def save_check_results(
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
     """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned.
 
-    None too if the record is damaged: it is written once and only reports, so nothing waits for its repair.
+    None also if the record is damaged, because it only reports, and nothing would write it again.
     """
     return services.store.read_if_sound(CheckResults, services.layout.verdicts(attempt, phase))
 
 
 def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
-    """As `find_check_results`, but raises ContractViolation when there are none."""
+    """The results as of `find_check_results`. Raises ContractViolation when there are none."""
     results = find_check_results(services, attempt, phase)
     if results is None:
         name = services.store.uri(services.layout.verdicts(attempt, phase))

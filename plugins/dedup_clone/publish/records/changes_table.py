@@ -34,6 +34,7 @@ from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
+# Pauses after a failed load job: they double from the first to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
 # When so many jobs of a generation have failed, later generations are loaded before it.
 MAX_JOBS_AWAITED = 4
@@ -48,9 +49,10 @@ _COLUMNS = {
 
 
 def record_changes(services: Services, intent: Intent, candidate: Candidate) -> int | None:
-    """Before the commit, record what `FEED_changes` is to have of the generation. Safe to repeat.
+    """Before the commit, record which files are to be loaded into `FEED_changes`. Safe to repeat.
 
-    Returns the number of its rows; None if the table is to have none of it, or if the list of the files is lost.
+    Returns the number of their rows; None if the job wrote no changes, if the feed file wants none, or if the list of
+    the files is lost.
     """
     if candidate.changes_uri is None or not services.feed.changes:
         return None
@@ -74,7 +76,7 @@ def record_changes(services: Services, intent: Intent, candidate: Candidate) -> 
 
 
 def try_load_changes(services: Services) -> None:
-    """As `load_changes`, but a failure is logged and never raised."""
+    """Call `load_changes`. A failure is logged and never raised."""
     with best_effort(services, f"[{services.names.changes_table}] lacks changes until a later publish or watchdog run"):
         load_changes(services)
 
@@ -82,7 +84,7 @@ def try_load_changes(services: Services) -> None:
 def load_changes(services: Services) -> None:
     """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
 
-    Later generations wait for one that fails until it has failed MAX_JOBS_AWAITED times.
+    If the load of a generation fails, later generations wait, until MAX_JOBS_AWAITED of its jobs have failed.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = folder.read()
@@ -120,17 +122,16 @@ def _problem(services: Services, changes: PendingChanges) -> str:
         return "the manifest of their generation is lost or damaged"
     if changes.job_number > MAX_JOBS_AWAITED:  # the table may have rows of later generations
         table = services.warehouse.table(services.names.changes_table)
-        if table is not None and _has_other_types(table.columns, _declared(services, manifest.table).columns):
+        if table is not None and _has_other_types(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
     return ""
 
 
 def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
-    """Whether the table has the changes. Raises TimeoutError while the job still runs, LostRace.
+    """Load the changes of one generation; return whether the table has them. Raises TimeoutError, LostRace.
 
-    The table gets the form of the changes' generation, in which their files are. The feed file may declare another one
-    by now: one that FEED_rebuild has made since, or that no publish can make. After each failure of a job the pause
-    before the next one doubles.
+    The table gets the columns of the changes' generation, in which their files are. The feed file may declare other
+    columns by now. After each failure of a job the pause before the next job doubles.
     """
     job_id = changes_job_id(services, stored.changes)
     job = services.warehouse.job(job_id)
@@ -170,19 +171,19 @@ def _configuration(services: Services, changes: PendingChanges, feed_table: Tabl
         "writeDisposition": "WRITE_APPEND",
         "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"],
     }
-    table = _declared(services, feed_table)
+    table = _declared_table(services, feed_table)
     uris = [services.store.uri(changes.uris)]
     return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
 
 
 def prepare_changes_table(services: Services, feed_table: TableContract) -> None:
-    """Create the table of the changes of `feed_table`, unless it exists, with expiration and KMS key of the feed file.
+    """Create `FEED_changes` for the columns of `feed_table`, unless it exists; set expiration and KMS key.
 
-    One that lacks columns gets them by the load. One whose columns have other types, or which has columns that
-    `feed_table` lacks, is dropped first: its rows cannot be those of one table.
+    If the existing table only lacks columns, the load adds them. If its columns have other types, or if it has columns
+    that `feed_table` lacks, it is dropped and created, because it cannot have the rows of both.
     """
     names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
-    declared, name = _declared(services, feed_table), names.changes_table
+    declared, name = _declared_table(services, feed_table), names.changes_table
     found = services.warehouse.table(name)
     if found is not None and _has_other_types(found.columns, declared.columns):
         services.log(
@@ -203,13 +204,13 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
 
 
 def lost_changes(services: Services, feed_table: TableContract) -> int | None:
-    """The rows of `FEED_changes` that the first changes of `feed_table` replace; None if it is absent or keeps them."""
+    """The rows that `FEED_changes` loses, because it must be made anew for `feed_table`; None if it need not be."""
     found = services.warehouse.table(services.names.changes_table)
-    declared = _declared(services, feed_table)
+    declared = _declared_table(services, feed_table)
     return found.rows if found is not None and _has_other_types(found.columns, declared.columns) else None
 
 
-def _declared(services: Services, feed_table: TableContract) -> TableContract:
+def _declared_table(services: Services, feed_table: TableContract) -> TableContract:
     return changes_table_contract(feed_table, services.feed.changes_days)
 
 

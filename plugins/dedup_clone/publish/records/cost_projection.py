@@ -8,13 +8,13 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.index import IndexProjection
 from dedup_clone.state.ledger import LedgerRecord
 
-GB = 1e9
+GB = 1e9  # bytes
 
 
 def project_cost(
     services: Services, live: Manifest | None, records: tuple[LedgerRecord, ...]
 ) -> IndexProjection | None:
-    """The projection; None if the feed declares no full size, or nothing is published yet.
+    """The projection; None if the feed file has no `full_size_gb`, or nothing is published yet.
 
     It is assumed that rows keep their size and columns, and that the cost of Spark grows with the rows: the last cost
     that is recorded is multiplied by the growth of the table.

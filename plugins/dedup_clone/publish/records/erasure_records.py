@@ -19,7 +19,8 @@ from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.store import retry_lost_race
 
-FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's page "Time travel and fail-safe"
+# BigQuery keeps deleted data for so long after time travel ends (its page "Time travel and fail-safe").
+FAIL_SAFE = timedelta(days=7)
 
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
@@ -37,7 +38,7 @@ def last_erasure(services: Services, generation: int | None) -> int:
 
 
 def erasure_uris(services: Services, generation: int | None) -> tuple[str, ...]:
-    """The URIs of the records that a generation built on `generation` must obey."""
+    """The URIs of the records whose keys a generation built on `generation` must leave out."""
     return tuple(services.store.uri(services.layout.erasure(n)) for n in erasures_up_to(services, generation))
 
 
@@ -97,10 +98,10 @@ def erasure_of_run(services: Services, run_id: str) -> Erasure | None:
 def complete_certificate(
     services: Services, generation: int, *, deleted: Sequence[str], dropped: Sequence[str], change_rows: int | None
 ) -> None:
-    """Add to an erasure's record that everything is deleted now, and when nothing of it can be restored.
+    """Add to an erasure's record that everything is deleted now, and from when on nothing can be restored.
 
-    `deleted`: folders of the state bucket. `dropped`: tables. `change_rows`: deleted from `FEED_changes`; None without
-    that table.
+    `deleted`: folders of the state bucket. `dropped`: tables. `change_rows`: the number of rows that were deleted from
+    `FEED_changes`; None without that table.
     """
     now, name = services.now(), services.layout.erasure(generation)
     time_travel_ends = now + services.warehouse.time_travel_window()

@@ -1,4 +1,4 @@
-"""Rewrites index.json, which the page reads: after each commit, discarded attempt, arrival and audit."""
+"""Derives index.json, which the page Snapshots reads, after each commit, discarded attempt, arrival and audit."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from dedup_clone.state.index import (
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import retry_lost_race
 
-ARRIVALS_LISTED = 200
-ATTEMPTS_WITH_CHECKS = 10
+ARRIVALS_LISTED = 200  # the newest; deliveries that wait are listed in any case
+ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are listed
 MAX_DATE_RANGES = 100  # of one delivery; with more, the page offers no list of its dates
 GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
@@ -60,7 +60,7 @@ class _Inputs:
 
 
 def try_refresh_index(services: Services) -> None:
-    """Derive the index again and write it. A failure is logged and never raised: the page must not stop a publish."""
+    """Call `refresh_index`. A failure is logged and never raised: the page must not stop a publish."""
     with best_effort(services, "index.json is not updated until the next attempt, arrival or audit"):
         refresh_index(services)
 
@@ -211,7 +211,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
 
 
 def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
-    """How far time travel reaches. Read from BigQuery after a publish; otherwise taken from the stored index."""
+    """How far BigQuery's time travel reaches: read after a publish, otherwise taken from the stored index."""
     before = inputs.stored.time_travel if inputs.stored else None
     if all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
         return before

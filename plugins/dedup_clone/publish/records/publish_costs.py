@@ -64,15 +64,15 @@ def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -
 
 
 def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> MergeInput:
-    """As `merge_input`, for numbers of rows of `row_bytes` each."""
+    """The input of a MERGE of `delivered` rows into `existing` ones, of `row_bytes` each."""
     keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
     return MergeInput(delivered * row_bytes, existing * row_bytes, existing * row_bytes * keys)
 
 
 def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
-    """The cost with that of so many streamed bytes, and of applying them to a table of so many logical bytes.
+    """Add to `cost` what BigQuery bills for streaming the bytes, and for applying them to a table of `table_bytes`.
 
-    Whatever the changes are, BigQuery's background job reads the whole table, on demand unless a reservation is
+    To apply changes, however few, BigQuery's background job reads the whole table, on demand unless a reservation is
     assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
     """
     if not streamed_bytes:
@@ -83,14 +83,14 @@ def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
 
 
 def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float) -> Cost:
-    """The cost with that of the Spark run, whose job took so many seconds. Unchanged if no run reported its usage."""
+    """Add to `cost` that of the Spark run, whose job took `job_seconds`; nothing if no run reported its usage."""
     return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.dcu_hours)
 
 
 def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> Cost:
     """The cost of a future publish of one delivery, without slot time, streamed changes and Spark.
 
-    `delivered`, `existing`: rows.
+    `delivered`, `existing`: the rows of the delivery, and those that the table has already on its dates.
     """
     merged = merge_input_of_rows(table, row_bytes, delivered=delivered, existing=existing)
     billed = METADATA_QUERIES * MIN_BYTES_BILLED
@@ -122,8 +122,8 @@ def cost_of(
 ) -> Cost:
     """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `merged`: what a MERGE
-    would work on instead. `streamed`: what engine `cdc` streamed into a table of `table_bytes` logical bytes.
+    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `merged`: the input
+    that a MERGE would have instead. `streamed`: what engine `cdc` streamed into a table of `table_bytes` logical bytes.
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]
@@ -141,7 +141,7 @@ def cost_of(
 
 
 def _billed(*tables: float) -> int:
-    """The bytes billed for a query that reads so many bytes of each table."""
+    """The bytes billed for a query that reads these numbers of bytes, one number for each table."""
     return sum(max(MIN_BYTES_BILLED, ceil(size / MIB) * MIB) for size in tables)
 
 

@@ -80,10 +80,10 @@ def in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
-    """Begin and end of the time in which each job, or each statement of a script, was PENDING, as queued DML is."""
-    every = list(jobs)
-    every += [child for job in every if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
-    return [(job.created_at, job.started_at) for job in every if job.created_at and job.started_at]
+    """Begin and end of the time in which each job, or each statement of a script, was PENDING, such as queued DML."""
+    all_jobs = list(jobs)
+    all_jobs += [child for job in all_jobs if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
+    return [(job.created_at, job.started_at) for job in all_jobs if job.created_at and job.started_at]
 
 
 def divide_into_phases(
@@ -93,10 +93,11 @@ def divide_into_phases(
     *,
     until: datetime,
 ) -> dict[str, float]:
-    """The seconds of each phase, from the end before it to its own in `ends`. `pending` times are the phase QUEUED.
+    """The seconds of each phase. A phase lasts from the end of the phase before it to its own end; `ends` has both.
 
-    All phases add up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins
-    gets 0 s.
+    `begin`: when the first phase begins. A phase without an end is left out. Times in `pending` count for the phase
+    QUEUED instead. All phases add up to `until - begin`. The ends are read from several clocks: a phase that would end
+    before it begins gets 0 s.
     """
     waits = _without_overlaps(pending)
     seconds, since, queued = {}, begin, 0.0

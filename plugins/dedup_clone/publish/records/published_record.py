@@ -40,7 +40,10 @@ def published_record(
     target: Observation,
     change_rows: int | None,
 ) -> LedgerRecord:
-    """The attempt's ledger record. It only reports: what cannot be read for it is None or empty, and logged."""
+    """The attempt's ledger record. It only reports: what cannot be read for it is None or empty, and logged.
+
+    `target`: as observed after the swap. `change_rows`: the generation's rows in `FEED_changes`; None without any.
+    """
 
     def read(what: str, function: Callable[[], T]) -> T | None:
         return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
@@ -132,10 +135,10 @@ def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
 
 
 def _replays_some_dates(services: Services, manifest: Manifest) -> bool:
-    """Whether a replay of some dates made the generation. The snapshot that readers see stays the same.
+    """Whether a replay of some dates made the generation, so that it names the same snapshot as its parent.
 
-    Without a request (a rollback has none, and it may be lost), it is such a replay if it applied a delivery that the
-    generation does not include.
+    The attempt's request says so. If there is none (of a rollback, or because it is lost): whether the generation
+    applied a delivery that it does not include.
     """
     request = try_read(services, "the request is not read", lambda: services.manifests.request(manifest.attempt))
     if request is None:

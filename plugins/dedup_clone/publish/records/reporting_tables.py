@@ -40,13 +40,13 @@ from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 SECONDS_BETWEEN_LOADS = 3.0
 # If a load is unfinished after this time, its writer is considered dead, and the load's jobs are fenced.
 WRITER_TIMEOUT_S = 30.0
-ROWS_PER_LOAD = 1000
-MAX_LOADS = 20
-WATCHDOG = "watchdog"
+ROWS_PER_LOAD = 1000  # of the ledger table
+MAX_LOADS = 20  # of one call of `write_reporting_tables`
+WATCHDOG = "watchdog"  # the `holder` of loads that the watchdog writes
 
 
 def record_attempt(services: Services, record: LedgerRecord, results: tuple[CheckResults, ...]) -> None:
-    """Write the attempt's ledger record, and the rows that the reporting tables lack. Safe to repeat."""
+    """Write the attempt's ledger record, and its rows for the reporting tables, to state. Safe to repeat."""
     services.ledger.write(record)
     ReportingBacklog(services.store).add(record.feed, record.attempt, ledger_row(record, results))
     if record.swapped_at is not None:
@@ -63,7 +63,7 @@ def record_attempt(services: Services, record: LedgerRecord, results: tuple[Chec
 
 
 def try_write_reporting_tables(services: Services, *, holder: str) -> None:
-    """As `write_reporting_tables`, but a failure is logged and never raised."""
+    """Call `write_reporting_tables`. A failure is logged and never raised."""
     with best_effort(services, "the reporting tables are not updated until the next publish or watchdog run"):
         write_reporting_tables(services, holder=holder)
 
@@ -93,14 +93,14 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
 
 
 def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
-    """Whether the load's writer is dead: it was this `holder`, which was started again, or WRITER_TIMEOUT_S is over."""
+    """Whether the load's writer is dead: `holder` itself, which was started again, or one that is over its timeout."""
     return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
 
 
 def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
-    """Record the next load and return the writer, without a load if none is due or BigQuery's limits forbid it."""
+    """Record the next load; return the stored writer. It has no load if none is due or BigQuery's limits forbid one."""
     writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
@@ -121,7 +121,7 @@ def _begin(
 
 
 def _readable(services: Services, backlog: ReportingBacklog) -> list[str]:
-    """The names of the ledger table's next rows, without damaged objects."""
+    """The names of the objects with the ledger table's next rows, without damaged ones."""
     names = backlog.names()[:ROWS_PER_LOAD]
     readable = list(backlog.rows(names))
     for name in sorted(set(names) - set(readable)):
