@@ -28,8 +28,6 @@ _BOOLEANS = {
 # What a text must match before it is converted, where Python's conversion accepts more than BigQuery does.
 _PATTERNS = {
     "INT64": r"[+-]?\d+",
-    "FLOAT64": "[^_]+",  # Python reads 1_000 as a number
-    "NUMERIC": "[^_]+",
     "DATE": r"\d{4}-\d{2}-\d{2}",
     "DATETIME": r"\d{4}-\d{2}-\d{2}[ T]\d.*",
 }

@@ -19,7 +19,14 @@ from devstack.bigquery.clock import MICROSECONDS, to_datetime
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, Decimal) and value != int(value)):
         raise ValueError(value)
-    return int(value)
+    return int(_number(value))
+
+
+def _number(value: Any) -> Any:
+    """The value, unless it is written like 1_000, which Python reads as a number and BigQuery does not."""
+    if "_" in str(value):
+        raise ValueError(value)
+    return value
 
 
 def _boolean(value: Any) -> bool:
@@ -54,7 +61,7 @@ def _datetime(value: Any) -> datetime:
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "INT64": _integer,
-    "FLOAT64": float,
+    "FLOAT64": lambda value: float(_number(value)),
     "BOOL": _boolean,
     "STRING": _text,
     "BYTES": lambda value: base64.b64decode(value, validate=True),
@@ -62,5 +69,5 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "DATETIME": _datetime,
     "TIME": day_time.fromisoformat,
     "TIMESTAMP": _timestamp,
-    "NUMERIC": lambda value: Decimal(str(value)),
+    "NUMERIC": lambda value: Decimal(str(_number(value))),
 }

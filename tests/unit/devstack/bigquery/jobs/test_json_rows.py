@@ -47,6 +47,9 @@ def test_values_are_converted(kind: str, value: Any, expected: Any) -> None:
     [
         ("INT64", "x", "NULLABLE"),
         ("INT64", 1.5, "NULLABLE"),
+        ("INT64", "1_000", "NULLABLE"),
+        ("FLOAT64", "1_000", "NULLABLE"),
+        ("NUMERIC", "1_000", "NULLABLE"),
         ("INT64", True, "NULLABLE"),
         ("BOOL", 1, "NULLABLE"),
         ("DATE", "31.1.2026", "NULLABLE"),
