@@ -100,17 +100,17 @@ def check_before_dedup(
     generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`: dry-run the feed's
     own queries, too.
     """
-    items = [*_early_table_results(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
+    items = [*_table_results_before_dedup(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
     results = CheckResults("before", accept(items, accepted, reason))
     require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
 
 
-def early_results(services: Services, parent: int | None) -> list[CheckResult]:
+def results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
     """The results of the checks that `check_before_dedup` runs."""
-    return [*_early_table_results(services, parent), *dry_run_sql_checks(services)]
+    return [*_table_results_before_dedup(services, parent), *dry_run_sql_checks(services)]
 
 
-def _early_table_results(services: Services, parent: int | None) -> list[CheckResult]:
+def _table_results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.target_is_ours(target, parent, None)]

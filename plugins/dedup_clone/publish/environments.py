@@ -7,7 +7,7 @@ their runs the same ids.
 from __future__ import annotations
 
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere
-from dedup_clone.publish.recovery import finish_or_discard, require_visible_jobs
+from dedup_clone.publish.recovery import commit_or_discard, require_visible_jobs
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 
@@ -68,5 +68,5 @@ def take_over_feed(services: Services, reason: str) -> str:
     text = f"environment [{services.environment}] took the feed over from [{former}]: {reason}"
     services.log(text)
     if intent is not None:
-        finish_or_discard(services, intent)
+        commit_or_discard(services, intent)
     return f"{text}. FEED_watch starts a run for each delivery that waits, within five minutes."

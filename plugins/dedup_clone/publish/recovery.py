@@ -27,10 +27,10 @@ def recover(services: Services, *, dag_id: str, run_id: str) -> None:
             raise lease_held_error(services.feed.feed, intent)
         services.current.take_over_lease(intent, dag_id=dag_id, run_id=run_id)
         services.log(f"run [{intent.run_id}] waits for approval and yields the lease", generation=intent.generation)
-    finish_or_discard(services, intent)
+    commit_or_discard(services, intent)
 
 
-def finish_or_discard(services: Services, intent: Intent) -> bool:
+def commit_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
     A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced

@@ -11,7 +11,7 @@ from dedup_clone.audit.fingerprint_target import _live_target
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ContractViolation, LostRace
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.rollback.resolve_rollback import find_restorable
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.check_settings import SqlCheck
@@ -41,7 +41,7 @@ def world(streaming_clients: Clients) -> StreamedFeed:
 def discard(world: StreamedFeed) -> None:
     intent = world.services.current.read().intent
     assert intent
-    finish_or_discard(world.services, intent)
+    commit_or_discard(world.services, intent)
 
 
 def finish(world: StreamedFeed, spec: PublishSpec) -> None:

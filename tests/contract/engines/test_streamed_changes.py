@@ -19,7 +19,7 @@ from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse import append_rows
 from testkit.fake_dedup_job import Row
@@ -208,7 +208,7 @@ def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: 
         world.wait_for_changes()
     intent = world.services.current.read().intent
     assert intent
-    finish_or_discard(world.services, intent)
+    commit_or_discard(world.services, intent)
     record = world.publish_expected(3, snapshot(3), engine=engine)
     assert load_jobs(world, record)
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()

@@ -10,7 +10,7 @@ from google.cloud.bigquery import Table
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.late_run import current_task
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.arrivals import Refusal
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -179,7 +179,7 @@ def test_a_check_that_stopped_the_newest_delivery_is_in_the_headline_until_anoth
         world.publish(world.land(8, [row(8, n, 99) for n in range(10)]), run_id="stopped")
     intent = world.services.current.read().intent
     assert intent is not None
-    assert not finish_or_discard(world.services, intent)
+    assert not commit_or_discard(world.services, intent)
     state = read_state(world.services)
     assert [result.check for result in state.failed_checks] == ["changed_share"]
     headline = evaluate(datetime.now(UTC), state).headline

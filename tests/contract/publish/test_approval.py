@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import ApprovalTooLate, LeaseHeld, LostRace
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.current import Intent
@@ -72,7 +72,7 @@ def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_publis
 
 def test_a_rejected_one_changes_nothing_and_frees_the_lease(waiting: Waiting) -> None:
     world = waiting.world
-    assert not finish_or_discard(world.services, waiting.intent)
+    assert not commit_or_discard(world.services, waiting.intent)
     assert world.services.current.read().intent is None
     assert world.rows() == expected(*HELD)
     record = world.services.ledger.read(waiting.spec.attempt)

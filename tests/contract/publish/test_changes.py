@@ -20,7 +20,7 @@ from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records import changes_table
 from dedup_clone.publish.records.changes_table import FIRST_PAUSE, LONGEST_PAUSE, MAX_JOBS_AWAITED, load_changes
 from dedup_clone.publish.records.late_rows import find_late_rows
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.pending_changes import feeds_with_pending_changes
 from dedup_clone.state.retired import TargetAction
@@ -172,7 +172,7 @@ def test_whoever_dies_the_rows_are_loaded_once(
     load_changes(world.services)  # as the watchdog does
     intent = world.services.current.read().intent
     if intent:
-        assert finish_or_discard(world.services, intent)
+        assert commit_or_discard(world.services, intent)
     assert changes(world) == OF_SECOND
     assert publish(world, row(9, 1, 31)) == 1
     assert changes(world) == [*OF_SECOND, (3, "changed", 1, 30, 31)]
@@ -229,7 +229,7 @@ def test_a_rollback_an_engine_in_sql_and_a_discarded_attempt_add_none(world: Fee
     assert world.publish(name, replay=True, engine=Engine.BIGQUERY, reason="test").change_rows is None
     spec, _ = world.publish_to_check(world.land(10, [row(10, 1, 34)]))
     assert list(world.services.store.objects(world.services.layout.changes_folder(spec.attempt)))
-    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     assert not list(world.services.store.objects(world.services.layout.changes))
     assert changes(world) == OF_SECOND
 

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import DeliveryRefused, LostRace
 from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.index import DeliveryState, Index, IndexFile, published_records
 from dedup_clone.state.ledger import Outcome
@@ -71,7 +71,7 @@ def test_a_failed_attempt_leaves_its_check_results_and_its_delivery_waits(world:
     world.deduplicate(spec)
     world.load(spec)
     world.check(spec)
-    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     index = index_of(world)
     assert states(world)[name] is DeliveryState.WAITING
     assert [f.attempt for f in index.failures] == [spec.attempt]
@@ -163,5 +163,5 @@ def test_a_failure_to_refresh_the_index_does_not_fail_the_publish(
     name = world.land(7, [row(7, 1)])
     spec = resolve(world.services, world.publish_request(name))
     assert not isinstance(spec, str)
-    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     assert world.services.current.read().intent is None

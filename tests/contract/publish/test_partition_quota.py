@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dedup_clone.publish.records.attempt_records import read_check_results
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, job_id, row
 
 
@@ -26,7 +26,7 @@ def test_partition_quota_counts_loads_of_24_hours_and_failed_ones(world: FeedOnS
         if loads:
             world.dedup.run(spec.request_uri)
             world.load(spec)
-        finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+        commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     spec = world.resolve(world.land(10, [row(10, 1)]))
     world.dedup.run(spec.request_uri)
     world.load(spec)
@@ -42,7 +42,7 @@ def test_each_load_of_a_failed_attempt_counts(world: FeedOnStandIn) -> None:
     world.dedup.run(spec.request_uri)
     world.services.current.record_jobs(spec.attempt, [job_id(spec, "load", number) for number in (2, 3)])
     world.load(spec)
-    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     spec = world.resolve(world.land(8, [row(8, 1)]))
     world.dedup.run(spec.request_uri)
     world.load(spec)

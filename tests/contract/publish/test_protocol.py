@@ -8,7 +8,7 @@ from google.api_core.exceptions import BadRequest
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
-from dedup_clone.publish.recovery import finish_or_discard, recover
+from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
@@ -150,7 +150,7 @@ def test_a_failed_run_cleans_up_by_itself_what_it_left(world: FeedOnStandIn) -> 
     spec = world.resolve(name)
     intent = world.services.current.read().intent
     assert intent is not None
-    assert not finish_or_discard(world.services, intent)
+    assert not commit_or_discard(world.services, intent)
     assert world.services.current.read().intent is None
     with pytest.raises(LostRace, match="Clear the run from its first task"):
         world.check(spec)
@@ -162,7 +162,7 @@ def test_a_failed_attempt_leaves_no_data(world: FeedOnStandIn) -> None:
         spec = world.resolve(world.land(snapshot_id, [row(snapshot_id, 1)]))
         world.dedup.run(spec.request_uri)
         intent = world.services.current.require_intent(spec.attempt)
-        assert not finish_or_discard(world.services, intent)
+        assert not commit_or_discard(world.services, intent)
     left = world.services.store.folders(world.services.layout.data)
     assert [f.split("/")[-2][:8] for f in left] == ["00000001"]
 

@@ -15,7 +15,7 @@ from dedup_clone.publish.records import reporting_tables
 from dedup_clone.publish.records.late_rows import LATE_AFTER
 from dedup_clone.publish.records.ledger_table import ledger_schema
 from dedup_clone.publish.records.reporting_tables import SECONDS_BETWEEN_LOADS, WRITER_TIMEOUT_S, write_reporting_tables
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
@@ -97,7 +97,7 @@ def test_a_table_that_cannot_be_loaded_stops_no_publish(world: FeedOnStandIn, ta
 def test_a_table_that_cannot_be_loaded_holds_no_lease_of_a_discarded_attempt(world: FeedOnStandIn) -> None:
     fail_loads(world, "ledger")
     spec = world.resolve(world.land(7, [row(7, 1)]))
-    assert not finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    assert not commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
     assert world.services.current.read().intent is None
     world.clear_faults()
     world.write_reporting_tables()

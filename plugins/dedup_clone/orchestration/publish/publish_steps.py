@@ -26,7 +26,7 @@ from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.records.best_effort import best_effort, try_read
-from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.recovery import commit_or_discard
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 
@@ -149,5 +149,5 @@ def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator 
     if intent is None or not services.is_own(intent, dag_id=run.dag_id, run_id=run.run_id):
         services.log("this run does not hold the lease: nothing to reconcile")
     else:
-        finish_or_discard(services, intent)
+        commit_or_discard(services, intent)
     refresh_verdict(setup)

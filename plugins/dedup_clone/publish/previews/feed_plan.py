@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
-from dedup_clone.publish.check import early_results
+from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.planning.declared_changes import lost_dates, refusals, shortens_retention
 from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
@@ -56,7 +56,7 @@ def plan_feed(services: Services) -> FeedPlan:
         return FeedPlan(feed.feed, None, notes=("the feed is retired: delete its file",))
     live = None if generation is None else services.manifests.read(generation)
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
-    early = early_results(services, generation)
+    early = results_before_dedup(services, generation)
     failed = [str(result) for result in early if result.level is Level.FAIL]
     published = published_records(services.store, feed.feed)
     shorter = live is not None and staging is not None and shortens_retention(feed.table.retention_days, staging)

@@ -25,7 +25,7 @@ def setting_changes(
     published: Sequence[LedgerRecord],
     early: Sequence[CheckResult],
 ) -> Iterator[PlannedChange]:
-    """The differences. `published`: newest last. `early`: the results of `check.early_results`."""
+    """The differences. `published`: newest last. `early`: the results of `check.results_before_dedup`."""
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
         yield from _cdc(services, staging, published)

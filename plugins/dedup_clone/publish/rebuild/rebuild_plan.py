@@ -25,7 +25,7 @@ from dedup_clone.contract.table_rebuild import (
 )
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
-from dedup_clone.publish.check import early_results
+from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.declared_changes import shortens_retention
@@ -199,7 +199,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     yield from rebuild_problems(live.table, table, request.renamed)
     # Compare the tables with the layout of the live generation, because the feed file may declare another one now.
     layout = [layout_matches(staging, target, live.table)] if staging is not None else []
-    results = [*layout, *(r for r in early_results(services, live.generation) if r.check != "layout")]
+    results = [*layout, *(r for r in results_before_dedup(services, live.generation) if r.check != "layout")]
     yield from (str(result) for result in results if result.level is Level.FAIL)
     if feed.engine is Engine.CDC:
         yield "engine [cdc] streams into staging: publish a snapshot with engine [spark] first"
