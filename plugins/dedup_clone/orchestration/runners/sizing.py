@@ -49,8 +49,8 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: how many the run may use, for dates that turn out to need a rewrite. `core_seconds`: the work,
-    in vCPU seconds. `reason`: why it is so many executors, for the log.
+    `most_executors`: how many the run may use: enough to rewrite all dates, and up to twice `executors`.
+    `core_seconds`: the work, in vCPU seconds. `reason`: why it is so many executors, for the log.
     """
 
     executors: int
