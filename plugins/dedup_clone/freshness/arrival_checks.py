@@ -17,8 +17,8 @@ LOOKBACK = timedelta(days=7)  # expected times before this are not checked
 _MAX_GAP = timedelta(days=2)  # expected times repeat daily, so any two successive ones are closer than this
 
 
-class SlotState(StrEnum):
-    """The state of an expected arrival. MET: a delivery arrived closer to its time than to any other expected time.
+class ExpectedTimeState(StrEnum):
+    """The state of an expected time. MET: a delivery arrived closer to its time than to any other expected time.
 
     Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
     else PENDING.
@@ -31,11 +31,11 @@ class SlotState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Slot:
-    """An expected arrival: its time in UTC and its state."""
+class ExpectedTime:
+    """A time, in UTC, at which a delivery is expected, and its state."""
 
     at: datetime
-    state: SlotState
+    state: ExpectedTimeState
 
 
 def to_utc(day: date, clock: time, zone: ZoneInfo) -> datetime:
@@ -49,7 +49,7 @@ def to_utc(day: date, clock: time, zone: ZoneInfo) -> datetime:
 
 
 def expected_times(expected: ExpectedArrivals, since: datetime, until: datetime) -> list[datetime]:
-    """The expected arrivals from `since` to `until` in UTC, sorted, without duplicates."""
+    """The expected times from `since` to `until` in UTC, sorted, without duplicates."""
     zone = ZoneInfo(expected.zone)
     first, last = since.astimezone(zone).date(), until.astimezone(zone).date()
     times = {
@@ -60,23 +60,23 @@ def expected_times(expected: ExpectedArrivals, since: datetime, until: datetime)
     return sorted(at for at in times if since <= at <= until)
 
 
-def expected_slots(
+def expected_times_with_states(
     expected: ExpectedArrivals, arrivals: Iterable[datetime], now: datetime, *, since: datetime, until: datetime
-) -> list[Slot]:
-    """The expected arrivals from `since` to `until`, each with its state at `now`."""
+) -> list[ExpectedTime]:
+    """The expected times from `since` to `until`, each with its state at `now`. `arrivals`: of all deliveries."""
     times = expected_times(expected, since - _MAX_GAP, until + _MAX_GAP)
     grace, arrived = timedelta(minutes=expected.grace_minutes), [a for a in arrivals if a <= now]
 
-    def state(before: datetime, at: datetime, after: datetime) -> SlotState:
+    def state(before: datetime, at: datetime, after: datetime) -> ExpectedTimeState:
         begins, ends = before + (at - before) / 2, at + (after - at) / 2
         if any(begins <= a < ends for a in arrived):
-            return SlotState.MET
+            return ExpectedTimeState.MET
         if any(a >= ends for a in arrived):
-            return SlotState.SKIPPED
-        return SlotState.OVERDUE if now >= at + grace else SlotState.PENDING
+            return ExpectedTimeState.SKIPPED
+        return ExpectedTimeState.OVERDUE if now >= at + grace else ExpectedTimeState.PENDING
 
     neighbours = zip(times, times[1:], times[2:], strict=False)
-    return [Slot(at, state(before, at, after)) for before, at, after in neighbours if since <= at <= until]
+    return [ExpectedTime(at, state(before, at, after)) for before, at, after in neighbours if since <= at <= until]
 
 
 def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], now: datetime) -> list[datetime]:
@@ -84,13 +84,13 @@ def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], no
 
     If no delivery ever arrived, only the last time is returned, because nobody knows when the first delivery was due.
     """
-    slots = expected_slots(expected, arrivals, now, since=now - LOOKBACK, until=now)
-    overdue = [slot.at for slot in slots if slot.state is SlotState.OVERDUE]
+    times = expected_times_with_states(expected, arrivals, now, since=now - LOOKBACK, until=now)
+    overdue = [one.at for one in times if one.state is ExpectedTimeState.OVERDUE]
     return overdue if arrivals else overdue[-1:]
 
 
 def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime | None:
-    """The next expected arrival; None when the feed expects none."""
+    """The next expected time; None when the feed expects no arrivals."""
     return None if expected is None else expected_times(expected, now, now + _MAX_GAP)[0]
 
 

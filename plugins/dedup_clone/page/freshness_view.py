@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dedup_clone.contract.records import to_plain
-from dedup_clone.freshness.arrival_checks import expected_slots
+from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessStatus, FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -79,21 +79,22 @@ def today_view(index: Index, now: datetime) -> dict[str, Any]:
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
-    slots = []
+    expected_times: list[ExpectedTime] = []
     if index.expected is not None:
         times, grace = index.expected.times, index.expected.grace_minutes
         expected = ExpectedArrivals(times=times, zone=index.expected.zone, grace_minutes=grace)
         arrivals = [a.arrived_at for a in index.arrivals]
         # The longest day, on which the clocks are put back, has 25 hours.
-        slots = expected_slots(expected, arrivals, now, since=begins, until=begins + timedelta(hours=25))
-    local_slots = [(slot.at.astimezone(zone), slot.state) for slot in slots]
+        end = begins + timedelta(hours=25)
+        expected_times = expected_times_with_states(expected, arrivals, now, since=begins, until=end)
+    local_times = [(expected_time.at.astimezone(zone), expected_time.state) for expected_time in expected_times]
     return {
         "day": day.isoformat(),
         "zone": zone.key,
         "has_schedule": index.expected is not None,
         "expected": [
             {"at": at.isoformat(), "clock": f"{at:%H:%M}", "state": str(state)}
-            for at, state in local_slots
+            for at, state in local_times
             if at.date() == day
         ],
         "seen": [arrival_view(a) for a in index.arrivals if begins <= a.arrived_at],

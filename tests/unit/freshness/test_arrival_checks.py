@@ -48,7 +48,7 @@ SIX = ExpectedArrivals(times=("02:00", "06:00", "10:00", "14:00", "18:00", "22:0
 @pytest.mark.parametrize(
     ("arrived", "now", "expected"),
     [
-        # summer, +2: slots at 00, 04, 08, 12, 16, 20 UTC; half an hour is tolerated
+        # summer, +2: expected at 00, 04, 08, 12, 16, 20 UTC; half an hour is tolerated
         (["2026-06-10 08:05"], "2026-06-10 12:29", []),
         (["2026-06-10 08:05"], "2026-06-10 12:30", ["2026-06-10 12:00"]),
         (["2026-06-10 08:05"], "2026-06-10 16:31", ["2026-06-10 12:00", "2026-06-10 16:00"]),
@@ -66,7 +66,7 @@ SIX = ExpectedArrivals(times=("02:00", "06:00", "10:00", "14:00", "18:00", "22:0
     ],
 )
 def test_overdue_times(arrived: list[str], now: str, expected: list[str]) -> None:
-    assert overdue_times(SIX, tuple(map(utc, arrived)), utc(now)) == [utc(slot) for slot in expected]
+    assert overdue_times(SIX, tuple(map(utc, arrived)), utc(now)) == [utc(time) for time in expected]
 
 
 def test_a_feed_that_is_silent_for_long_is_not_counted_back_for_ever() -> None:

@@ -63,24 +63,24 @@ def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Inde
     return replace(empty(), expected=expected, arrivals=arrivals)
 
 
-def slots(index: Index, now: datetime) -> list[tuple[str, str]]:
-    return [(slot["clock"], slot["state"]) for slot in today_view(index, now)["expected"]]
+def expected_today(index: Index, now: datetime) -> list[tuple[str, str]]:
+    return [(expected["clock"], expected["state"]) for expected in today_view(index, now)["expected"]]
 
 
 def test_each_expected_time_is_met_by_the_delivery_nearest_to_it() -> None:
     now = datetime(2026, 11, 21, 17, 40, tzinfo=UTC)  # 18:40 in Berlin
-    found = slots(feed(datetime(2026, 11, 21, 5, 20, tzinfo=UTC)), now)
+    found = expected_today(feed(datetime(2026, 11, 21, 5, 20, tzinfo=UTC)), now)
     assert found == [("06:00", "met"), ("18:00", "overdue")]
 
 
 def test_nothing_is_overdue_within_its_grace_period() -> None:
     now = datetime(2026, 11, 21, 17, 29, tzinfo=UTC)
-    assert slots(feed(), now) == [("06:00", "overdue"), ("18:00", "pending")]
+    assert expected_today(feed(), now) == [("06:00", "overdue"), ("18:00", "pending")]
 
 
 def test_an_expected_arrival_is_skipped_when_a_later_one_arrived() -> None:
     now = datetime(2026, 11, 21, 17, 40, tzinfo=UTC)
-    found = slots(feed(datetime(2026, 11, 21, 17, 5, tzinfo=UTC)), now)
+    found = expected_today(feed(datetime(2026, 11, 21, 17, 5, tzinfo=UTC)), now)
     assert found == [("06:00", "skipped"), ("18:00", "met")]
 
 
@@ -96,11 +96,11 @@ def test_the_day_is_the_day_of_the_feeds_zone() -> None:
 def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
     now = datetime(2026, 10, 25, 22, 0, tzinfo=UTC)
     arrived = datetime(2026, 10, 25, 5, 1, tzinfo=UTC), datetime(2026, 10, 25, 17, 1, tzinfo=UTC)
-    assert [state for _, state in slots(feed(*arrived), now)] == ["met", "met"]
+    assert [state for _, state in expected_today(feed(*arrived), now)] == ["met", "met"]
 
 
-def test_a_feed_without_expected_times_has_no_slots() -> None:
-    assert slots(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
+def test_a_feed_without_expected_times_has_none_on_the_page() -> None:
+    assert expected_today(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
 
 
 def test_a_delivery_that_arrived_after_the_check_contradicts_the_newest_one() -> None:

@@ -17,16 +17,16 @@ function position(iso, zone) {
 const STATES = { met: "arrived", skipped: "did not arrive", overdue: "overdue", pending: "not yet due" };
 
 export function renderToday(container, today) {
-  const [met, overdue] = ["met", "overdue"].map((state) => today.expected.filter((slot) => slot.state === state).length);
+  const [met, overdue] = ["met", "overdue"].map((state) => today.expected.filter((expected) => expected.state === state).length);
   const line = svg("svg", { class: "day", role: "img", "aria-label": `Arrivals on ${today.day}, a line of 24 hours` },
     svg("line", { class: "axis", x1: "0%", x2: "100%", y1: 16, y2: 16 }),
     [0, 6, 12, 18, 24].map((hour) => svg("text", {
       x: `${(hour / 24) * 100}%`, y: 42, "text-anchor": hour === 0 ? "start" : hour === 24 ? "end" : "middle",
     }, `${String(hour).padStart(2, "0")}:00`)),
     svg("line", { class: "clock", x1: position(`${today.now}Z`, today.zone), x2: position(`${today.now}Z`, today.zone), y1: 4, y2: 28 }),
-    today.expected.map((slot) => svg("circle", {
-      class: `slot ${slot.state}`, cx: position(slot.at, today.zone), cy: 16, r: 8,
-    }, svg("title", {}, `expected at ${slot.clock} (${local(slot.at)}): ${STATES[slot.state]}`))),
+    today.expected.map((expected) => svg("circle", {
+      class: `expected ${expected.state}`, cx: position(expected.at, today.zone), cy: 16, r: 8,
+    }, svg("title", {}, `expected at ${expected.clock} (${local(expected.at)}): ${STATES[expected.state]}`))),
     today.seen.map((arrival) => svg("circle", {
       class: `arrival ${arrival.state}`, cx: position(arrival.arrived_at, today.zone), cy: 16, r: 5,
     }, svg("title", {}, `snapshot ${arrival.snapshot_id}, ${clock(arrival.arrived_at)} UTC (${local(arrival.arrived_at)}): ${arrival.state}`))),
@@ -38,7 +38,7 @@ export function renderToday(container, today) {
     h("p", {}, summary, h("span", { class: "muted" }, ` ${today.day}, ${today.zone}`)),
     line,
     h("ul", { class: "key" },
-      today.expected.map((slot) => h("li", { class: slot.state === "overdue" ? "over" : null }, timeAs(slot.at, slot.clock), ` ${STATES[slot.state]}`))),
+      today.expected.map((expected) => h("li", { class: expected.state === "overdue" ? "over" : null }, timeAs(expected.at, expected.clock), ` ${STATES[expected.state]}`))),
     today.seen.length ? table("Arrivals today, newest first", [
       { title: "Arrived (UTC)", short: true, cell: (a) => time(a.arrived_at, a.arrived_at) },
       { title: "Snapshot", cell: (a) => a.snapshot_id },
