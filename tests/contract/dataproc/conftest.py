@@ -1,4 +1,4 @@
-"""The fake services (one server for all tests, a new world for each), and the dedup task on each runner."""
+"""The fake services (one server for all tests, a new state for each), and the dedup task on each runner."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import OWN_CLUSTER, SPARK, SimulatedRun, setup_for, without_state
 from tests.contract.dataproc.fake.clients import connect_bigquery, connect_hook
 from tests.contract.dataproc.fake.procedures import FakeProcedures
+from tests.contract.dataproc.fake.service_state import FakeCluster
 from tests.contract.dataproc.fake.services import FakeDataproc
-from tests.contract.dataproc.fake.world import FakeCluster
 
 Fake = FakeDataproc | FakeProcedures
 RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
@@ -45,15 +45,15 @@ def procedures() -> Iterator[FakeProcedures]:
 
 @pytest.fixture
 def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Fake]:
-    """The fake that serves a runner, with a new world: `fakes(runner)`."""
+    """The fake that serves a runner, with a new state: `fakes(runner)`."""
     connect_hook(dataproc.address, monkeypatch)
     connect_bigquery(procedures.address, monkeypatch)
     without_state(monkeypatch)
 
-    def renewed(runner: str, **world: object) -> Fake:
+    def renewed(runner: str, **state: object) -> Fake:
         fake: Fake = procedures if runner == "procedure" else dataproc
-        fake.reset(**world)
-        fake.world.clusters["shared"] = FakeCluster("shared", polls_left=0, state="RUNNING")
+        fake.reset(**state)
+        fake.state.clusters["shared"] = FakeCluster("shared", polls_left=0, state="RUNNING")
         return fake
 
     return renewed

@@ -14,8 +14,8 @@ from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault, Refused, WorkerKilled
+from tests.contract.dataproc.fake.service_state import TIMED_OUT
 from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
-from tests.contract.dataproc.fake.world import TIMED_OUT
 
 FIRST = "dc-worked-example-00000007-abc123-c0-1"
 
@@ -30,14 +30,14 @@ def test_a_worker_killed_between_submit_and_answer_leaves_a_run_that_the_retry_a
     done = simulate(runner).run()
     assert (done.state, done.tries, done.result) == ("success", 2, FIRST)
     assert isinstance(done.errors[0], WorkerKilled)
-    assert list(fake.world.runs) == [FIRST]
+    assert list(fake.state.runs) == [FIRST]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_task_that_runs_again_reuses_the_run_that_ended_well(runner: str, fakes, simulate: Simulate) -> None:
     fake, task = fakes(runner), simulate(runner)
     assert task.run().result == task.run().result == FIRST
-    assert list(fake.world.runs) == [FIRST]
+    assert list(fake.state.runs) == [FIRST]
 
 
 @pytest.mark.parametrize("slowness", [0, 3])
@@ -53,7 +53,7 @@ def test_a_run_that_refused_every_delivery_fails_the_task_at_once(
     monkeypatch.setattr(engine_dispatch, "end_if_all_refused", refuse)
     done = simulate("serverless").run()
     assert (done.state, done.tries, done.error) == ("failed", 1, "Every delivery was refused")
-    assert [run.name for run in fake.world.succeeded] == [FIRST]
+    assert [run.name for run in fake.state.succeeded] == [FIRST]
 
 
 @pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
@@ -61,7 +61,7 @@ def test_a_cleared_task_runs_spark_again(runner: str, fakes, simulate: Simulate)
     fake = fakes(runner)
     assert simulate(runner).run().state == "success"
     assert simulate(runner, clear_number=1).run().result == "dc-worked-example-00000007-abc123-c1-1"
-    assert len(fake.world.succeeded) == 2
+    assert len(fake.state.succeeded) == 2
 
 
 @pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
@@ -69,8 +69,8 @@ def test_a_cleared_task_stops_what_is_still_at_work_from_before(runner: str, fak
     fake = fakes(runner, slowness=9)
     simulate(runner).deferral()
     assert simulate(runner, clear_number=1).run().state == "success"
-    assert [run.name for run in fake.world.succeeded] == ["dc-worked-example-00000007-abc123-c1-1"]
-    assert (fake.world.active, fake.world.undeleted_clusters, fake.world.max_active) == ([], [], 1)
+    assert [run.name for run in fake.state.succeeded] == ["dc-worked-example-00000007-abc123-c1-1"]
+    assert (fake.state.active, fake.state.undeleted_clusters, fake.state.max_active) == ([], [], 1)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -78,8 +78,8 @@ def test_marking_the_deferred_task_stops_its_run(runner: str, fakes, simulate: S
     fake, task = fakes(runner, slowness=9), simulate(runner)
     trigger = task.recreated(task.deferral().trigger)
     asyncio.run(trigger.on_kill())
-    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
-    assert fake.world.succeeded == []
+    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
+    assert fake.state.succeeded == []
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_a_run_is_active_until_its_cancellation_is_done(
 ) -> None:
     fake, task = fakes(runner, slowness=9), simulate(runner)
     task.deferral()
-    run, service = fake.world.runs[FIRST], open_runner(task.operator().runner_config)
+    run, service = fake.state.runs[FIRST], open_runner(task.operator().runner_config)
     run.polls, seen, words = 0, [], BATCH_STATES if runner == "serverless" else JOB_STATES
     for number in range(6):
         if number == 3:
-            fake.world.cancel(FIRST)
+            fake.state.cancel(FIRST)
         state = service.get_run(FIRST).state
         seen.append(run.state(*words))
         assert state == (SparkRunState.CANCELLED if number == 5 else SparkRunState.ACTIVE)
@@ -120,7 +120,7 @@ def test_marking_the_task_while_a_worker_is_at_it_stops_its_run(
     monkeypatch.setattr(operator, "_push_links", interrupted)
     with pytest.raises(WorkerKilled):
         operator.execute(task.context())
-    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
 
 
 @pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
@@ -130,7 +130,7 @@ def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes,
     assert (done.state, done.tries) == ("failed", 1)
     assert f"Spark run [{FIRST}] was cancelled from outside (by anna@example.com)" in done.error
     assert "Clear the task to run it again" in done.error
-    assert fake.world.undeleted_clusters == []
+    assert fake.state.undeleted_clusters == []
     assert simulate(runner, clear_number=1).run().state == "success"
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert (done.state, done.tries) == ("failed", 1)
     assert f"stopped: {FIRST}" in done.error
     assert "Raise [spark.max_executors]" in done.error
-    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
 
 
 @pytest.mark.parametrize("runner", ["serverless", "own_cluster", "procedure"])
@@ -154,7 +154,7 @@ def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_
     """The task's own limit begins anew with each try, so the service's may be reached first."""
     fake = fakes(runner, endings=[(TIMED_OUT, "")])
     done = simulate(runner).run()
-    assert (done.state, done.tries, list(fake.world.runs)) == ("failed", 1, [FIRST])
+    assert (done.state, done.tries, list(fake.state.runs)) == ("failed", 1, [FIRST])
     assert f"Spark was not done within 60 minutes (Google stopped {FIRST}. Its log: https://" in done.error
     assert "Raise [spark.max_executors]" in done.error
 
@@ -171,16 +171,16 @@ def test_a_service_that_is_gone_for_long_costs_a_try_and_no_run(
         task.resume(deferred)
     fake.faults.clear()
     assert task.run().state == "success"
-    assert list(fake.world.runs) == [FIRST]
+    assert list(fake.state.runs) == [FIRST]
 
 
 def test_a_cluster_that_was_deleted_before_its_job_is_made_again(fakes, simulate: Simulate) -> None:
     fake, task = fakes("own_cluster"), simulate("own_cluster")
     deferred = task.deferral()
-    fake.world.clusters.pop(FIRST)
+    fake.state.clusters.pop(FIRST)
     assert task.resume(deferred) == FIRST
-    assert len(fake.world.succeeded) == 1
-    assert fake.world.undeleted_clusters == []
+    assert len(fake.state.succeeded) == 1
+    assert fake.state.undeleted_clusters == []
 
 
 def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, simulate: Simulate) -> None:
@@ -189,7 +189,7 @@ def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, 
     assert (done.state, done.tries) == ("success", 3)
     assert "Insufficient 'CPUS' quota" in str(done.errors[0])
     assert "gcloud compute regions describe europe-west1 --project=my-project" in str(done.errors[0])
-    assert fake.world.undeleted_clusters == []
+    assert fake.state.undeleted_clusters == []
 
 
 @pytest.mark.parametrize("state", ["REPAIRING", "STARTING", "UPDATING", "ERROR_DUE_TO_UPDATE"])
@@ -197,12 +197,12 @@ def test_a_cluster_gets_its_job_as_soon_as_it_accepts_some(state: str, fakes, si
     """Source: Dataproc's REST reference, ClusterStatus.State."""
     fake, task = fakes("own_cluster", created_as=[state], slowness=9), simulate("own_cluster")
     task.deferral()
-    fake.world.clusters[FIRST].state = state
+    fake.state.clusters[FIRST].state = state
     found = open_runner(task.operator().runner_config).get_run(FIRST)
     accepts = state in ("UPDATING", "ERROR_DUE_TO_UPDATE")
     assert found.state is (SparkRunState.READY if accepts else SparkRunState.PREPARING)
     done = task.run()
-    assert (done.state, done.errors, fake.world.undeleted_clusters) == ("success", [], [])
+    assert (done.state, done.errors, fake.state.undeleted_clusters) == ("success", [], [])
 
 
 @pytest.mark.parametrize("state", ["STOPPING", "STOPPED", "DELETING"])
@@ -211,7 +211,7 @@ def test_a_cluster_that_somebody_stops_or_deletes_is_replaced_by_the_next(
 ) -> None:
     fake = fakes("own_cluster", created_as=[state])
     done = simulate("own_cluster").run()
-    assert (done.state, done.tries, fake.world.undeleted_clusters) == ("success", 2, [])
+    assert (done.state, done.tries, fake.state.undeleted_clusters) == ("success", 2, [])
     assert f"cluster [{FIRST}] is {state} before its job was submitted" in str(done.errors[0])
 
 
@@ -228,10 +228,10 @@ def test_a_follower_is_found_even_where_the_first_cluster_left_no_trace(fakes, s
     with pytest.raises(Exception, match="quota"):
         task.resume(task.deferral())
     task.deferral()  # the next name, for the first cluster is still being deleted
-    fake.world.clusters.pop(FIRST)
+    fake.state.clusters.pop(FIRST)
     task.resume(task.deferral())
-    assert len(fake.world.runs) == 1
-    assert fake.world.undeleted_clusters == []
+    assert len(fake.state.runs) == 1
+    assert fake.state.undeleted_clusters == []
 
 
 def test_links_and_size_are_shown_while_the_task_waits(fakes, simulate: Simulate) -> None:

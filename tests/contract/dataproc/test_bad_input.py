@@ -29,8 +29,8 @@ def refused(fakes, simulate: Simulate, runner: str, code: str, message: str):
     fake.faults.always(Fault(SUBMITS[runner], 0, code, message=message))
     done = simulate(runner).run()
     assert done.state == "failed"
-    assert fake.world.runs == {}
-    assert fake.world.undeleted_clusters == []
+    assert fake.state.runs == {}
+    assert fake.state.undeleted_clusters == []
     return done
 
 
@@ -93,7 +93,7 @@ def test_a_cluster_that_does_not_exist_is_named_with_the_command_that_lists_them
 
 def test_a_cluster_that_is_not_running_is_tried_again(fakes, simulate: Simulate) -> None:
     fake = fakes("cluster")
-    fake.world.clusters["shared"].state = "STOPPED"
+    fake.state.clusters["shared"].state = "STOPPED"
     done = simulate("cluster").run()
     assert (done.state, done.tries) == ("failed", RETRIES + 1)
     assert "Cluster shared is STOPPED" in done.error
@@ -149,7 +149,7 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
     fake, task = fakes("serverless"), simulate("serverless")
     (tmp_path / "spark_code.json").unlink()
     assert "run `make deploy`, then clear the task" in task.run().error
-    assert (task.tries, fake.world.runs) == (1, {})
+    assert (task.tries, fake.state.runs) == (1, {})
     (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
     assert "does not have the format that the deployment writes" in simulate("serverless").run().error
 

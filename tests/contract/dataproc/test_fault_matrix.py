@@ -47,13 +47,13 @@ def calls_of(runner: str, fakes: object, simulate: Simulate) -> list[tuple[str, 
 
 
 def assert_one_effective_run(fake: Fake, faults: object) -> None:
-    world = fake.world
-    assert [run.argument for run in world.succeeded] == [
+    state = fake.state
+    assert [run.argument for run in state.succeeded] == [
         "gs://state/worked_example/attempts/00000007-abc123/request.json"
     ], faults
-    assert world.active == [], faults
-    assert world.undeleted_clusters == [], faults
-    assert world.max_active == 1, faults
+    assert state.active == [], faults
+    assert state.undeleted_clusters == [], faults
+    assert state.max_active == 1, faults
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -67,7 +67,7 @@ def test_a_single_fault_at_any_call_is_sat_out(runner: str, fakes, simulate: Sim
             done = simulate(runner).run()
             assert done.state == "success", (str(fault), done.errors)
             assert_one_effective_run(fake, str(fault))
-            assert len(fake.world.runs) == 1, str(fault)
+            assert len(fake.state.runs) == 1, str(fault)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -97,7 +97,7 @@ def test_a_failed_run_is_followed_by_one_under_the_next_name_whoever_is_killed(
             done = simulate(runner).run()
             assert done.state == "success", (str(fault), done.errors)
             assert_one_effective_run(fake, str(fault))
-            assert sorted(run.outcome for run in fake.world.runs.values()) == ["failed", "succeeded"], str(fault)
+            assert sorted(run.outcome for run in fake.state.runs.values()) == ["failed", "succeeded"], str(fault)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -107,8 +107,8 @@ def test_a_task_that_fails_for_good_leaves_nothing_at_work(runner: str, fakes, s
     assert (done.state, done.tries) == ("failed", 4)
     assert "out of memory" in done.error
     assert "Its log: https://console.cloud.google.com/" in done.error
-    assert [run.outcome for run in fake.world.runs.values()] == ["failed"] * 4
-    assert fake.world.undeleted_clusters == []
+    assert [run.outcome for run in fake.state.runs.values()] == ["failed"] * 4
+    assert fake.state.undeleted_clusters == []
 
 
 @pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)

@@ -135,12 +135,12 @@ def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
         operator.execute(context)
     name = f"dc-worked-example-{spec.attempt}-c2-1"
     assert deferred.value.trigger.name == name
-    fake.world.clusters[name].state = "RUNNING"
+    fake.state.clusters[name].state = "RUNNING"
     with pytest.raises(TaskDeferred):
         operator.resume(context, {"name": name, "reason": "state_changed", "message": ""})
-    assert [(run.name, run.argument) for run in fake.world.active] == [(name, spec.request_uri)]
+    assert [(run.name, run.argument) for run in fake.state.active] == [(name, spec.request_uri)]
     assert remote_operator.stop_spark_runs(operator, context) == [name]
-    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
 
 
 def test_without_a_spec_or_with_local_spark_nothing_is_stopped(fakes, simulate: Simulate) -> None:

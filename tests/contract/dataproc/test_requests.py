@@ -145,9 +145,9 @@ def batch_with(properties: dict[str, str]) -> dict[str, Any]:
 def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fakes, simulate: Simulate) -> None:
     """The pages on quotas name these limits, RESOURCE_EXHAUSTED, and that they are renewed every minute."""
     fake = fakes(runner)
-    fake.world.requests[quota] = rules.QUOTAS[quota]
+    fake.state.requests[quota] = rules.QUOTAS[quota]
     done = simulate(runner).run()
-    assert (done.state, len(fake.world.succeeded)) == ("success", 1)
+    assert (done.state, len(fake.state.succeeded)) == ("success", 1)
     assert all("has used up the requests of this minute" in str(error) for error in done.errors)
 
 
@@ -165,7 +165,7 @@ def test_a_repeated_request_id_gets_the_first_batch_whatever_it_asks_for(fakes) 
     ]
     answers = [fake._answer("CreateBatch", CreateBatchRequest(request), fake.create_batch) for request in requests]
     assert answers[0] == answers[1]
-    assert list(fake.world.runs) == ["first"]
+    assert list(fake.state.runs) == ["first"]
     with pytest.raises(Refused):
         fake._answer("CreateBatch", CreateBatchRequest({**requests[0], "request_id": "x" * 41}), fake.create_batch)
 

@@ -10,8 +10,8 @@ from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.settings.spark_settings import SparkSize
 from tests.contract.dataproc.airflow_simulator import SPARK, STORED, WORK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
+from tests.contract.dataproc.fake.service_state import FAILED
 from tests.contract.dataproc.fake.services import DCU_HOURS
-from tests.contract.dataproc.fake.world import FAILED
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

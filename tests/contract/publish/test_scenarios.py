@@ -17,7 +17,7 @@ from dedup_clone.contract.errors import DedupCloneError
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
-from tests.contract.publish.naive_world import NaiveSteps
+from tests.contract.publish.naive_steps import NaiveSteps
 from tests.contract.publish.protocol_steps import ProtocolSteps, Steps
 
 TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))

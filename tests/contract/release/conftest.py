@@ -32,7 +32,7 @@ class Buckets:
         return {store.uri(info.name) for store in (self.environment, self.state) for info in store.objects("")}
 
 
-class World:
+class ReleaseSetup:
     """A repository to deploy from, the buckets, and what was run."""
 
     def __init__(self, repository: Path, buckets: Buckets) -> None:
@@ -83,8 +83,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def world(repository: Path, buckets: Buckets) -> World:
-    return World(repository, buckets)
+def setup(repository: Path, buckets: Buckets) -> ReleaseSetup:
+    return ReleaseSetup(repository, buckets)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from deploy.release.release import ReleaseFailed, run_command
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import start_process, stop_process
-from tests.contract.release.conftest import World
+from tests.contract.release.conftest import ReleaseSetup
 
 needs_gcloud = pytest.mark.skipif(shutil.which("gcloud") is None, reason="the tool gcloud is not installed")
 
@@ -32,7 +32,7 @@ def door(storage_address: str, tmp_path: Path) -> Iterator[str]:
 @needs_gcloud
 @pytest.mark.exhaustive
 def test_gcloud_lays_and_deletes_what_the_plan_says(
-    world: World, door: str, gcloud_environment: dict[str, str]
+    setup: ReleaseSetup, door: str, gcloud_environment: dict[str, str]
 ) -> None:
     def run(command: Sequence[str], text: str = "") -> None:
         environment = {**gcloud_environment, "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{door}/storage/v1/"}
@@ -41,11 +41,11 @@ def test_gcloud_lays_and_deletes_what_the_plan_says(
         )
         assert done.returncode == 0, done.stderr
 
-    world.commands = run  # type: ignore[assignment]
-    assert len(world.deploy()) > 50
-    (world.repository / "dags" / "rollback.py").unlink()
-    assert world.deploy() == [("delete", world.buckets.environment.uri("dags/rollback.py"))]
-    assert world.deploy() == []
+    setup.commands = run  # type: ignore[assignment]
+    assert len(setup.deploy()) > 50
+    (setup.repository / "dags" / "rollback.py").unlink()
+    assert setup.deploy() == [("delete", setup.buckets.environment.uri("dags/rollback.py"))]
+    assert setup.deploy() == []
 
 
 def test_a_missing_tool_is_named_with_what_to_do() -> None:

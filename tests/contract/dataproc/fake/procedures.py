@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.world import TIMED_OUT, Run, World
+from tests.contract.dataproc.fake.service_state import TIMED_OUT, Run, ServiceState
 
 _HTTP = {
     "UNAVAILABLE": (503, "backendError"),
@@ -75,10 +75,10 @@ class FakeProcedures:
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def reset(self, **world: Any) -> World:
-        self.world, self.faults, self.requests = World(**world), Faults(), []
+    def reset(self, **state: Any) -> ServiceState:
+        self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
         self.configurations: dict[str, dict[str, Any]] = {}
-        return self.world
+        return self.state
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -89,18 +89,18 @@ class FakeProcedures:
         if not _CALLED.search(configuration["query"]["query"]):
             raise Refused("INVALID_ARGUMENT", "the script calls no procedure")
         (parameter,) = configuration["query"]["queryParameters"]
-        run = self.world.begin(body["jobReference"]["jobId"], parameter["parameterValue"]["value"])
+        run = self.state.begin(body["jobReference"]["jobId"], parameter["parameterValue"]["value"])
         self.requests.append(("InsertJob", configuration))
         self.configurations[run.name] = configuration
         return self._job(run)
 
     def get(self, name: str) -> dict[str, Any]:
-        run = self.world.run(name)
+        run = self.state.run(name)
         run.poll()
         return self._job(run)
 
     def cancel(self, name: str) -> dict[str, Any]:
-        return {"kind": "bigquery#jobCancelResponse", "job": self._job(self.world.cancel(name))}
+        return {"kind": "bigquery#jobCancelResponse", "job": self._job(self.state.cancel(name))}
 
     def _job(self, run: Run) -> dict[str, Any]:
         configuration = self.configurations[run.name]

@@ -1,4 +1,4 @@
-"""Dataproc's JobController, BatchController and ClusterController as real gRPC services over a fake world."""
+"""Dataproc's JobController, BatchController and ClusterController as real gRPC services over a fake state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from google.protobuf import empty_pb2
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.world import TIMED_OUT, FakeCluster, Run, World
+from tests.contract.dataproc.fake.service_state import TIMED_OUT, FakeCluster, Run, ServiceState
 
 BATCH_STATES = (
     ("PENDING", "RUNNING"),
@@ -41,7 +41,7 @@ CREATION, NO_TIME = timedelta(minutes=2), timedelta(0)  # of a cluster, before i
 
 
 class FakeDataproc:
-    """One server on 127.0.0.1; `reset` gives it a new world. `requests` are what was accepted, by method."""
+    """One server on 127.0.0.1; `reset` gives it a new state. `requests` are what was accepted, by method."""
 
     def __init__(self) -> None:
         self.reset()
@@ -51,11 +51,11 @@ class FakeDataproc:
         self.address = f"127.0.0.1:{port}"
         self._server.start()
 
-    def reset(self, **world: Any) -> World:
-        self.world, self.faults, self.requests = World(**world), Faults(), []
+    def reset(self, **state: Any) -> ServiceState:
+        self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
         self.batches: dict[str, b.Batch] = {}
         self.lifetimes: dict[str, timedelta] = {}  # of clusters, by name
-        return self.world
+        return self.state
 
     def stop(self) -> None:
         self._server.stop(None)
@@ -66,7 +66,7 @@ class FakeDataproc:
         rules.check_place(request.parent)
         rules.check_name(rules.BATCH_ID, request.batch_id)
         rules.check_batch(request.batch)
-        self.world.begin(request.batch_id, request.batch.pyspark_batch.args[1])
+        self.state.begin(request.batch_id, request.batch.pyspark_batch.args[1])
         self.batches[request.batch_id] = request.batch
         return operations_pb2.Operation(name=f"{_BATCH_OPERATIONS}/{request.batch_id}")
 
@@ -91,7 +91,7 @@ class FakeDataproc:
 
     def cancel_operation(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
         rules.check_place(request.name)
-        self.world.cancel(request.name.rsplit("/", 1)[1])
+        self.state.cancel(request.name.rsplit("/", 1)[1])
         return empty_pb2.Empty()
 
     # -- jobs
@@ -101,46 +101,46 @@ class FakeDataproc:
         rules.check_place(request.project_id, request.region, request.job.reference.project_id)
         rules.check_name(rules.JOB_ID, name)
         rules.check_labels(request.job.labels)
-        found = self.world.cluster(cluster)
+        found = self.state.cluster(cluster)
         if not found.accepts_jobs:
             raise Refused("FAILED_PRECONDITION", f"Cluster {cluster} is {found.state}")
-        return self._job(self.world.begin(name, request.job.pyspark_job.args[1], cluster))
+        return self._job(self.state.begin(name, request.job.pyspark_job.args[1], cluster))
 
     def get_job(self, request: j.GetJobRequest) -> j.Job:
         rules.check_place(request.project_id, request.region)
         run = self._poll(request.job_id)
-        if run.outcome == TIMED_OUT and run.cluster in self.world.clusters:
-            self.world.delete_cluster(run.cluster)
+        if run.outcome == TIMED_OUT and run.cluster in self.state.clusters:
+            self.state.delete_cluster(run.cluster)
         return self._job(run)
 
     def cancel_job(self, request: j.CancelJobRequest) -> j.Job:
         rules.check_place(request.project_id, request.region)
-        if self.world.run(request.job_id).outcome is not None:
+        if self.state.run(request.job_id).outcome is not None:
             raise Refused("FAILED_PRECONDITION", f"Job {request.job_id} is in a terminal state")
-        return self._job(self.world.cancel(request.job_id))
+        return self._job(self.state.cancel(request.job_id))
 
     # -- clusters
 
     def create_cluster(self, request: c.CreateClusterRequest) -> operations_pb2.Operation:
         rules.check_place(request.project_id, request.region, request.cluster.project_id)
         rules.check_cluster(request.cluster)
-        cluster = self.world.make_cluster(request.cluster.cluster_name)
+        cluster = self.state.make_cluster(request.cluster.cluster_name)
         self.lifetimes[cluster.name] = request.cluster.config.lifecycle_config.auto_delete_ttl
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
 
     def get_cluster(self, request: c.GetClusterRequest) -> c.Cluster:
         rules.check_place(request.project_id, request.region)
-        return self._cluster(self.world.poll_cluster(request.cluster_name))
+        return self._cluster(self.state.poll_cluster(request.cluster_name))
 
     def delete_cluster(self, request: c.DeleteClusterRequest) -> operations_pb2.Operation:
         rules.check_place(request.project_id, request.region)
-        self.world.delete_cluster(request.cluster_name)
+        self.state.delete_cluster(request.cluster_name)
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.cluster_name}")
 
     # -- what they have in common
 
     def _poll(self, name: str) -> Run:
-        run = self.world.run(name)
+        run = self.state.run(name)
         run.poll()
         return run
 
@@ -200,8 +200,8 @@ class FakeDataproc:
         ]
 
     def _answer(self, method: str, request: Any, handler: Handler) -> Any:
-        self.world.count(method)
-        return self.world.answer_once(method, request, handler)
+        self.state.count(method)
+        return self.state.answer_once(method, request, handler)
 
     def _serving(self, method: str, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def serve(request: Any, context: grpc.ServicerContext) -> Any:

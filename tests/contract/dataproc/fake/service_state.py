@@ -80,7 +80,7 @@ class FakeCluster:
 
 
 @dataclass
-class World:
+class ServiceState:
     """`slowness`: polls until a state changes. `endings`: how the first runs end, in order; later ones succeed.
 
     `created_as`: the states of the first clusters once they are created; later ones are RUNNING.
