@@ -1,8 +1,7 @@
-"""Sets up Airflow and Google's clients before any test imports them.
+"""Sets up Airflow, Google's clients and Python before any test imports them, so that tests are isolated and fast.
 
-Airflow reads its environment when it is imported: it gets an empty home. Google's clients talk to servers on this
-machine, so they poll jobs every few milliseconds and look for no proxy. What costs time in each request or test and
-proves nothing is avoided.
+Airflow reads its environment variables at its import, and gets an empty home folder. Google's clients talk to servers
+on this machine, so they may poll jobs every few milliseconds and need not look for proxies and passwords.
 """
 
 from __future__ import annotations
@@ -31,19 +30,21 @@ os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"
 
-# By default Google's clients poll a job for the first time after up to a second.
+# In seconds. By default Google's clients wait up to a second before they first poll a job.
 DEFAULT_POLLING._initial = DEFAULT_POLLING._maximum = 0.02
 
-# By default each request searches the environment for a proxy and the disk for a password, which takes more than five
-# percent of the time of a publish in the tests.
+# By default each request searches the environment for a proxy and the disk for a password. That takes more than 5 % of
+# the time of a publish in the tests.
 requests.sessions.get_environ_proxies = lambda url, no_proxy=None: {}
 requests.sessions.get_netrc_auth = lambda url, raise_errors=False: None
 
-# Python 3.11 finds the members of a protocol anew in each isinstance, of which requests has eight in each request.
+# Python 3.11 finds the members of a protocol anew in each call of isinstance, and `requests` makes eight such calls for
+# each request.
 if hasattr(typing, "_get_protocol_attrs"):
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
 
-# Collecting garbage among all imported objects, again and again, takes a good part of the time of short tests.
+# Garbage collections that examine all imported objects again take much of the time of short tests. So garbage is not
+# collected during imports, and later collections skip the objects that exist by then.
 gc.disable()
 
 
@@ -54,4 +55,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # or modules in C++ tell of leaks at the end
+    gc.unfreeze()  # otherwise modules in C++ report leaks when the process ends

@@ -1,4 +1,4 @@
-"""Compares text with golden files. With `UPDATE_GOLDEN=1` it writes and deletes files, and skips the test instead."""
+"""Compares text with golden files. If UPDATE_GOLDEN is set, writes and deletes files instead, and skips the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def assert_golden(name: str, text: str) -> None:
-    """Assert that `text` equals the golden file `name`."""
+    """Assert that `text` equals the golden file `name`, a path relative to FOLDER."""
     path = FOLDER / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def assert_golden(name: str, text: str) -> None:
 
 
 def assert_no_other_golden(folder: str, names: Collection[str]) -> None:
-    """Assert that the golden files below `folder` are `names`, paths relative to it."""
+    """Assert that the golden files below `folder` are exactly `names`, which are paths relative to `folder`."""
     found = {path.relative_to(FOLDER / folder).as_posix() for path in (FOLDER / folder).rglob("*.*")}
     if os.environ.get("UPDATE_GOLDEN"):
         for name in found.difference(names):

@@ -1,7 +1,7 @@
-"""All 24 orders in which four snapshots can arrive, tested at the same time.
+"""Makes deliveries in all 24 orders in which four snapshots can arrive, for one test of all orders at once.
 
-Each order has a date of its own, in which one snapshot is corrected later and one is delivered twice. A step publishes
-the next delivery of every date's order. So a step has at most four deliveries, with rows of different dates.
+Each order is that of one date. In each, one snapshot is corrected later, and one is delivered twice. A step publishes
+the next delivery of every date's order, so it has at most four deliveries, each with rows of several dates.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 Row = dict[str, Any]
 
-CORRECTED = 2
-REPEATED = 3
-_CORRECTION = -CORRECTED
+CORRECTED = 2  # id of the snapshot that is corrected later
+REPEATED = 3  # id of the snapshot that is delivered twice
+_CORRECTION = -CORRECTED  # stands for the correction in an order
 
 
 def orders() -> list[list[int]]:
-    """One order for each date. The correction comes after the corrected snapshot, the repeat after the first one."""
+    """The order of each date: snapshot ids and, somewhere after id CORRECTED, _CORRECTION. REPEATED is there twice."""
     found = []
     for number, order in enumerate(itertools.permutations((1, 2, 3, 4))):
         sequence = list(order)
@@ -30,7 +30,7 @@ def orders() -> list[list[int]]:
 
 
 def steps(first_day: date) -> list[dict[int, list[Row]]]:
-    """The deliveries of each step: snapshot id -> rows."""
+    """The rows of each delivery of each step, by snapshot id. `first_day`: the date of the first order."""
     sequences = orders()
     found: list[dict[int, list[Row]]] = []
     for position in range(len(sequences[0])):
@@ -42,13 +42,17 @@ def steps(first_day: date) -> list[dict[int, list[Row]]]:
     return found
 
 
-def _rows(what: int, day: date) -> list[Row]:
-    """Rows with keys of all, some or one snapshot. The correction has a lower value, and one other key."""
-    snapshot_id = abs(what)
+def _rows(delivered: int, day: date) -> list[Row]:
+    """The rows of a date in a delivery. `delivered`: an element of an order.
+
+    Some keys are in all snapshots, one in every second, and one in a single snapshot. The correction has a lower value
+    for one key, and another key in place of one.
+    """
+    snapshot_id = abs(delivered)
     values = {1: 10 * snapshot_id, 5: 7, 10 + snapshot_id: snapshot_id}
     if snapshot_id % 2 == 0:
         values[2] = 20 + snapshot_id
-    if what == _CORRECTION:
+    if delivered == _CORRECTION:
         values[1] = 3
         del values[10 + snapshot_id]
         values[22] = 22

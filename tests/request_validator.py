@@ -1,4 +1,4 @@
-"""Validates every request that Google's clients send in a test against the API's own description."""
+"""Validates every request that Google's clients send in a test, with Google's description of the API."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _BATCH = "/batch/storage/v1"
 
 
 class RequestValidator:
-    """`faults`: what is wrong with the requests so far. `validated`: how many there were."""
+    """Validates requests. `faults`: sentences about wrong requests so far. `validated`: the number of requests."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.validated = 0
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From now on every request of this process is validated, and sent unchanged."""
+        """Validate every request that this process sends from now on. Requests are sent unchanged."""
         send: Callable[..., Any] = AuthorizedSession.request
 
         def validating(session: AuthorizedSession, method: str, url: str, data: Any = None, **kwargs: Any) -> Any:
@@ -33,25 +33,26 @@ class RequestValidator:
         monkeypatch.setattr(AuthorizedSession, "request", validating)
 
     def validate(self, verb: str, url: str, data: Any, headers: Any) -> None:
+        """Validate one request, or all requests in a batch request of Cloud Storage."""
         try:
             if urlsplit(url).path.startswith(_BATCH):
                 for inner_verb, inner_url, body in _inner_requests(data, headers):
-                    self._note(inner_verb, inner_url, body)
+                    self._validate_one(inner_verb, inner_url, body)
             else:
-                self._note(verb, url, _json_body(data, headers))
+                self._validate_one(verb, url, _json_body(data, headers))
         except ValueError as error:
             self.faults.append(f"{verb} {url}: cannot be read: {error}")
 
-    def _note(self, verb: str, url: str, body: Any) -> None:
+    def _validate_one(self, verb: str, url: str, body: Any) -> None:
         api = next((name for name in ("bigquery", "storage") if f"/{name}/v" in urlsplit(url).path), None)
-        if api is None or "upload_id=" in url:  # the content of a resumable upload
+        if api is None or "upload_id=" in url:  # such a URL gets the content of a resumable upload
             return
         self.validated += 1
         self.faults += [f"{verb} {url}: {fault}" for fault in described(api).faults(verb, url, body)]
 
 
 def _json_body(data: Any, headers: Any) -> Any:
-    """The JSON in a request: its body, or the first part of an upload, which has the metadata."""
+    """The JSON in a request, if any: its body, or the first part of an upload, which has the metadata."""
     kind = _content_type(headers)
     raw = data.encode() if isinstance(data, str) else data
     if not raw or not isinstance(raw, bytes):
@@ -62,6 +63,7 @@ def _json_body(data: Any, headers: Any) -> Any:
 
 
 def _inner_requests(data: Any, headers: Any) -> Iterator[tuple[str, str, Any]]:
+    """The method, URL and JSON body of each request in a batch request."""
     kind = _content_type(headers)
     for part in _parts(data.encode() if isinstance(data, str) else data, kind):
         head, _, body = part.partition("\n\n")
@@ -74,9 +76,12 @@ def _content_type(headers: Any) -> str:
     return kind.decode() if isinstance(kind, bytes) else str(kind)
 
 
-def _parts(raw: bytes, kind: str) -> Iterator[str]:
-    """The contents of the parts. The parser of the module email takes longer than all other validation together."""
-    boundary = kind.partition("boundary=")[2].strip('"')
+def _parts(raw: bytes, content_type: str) -> Iterator[str]:
+    """The contents of the parts of a multipart body.
+
+    Not with the module `email`, whose parser takes longer than all other validation together.
+    """
+    boundary = content_type.partition("boundary=")[2].strip('"')
     _, *parts, _ = raw.split(f"--{boundary}".encode())
     for part in parts:
         yield part.replace(b"\r\n", b"\n").partition(b"\n\n")[2].decode()

@@ -1,4 +1,4 @@
-"""Validates requests against Google's own descriptions of its REST APIs, which its client library contains.
+"""Validates requests with Google's descriptions of its REST APIs, which the package googleapiclient contains.
 
 Services silently ignore unknown fields, so a misspelt option has no effect. Here an unknown field is a fault: in the
 path, the query, the body or the list of requested fields.
@@ -23,13 +23,13 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 @cache
 def described(api: str) -> Api:
-    """The description of one of `APIS`."""
+    """The description of the API `api`, one of APIS."""
     text = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{api}.{APIS[api]}.json"
     return Api(json.loads(text.read_text(encoding="utf-8")))
 
 
 class Api:
-    """The description of one API. Faults are sentences with the position and what the description says."""
+    """The description of one API. Faults are sentences that say where a request is wrong and what was expected."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -37,22 +37,22 @@ class Api:
         self._methods = list(_methods(document))
 
     def faults(self, verb: str, url: str, body: Any = None) -> list[str]:
-        """What is wrong with a request; `body` is the JSON that is sent, None when there is none."""
+        """The faults of a request. `body`: the JSON that is sent, None if there is none."""
         parts = urlsplit(url)
         method = self._method(verb, parts.path)
         if method is None:
             return [f"no method of the API is {verb} {parts.path}"]
         found = []
-        known = {**self._document["parameters"], **method.get("parameters", {})}
+        parameters = {**self._document["parameters"], **method.get("parameters", {})}
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
             if name == "fields":
-                found += self._mask(value, method.get("response", {}).get("$ref"))
+                found += self._mask_faults(value, method.get("response", {}).get("$ref"))
             elif (method["id"], name) in _SENT_BY_CLIENTS:
                 continue
-            elif name not in known and name not in _UPLOAD_PARAMETERS:
+            elif name not in parameters and name not in _UPLOAD_PARAMETERS:
                 found.append(f"query parameter [{name}] of {method['id']} is not known")
-            elif name in known:
-                found += _scalar_faults(known[name], value, f"query parameter [{name}]")
+            elif name in parameters:
+                found += _scalar_faults(parameters[name], value, f"query parameter [{name}]")
         if body is not None:
             if "request" not in method:
                 return [*found, f"{method['id']} takes no body"]
@@ -60,53 +60,57 @@ class Api:
         return found
 
     def message_faults(self, schema: str, value: Any) -> list[str]:
-        """What is wrong with a message of that type."""
-        return list(self._value({"$ref": schema}, value, schema))
+        """The faults of `value` as a message of the type `schema`, a name in the description."""
+        return list(self._value_faults({"$ref": schema}, value, schema))
 
     def _method(self, verb: str, path: str) -> Mapping[str, Any] | None:
         return next((m for pattern, m in self._methods if m["httpMethod"] == verb and pattern.fullmatch(path)), None)
 
-    def _value(self, schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
+    def _value_faults(self, schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
         if "$ref" in schema:
             schema = self._schemas[schema["$ref"]]
         kind = schema.get("type")
         if value is None or kind == "any":
             return
         if kind == "object":
-            yield from self._object(schema, value, where)
+            yield from self._object_faults(schema, value, where)
         elif kind == "array":
             if not isinstance(value, list):
                 yield f"[{where}] is {value!r}, expected a list"
                 return
             for item in value:
-                yield from self._value(schema["items"], item, where)
+                yield from self._value_faults(schema["items"], item, where)
         else:
             yield from _scalar_faults(schema, value, where)
 
-    def _object(self, schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
+    def _object_faults(self, schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
         if not isinstance(value, Mapping):
             yield f"[{where}] is {value!r}, expected an object"
             return
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        properties, schema_of_others = schema.get("properties", {}), schema.get("additionalProperties")
         for name, inner in value.items():
-            inside = properties.get(name, others)
-            if inside is None:
+            inner_schema = properties.get(name, schema_of_others)
+            if inner_schema is None:
                 yield f"[{where}.{name}] is not known"
             else:
-                yield from self._value(inside, inner, f"{where}.{name}")
+                yield from self._value_faults(inner_schema, inner, f"{where}.{name}")
 
-    def _mask(self, mask: str, schema: str | None) -> list[str]:
-        """`items(name,size),nextPageToken`: every name is one of the answer's."""
+    def _mask_faults(self, mask: str, schema: str | None) -> list[str]:
+        """The faults of a field mask, such as `items(name,size),nextPageToken`: names that the answer does not have.
+
+        `schema`: the name of the answer's type.
+        """
         found = []
         for path in _paths(mask):
-            here: Mapping[str, Any] | None = {"$ref": schema}
+            field: Mapping[str, Any] | None = {"$ref": schema}
             for name in path:
-                here = self._inside(here, name) if here else None
-            if here is None:
+                field = self._field(field, name) if field else None
+            if field is None:
                 found.append(f"field [{'.'.join(path)}] is not in the answer")
         return found
 
-    def _inside(self, schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    def _field(self, schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+        """The schema of a field of an object, or of the objects in an array; None if there is no such field."""
         while "$ref" in schema or schema.get("type") == "array":
             schema = self._schemas[schema["$ref"]] if "$ref" in schema else schema["items"]
         found = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
@@ -114,6 +118,7 @@ class Api:
 
 
 def _methods(node: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> Iterator[tuple[re.Pattern[str], Any]]:
+    """The pattern of the paths, and the description, of each method of the API or of one of its resources."""
     document = root or node
     for method in node.get("methods", {}).values():
         base = f"/{document['servicePath']}"
@@ -133,16 +138,16 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _scalar_faults(schema: Mapping[str, Any], value: Any, where: str) -> list[str]:
-    """Numbers may be strings, because JSON has no 64-bit integers. A list is validated item by item."""
-    kind, number = schema.get("type"), schema.get("format") in ("int64", "uint64")
+    """The faults of a value that is no object or list. Numbers may be strings, because JSON has no 64-bit integers."""
+    kind, is_integer = schema.get("type"), schema.get("format") in ("int64", "uint64")
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    good = {
+    is_good = {
         "boolean": text.lower() in ("true", "false"),
         "integer": not isinstance(value, bool) and _NUMBER.fullmatch(text) is not None,
         "number": not isinstance(value, bool) and _NUMBER.fullmatch(text) is not None,
-        "string": _NUMBER.fullmatch(text) is not None if number else isinstance(value, str),
+        "string": _NUMBER.fullmatch(text) is not None if is_integer else isinstance(value, str),
     }.get(str(kind), True)
-    if not good:
+    if not is_good:
         return [f"[{where}] is {value!r}, expected {kind}"]
     if "enum" in schema and value not in schema["enum"]:
         return [f"[{where}] is {value!r}, expected one of {schema['enum']}"]
@@ -150,7 +155,7 @@ def _scalar_faults(schema: Mapping[str, Any], value: Any, where: str) -> list[st
 
 
 def _paths(mask: str) -> Iterator[list[str]]:
-    """The paths that a field mask names."""
+    """The paths that a field mask names, each as the list of its names."""
     stack: list[list[str]] = [[]]
     current: list[str] = []
     for token in re.findall(r"[(),]|[^(),]+", unquote(mask)):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 
-# Hypothesis always tries the simplest example first. Where only two or three examples are tried, a seed of 0 would be
-# one of them in every run, so it is left out.
+# Hypothesis always tries the simplest example first. A test that tries only two or three seeds would try 0 in every
+# run, so 0 is left out.
 SEEDS = st.integers(0, 2**32).filter(bool)
 
 

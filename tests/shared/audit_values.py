@@ -1,4 +1,4 @@
-"""A table with columns of every type, nested ones too, random rows of it, and the same rows as Arrow and as SQL."""
+"""Defines a table with columns of every type, also nested ones, and makes random rows of it, as Arrow and as SQL."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ TABLE = TableContract(COLUMNS, "date", "update_id", ("date", "c_int64"), (), 730
 
 
 def arrow_type(column: Column) -> pa.DataType:
+    """The Arrow type of a column's values."""
     kind = pa.struct([(f.name, arrow_type(f)) for f in column.fields]) if column.fields else _ARROW[column.type]
     return pa.list_(kind) if column.mode is ColumnMode.REPEATED else kind
 
@@ -46,20 +47,22 @@ SCHEMA = pa.schema([(column.name, arrow_type(column)) for column in COLUMNS])
 
 
 def random_rows(seed: int, count: int) -> list[dict[str, Any]]:
+    """Rows of TABLE on date DAY, with the keys 0, 1, …. Equal seeds give equal rows."""
     source = random.Random(seed)
     rows = [{c.name: _random(source, c) for c in COLUMNS} for _ in range(count)]
     return [{**row, "date": DAY, "c_int64": number, "update_id": 7} for number, row in enumerate(rows)]
 
 
 def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows of TABLE as an Arrow record batch."""
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
 def _random(source: random.Random, column: Column) -> Any:
     if column.mode is ColumnMode.REPEATED:
-        one = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        found = (_random(source, one) for _ in range(source.choice((0, 0, 1, 2, 3))))
-        return [value for value in found if value is not None]  # BigQuery keeps no NULL in an array
+        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+        values = (_random(source, element) for _ in range(source.choice((0, 0, 1, 2, 3))))
+        return [value for value in values if value is not None]  # BigQuery stores no NULL in an array
     if source.random() < 0.2:
         return None
     if column.fields:
@@ -98,10 +101,10 @@ def _scalar(source: random.Random, kind: str) -> Any:
 
 
 def literal(column: Column, value: Any) -> str:
-    """The value as Google's SQL has it, of the column's very type."""
+    """An expression in GoogleSQL that has this value and exactly the column's type."""
     if column.mode is ColumnMode.REPEATED:
-        one = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        return f"ARRAY<{sql_type(one)}>[{', '.join(literal(one, item) for item in value or [])}]"
+        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+        return f"ARRAY<{sql_type(element)}>[{', '.join(literal(element, item) for item in value or [])}]"
     if value is None:
         return f"CAST(NULL AS {sql_type(column)})"
     if column.fields:
@@ -130,6 +133,7 @@ def _scalar_literal(kind: str, value: Any) -> str:
 
 
 def sql_type(column: Column) -> str:
+    """The column's type in GoogleSQL."""
     inner = column.type
     if column.fields:
         inner = f"STRUCT<{', '.join(f'{field.name} {sql_type(field)}' for field in column.fields)}>"

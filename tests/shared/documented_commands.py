@@ -1,4 +1,4 @@
-"""The commands of docs/google-cloud.md."""
+"""Reads the shell commands that docs/google-cloud.md shows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ PAGE = (REPOSITORY / "docs" / "google-cloud.md").read_text()
 
 
 def commands(text: str = PAGE) -> Iterator[str]:
+    """The commands in a page's Bash blocks, each in one line, without comments."""
     for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             if not line.startswith("#"):

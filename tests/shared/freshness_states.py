@@ -1,4 +1,7 @@
-"""The state of a feed where nothing is wrong, and small changes to it."""
+"""Makes the state of a feed in which nothing is wrong, and of its parts, for tests of the freshness rules.
+
+`changes` of a function: other values of the fields of what it makes.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def minutes(count: float) -> timedelta:
 
 
 def record(snapshot_id: int = 7, **changes: Any) -> LedgerRecord:
-    """A publish of half an hour: 5 minutes until the lease, 20 of dedup, 5 until the swap."""
+    """A publish of half an hour: 5 minutes until the lease, 20 minutes of dedup, 5 minutes until the swap."""
     arrived = NOW - timedelta(hours=2)
-    plain = LedgerRecord(
+    healthy = LedgerRecord(
         feed="sales",
         outcome=Outcome.PUBLISHED,
         reason="",
@@ -57,11 +60,11 @@ def record(snapshot_id: int = 7, **changes: Any) -> LedgerRecord:
             query_bytes_billed=20, table_bytes_read=0, slot_ms=1, query_usd=0.0002, merge_usd=180.0, qualify_usd=180.0
         ),
     )
-    return dataclasses.replace(plain, **changes)
+    return dataclasses.replace(healthy, **changes)
 
 
 def table(**changes: Any) -> TableMetadata:
-    plain = TableMetadata(
+    healthy = TableMetadata(
         name="sales",
         columns=(),
         rows=1000,
@@ -75,7 +78,7 @@ def table(**changes: Any) -> TableMetadata:
         clone_time=CLONED_AT,
         created_at=CLONED_AT,
     )
-    return dataclasses.replace(plain, **changes)
+    return dataclasses.replace(healthy, **changes)
 
 
 def target(found: TableMetadata | None = None, **changes: Any) -> TargetState:
@@ -86,23 +89,25 @@ def activity(dag_id: str = "sales_watch", **changes: Any) -> DagActivity:
     return dataclasses.replace(DagActivity(dag_id, False, True, NOW - minutes(30), None), **changes)
 
 
-def intent(taken: timedelta, *jobs: str, kind: IntentKind = IntentKind.PUBLISH, generation: int = 8) -> Intent:
-    return Intent(kind, "sales_publish", "run-8", "8-x", 7, generation, NOW - taken, jobs)
+def intent(age: timedelta, *jobs: str, kind: IntentKind = IntentKind.PUBLISH, generation: int = 8) -> Intent:
+    """A lease that was acquired `age` before NOW. `jobs`: BigQuery job ids."""
+    return Intent(kind, "sales_publish", "run-8", "8-x", 7, generation, NOW - age, jobs)
 
 
-def current(held: Intent | None = None, generation: int | None = 7) -> Current:
-    return Current(1, "sales", generation, None if generation is None else f"digest{generation}", 7, held)
+def current(lease: Intent | None = None, generation: int | None = 7) -> Current:
+    return Current(1, "sales", generation, None if generation is None else f"digest{generation}", 7, lease)
 
 
-def waits(since: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> WaitingDelivery:
-    return WaitingDelivery(Delivery(snapshot_id, 1), NOW - since, registered)
+def waits(age: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> WaitingDelivery:
+    """A delivery that waits and arrived `age` before NOW."""
+    return WaitingDelivery(Delivery(snapshot_id, 1), NOW - age, registered)
 
 
 def audits(*outcomes: AuditOutcome) -> Audits:
-    """An audit of each outcome, of the days from 1 June on."""
-    held = PartitionFingerprint(4, 5, 6)
+    """Audits with these outcomes, of the dates from 1 June on."""
+    fingerprint = PartitionFingerprint(4, 5, 6)
     records = tuple(
-        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), held, held, 0)
+        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), fingerprint, fingerprint, 0)
         for day, outcome in enumerate(outcomes, 1)
     )
     return Audits(NOW.date(), {}, records)
@@ -111,10 +116,10 @@ def audits(*outcomes: AuditOutcome) -> Audits:
 def feed_state(
     *, expected: ExpectedArrivals | None = None, max_age_minutes: int | None = None, **changes: Any
 ) -> FeedState:
-    """One snapshot is live, nothing waits, both DAGs run. The SLA is 60 minutes."""
+    """The state of a feed: snapshot 7 is live, nothing waits, both DAGs run. The SLA is 60 minutes."""
     settings = FreshnessSettings(sla_minutes=60, expected_arrivals=expected, max_age_minutes=max_age_minutes)
     history = tuple(record(n) for n in (5, 6, 7))
-    plain = FeedState(
+    healthy = FeedState(
         feed="sales",
         settings=settings,
         current=current(),
@@ -135,4 +140,4 @@ def feed_state(
         check_interval=minutes(5),
         audits=audits(),
     )
-    return dataclasses.replace(plain, **changes)
+    return dataclasses.replace(healthy, **changes)

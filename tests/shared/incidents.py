@@ -1,4 +1,4 @@
-"""Incidents and alerts as the watchdog makes them."""
+"""Makes an alert, and incidents, like those of the watchdog, for tests of notifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receives the OpenLineage events of a publish's tasks, from the listener of Airflow's own provider."""
+"""Receives the OpenLineage events that the listener of Airflow's provider sends for the tasks of a publish."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
 
 NOW = datetime.now(UTC)
 TASKS = ("dedup_snapshot", "load_staging", "swap_target", "commit_generation")
-Lineage = dict[str, tuple[set[str], set[str]]]  # by task: namespaces and names of inputs and outputs
+Lineage = dict[str, tuple[set[str], set[str]]]  # inputs and outputs of each task, as texts `namespace name`
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Keeps the events that are posted to it."""
+    """A server that stores the events that are posted to it in `events`."""
 
     events: list[dict[str, Any]]
 
@@ -46,7 +46,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 class Listener(OpenLineageListener):
-    """The provider's listener, which here neither forks nor starts a thread for an event."""
+    """The provider's listener, changed so that it sends events in the calling thread and not in a child process."""
 
     events: list[dict[str, Any]]
 
@@ -54,7 +54,7 @@ class Listener(OpenLineageListener):
         callable()
 
     def lineage(self) -> Lineage:
-        """What the received events say; each must be of a task that has succeeded."""
+        """The lineage that the received events report. Each event must be of a task that has succeeded."""
         assert {event["eventType"] for event in self.events} == {"COMPLETE"}
         return {e["job"]["name"].partition(".")[2]: (names(e["inputs"]), names(e["outputs"])) for e in self.events}
 
@@ -77,7 +77,7 @@ def listener() -> Iterator[Listener]:
 
 
 def dag_of(setup: FeedSetup) -> DAG:
-    """The tasks of a publish that send events."""
+    """A DAG with those tasks of a publish that send events."""
     with DAG(setup.dag_id("publish"), schedule=None, **feed_dag_arguments(setup)) as dag:
         EmptyOperator(task_id=RESOLVE_PUBLISH)
         dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
@@ -86,7 +86,7 @@ def dag_of(setup: FeedSetup) -> DAG:
 
 
 def task_instance(dag: DAG, task_id: str) -> RuntimeTaskInstance:
-    """A task of a run as Airflow's task runner has it."""
+    """A task instance of a run, as Airflow's task runner passes it to the listener."""
     ids = {"dag_id": dag.dag_id, "run_id": "arrival"}
     run = DagRun(
         **ids,
@@ -110,7 +110,7 @@ def task_instance(dag: DAG, task_id: str) -> RuntimeTaskInstance:
 
 
 def expected(setup: FeedSetup, engine: Engine) -> Lineage:
-    """The chain from landing to target."""
+    """The lineage that the tasks must report: from landing to target."""
     tables = f"bigquery {setup.names.project}.{setup.names.dataset}"
     landing = {f"gs://{setup.deployment.landing_bucket} {setup.feed.landing.prefix}"}
     state = {f"gs://{setup.deployment.state_bucket} {setup.feed.feed}/data"}

@@ -1,4 +1,4 @@
-"""Indexes as a feed of any age would have them, and verdicts to go with them, generated."""
+"""Generates page indexes of three feeds, and the watchdog's verdicts on them, for tests of the page Snapshots."""
 
 from __future__ import annotations
 
@@ -96,7 +96,10 @@ def checks(number: int, *, fails: bool = False) -> IndexChecks:
 
 
 def make_index(publishes: int = 120, dates: int = DATES, now: datetime = NOW, **changes: Any) -> Index:
-    """A feed whose newest publish ended shortly before `now`; six arrivals a day."""
+    """The index of a feed with six arrivals a day, whose newest delivery arrived 78 minutes before `now`.
+
+    `publishes`, `dates`: their numbers. `changes`: other values of the index's fields.
+    """
     chance = random.Random(7)
     newest = now - timedelta(minutes=78)
     moments = [newest - timedelta(hours=4 * (publishes - number)) for number in range(1, publishes + 1)]
@@ -151,11 +154,12 @@ def make_index(publishes: int = 120, dates: int = DATES, now: datetime = NOW, **
 
 
 def fresh(now: datetime = NOW) -> Index:
+    """A feed in which nothing is wrong."""
     return make_index(now=now)
 
 
 def late(now: datetime = NOW) -> Index:
-    """A delivery was refused, the next one fails its check and waits too long."""
+    """A feed in which a delivery was refused, and the next one failed its check and waits for longer than the SLA."""
     index = make_index(now=now - timedelta(hours=3))
     refused = arrival(
         121, now - timedelta(minutes=100), DeliveryState.REFUSED, refused_at=now - timedelta(minutes=91),
@@ -184,13 +188,14 @@ def late(now: datetime = NOW) -> Index:
 
 
 def empty(now: datetime = NOW) -> Index:
+    """A feed in which nothing was ever published."""
     return make_index(0, 0, now=now, feed="worked_example", expected=None, time_travel=None, audit=None)
 
 
 def verdict(
     feed: str, status: FreshnessStatus = FreshnessStatus.FRESH, now: datetime = NOW, **changes: Any
 ) -> FreshnessVerdict:
-    """Of a check 40 seconds before `now`; the watchdog checks every five minutes."""
+    """The verdict of a check 40 seconds before `now`, by a watchdog that checks every five minutes."""
     values: dict[str, Any] = {
         "headline": "Readers see snapshot 2120, the newest one.",
         "incidents": (),
@@ -224,7 +229,7 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
 
 
 def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
-    """Those of the feeds above, by hourly checks: they are not stale while a slow test shows the page."""
+    """The verdicts on `fresh`, `late` and `empty`, by an hourly watchdog, so that they stay valid in a slow test."""
     missed = Incident(
         IncidentKind.SLA_MISSED,
         Severity.ALERT,

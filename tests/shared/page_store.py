@@ -1,4 +1,4 @@
-"""A state bucket in memory, for the page."""
+"""Replaces the state bucket by one in memory, for tests of the page Snapshots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.shared import page_indexes
 
 
 class MemoryStore:
-    """A state bucket in memory that counts its reads."""
+    """A state bucket in memory. `reads`: the names that were read. `listings`: how often names were listed."""
 
     bucket = "state"
 
@@ -47,9 +47,10 @@ class MemoryStore:
 
 
 def at_work(now: datetime) -> MemoryStore:
-    """A feed whose run holds the lease; its Spark job has done 12 of 730 dates."""
-    taken = now - timedelta(minutes=9)
-    intent = Intent(IntentKind.PUBLISH, "product_attributes_publish", "publish__1", "00000121-a", 120, 121, taken, ())
+    """A store with a feed whose publish run holds the lease, and whose Spark job has done 12 of 730 dates."""
+    acquired_at = now - timedelta(minutes=9)
+    run = ("product_attributes_publish", "publish__1")
+    intent = Intent(IntentKind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())
     store = MemoryStore(page_indexes.fresh(now), verdicts=page_indexes.verdicts(now)[:1])
     current = Current(1, "product_attributes", 120, "digest", 121, intent)
     store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)

@@ -1,4 +1,7 @@
-"""Rows of the nested table in bulk, from a seed: few keys and few values, so that keys meet and values tie."""
+"""Makes many random rows of the table NESTED of testkit.table_contracts.
+
+There are few different keys and values, so that snapshots share keys, and rows with equal values are frequent.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,33 @@ from random import Random
 from typing import Any
 
 FIRST_DAY = date(2026, 3, 1)
-_NAMES = ["", "a", "ab", "é", "z", "\uffee", "\U0001f600"]  # the last two sort otherwise as UTF-16 than as UTF-8
+_NAMES = ["", "a", "ab", "é", "z", "\uffee", "\U0001f600"]  # the last two sort in another order as UTF-16 than as UTF-8
 _AMOUNTS = [None, -math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan]
 _BYTES = [None, b"", b"\x00", b"\x7f", b"\x80", b"\xff"]
 _PRICES = [None, Decimal("-0.000000001"), Decimal("0.000000000"), Decimal("7.500000000")]
 
 
 def random_rows(random: Random, snapshot_id: int, days: int, missing_days: Sequence[int]) -> list[dict[str, Any]]:
-    """One snapshot: some hundred rows over `days` dates, some keys more than once, dates in `missing_days` left out."""
+    """One snapshot: up to 150 rows on `days` dates from FIRST_DAY on, some keys more than once.
+
+    `missing_days`: the numbers of dates, from 0, that the snapshot lacks.
+    """
     present = [n for n in range(days) if n not in missing_days]
     return [_row(random, snapshot_id, random.choice(present)) for _ in range(random.choice([1, 40, 150]))]
 
 
 def _row(random: Random, snapshot_id: int, day: int) -> dict[str, Any]:
-    """A row repeats common values for its key most of the time, so that unchanged rows and exact ties are frequent."""
-    plain = random.random() < 0.6
+    """A row, mostly with the usual values, so that unchanged rows and duplicate rows with equal values are frequent."""
+    is_usual = random.random() < 0.6
     return {
-        "amount": 2.0 if plain else random.choice(_AMOUNTS),
+        "amount": 2.0 if is_usual else random.choice(_AMOUNTS),
         "name": random.choice(_NAMES),
         "day": FIRST_DAY + timedelta(days=day),
-        "note": "same" if plain else random.choice([None, *_NAMES]),
+        "note": "same" if is_usual else random.choice([None, *_NAMES]),
         "seen": random.choice([None, False, True]) if random.random() < 0.3 else True,
-        "raw": b"r" if plain else random.choice(_BYTES),
+        "raw": b"r" if is_usual else random.choice(_BYTES),
         "code": random.choice([-1, 0, 7]),
-        "tags": ["x"] if plain else random.choice([[], ["x"], ["x", "a"], ["x", "z"], ["xy"]]),
+        "tags": ["x"] if is_usual else random.choice([[], ["x"], ["x", "a"], ["x", "z"], ["xy"]]),
         "info": _info(random) if random.random() < 0.3 else {"weight": 1.0, "label": "l"},
         "parts": _parts(random) if random.random() < 0.3 else [],
         "version": snapshot_id,

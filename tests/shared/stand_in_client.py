@@ -1,4 +1,4 @@
-"""Clients, small tables, load jobs and the `/_standin/` requests of the contract tests."""
+"""Calls the BigQuery stand-in for its contract tests: a client, small tables, load jobs, and `/_standin/` endpoints."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def days_ago(days: int) -> date:
 
 
 def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
-    """A client whose endpoint comes from an environment variable, as in the tested product code.
+    """A client that finds the stand-in at `address` by an environment variable, as the product's clients do.
 
-    `user` is its email address; without one it sends no token.
+    `user`: the email address of the caller; None to send no token.
     """
     credentials = AnonymousCredentials() if user is None else Credentials(user)
     with pytest.MonkeyPatch.context() as patch:
@@ -39,12 +39,13 @@ def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
 
 
 class Control:
-    """The requests below /_standin/: the clock, faults and grants."""
+    """Calls the stand-in's own endpoints below /_standin/, for its clock, faults and grants."""
 
     def __init__(self, address: str) -> None:
         self._root = f"http://{address}/_standin"
 
     def advance(self, **time: float) -> None:
+        """Advance the clock. `time`: arguments of timedelta."""
         seconds = timedelta(**time).total_seconds()
         requests.post(f"{self._root}/clock", json={"advance_seconds": seconds}, timeout=30).raise_for_status()
 
@@ -67,7 +68,7 @@ class Control:
 
 
 def snapshot(days: Sequence[date | None], number: int, rows_per_day: int = 2) -> pa.Table:
-    """Rows with the keys 0, 1, … for each day, all with the same number."""
+    """`rows_per_day` rows for each day, with the keys 0, 1, … and all with the same number."""
     rows = [{"day": day, "id": key, "number": number} for day in days for key in range(rows_per_day)]
     return pa.Table.from_pylist(
         rows, schema=pa.schema([("day", pa.date32()), ("id", pa.int64()), ("number", pa.int64())])
@@ -75,7 +76,7 @@ def snapshot(days: Sequence[date | None], number: int, rows_per_day: int = 2) ->
 
 
 def upload(bucket: storage.Bucket, name: str, rows: pa.Table) -> str:
-    """Uploads the rows as a Parquet file and returns its gs:// URI."""
+    """Upload the rows as a Parquet file, and return its gs:// URI."""
     content = io.BytesIO()
     pq.write_table(rows, content)
     bucket.blob(name).upload_from_string(content.getvalue())
@@ -90,6 +91,7 @@ SCHEMA = [
 
 
 def make_table(client: bigquery.Client, name: str, expiration_days: int | None = 730) -> bigquery.Table:
+    """Create a table with SCHEMA, partitioned by day and clustered by id. `name`: with its dataset."""
     table = bigquery.Table(f"{PROJECT}.{name}", schema=SCHEMA)
     expiration_ms = None if expiration_days is None else expiration_days * 86_400_000
     table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
@@ -104,6 +106,7 @@ def load_rows(client: bigquery.Client, table: str, rows: Iterable[tuple[date, in
 
 
 def load(client: bigquery.Client, uris: str | list[str], table: str, disposition: str, **options: Any) -> Any:
+    """Load Parquet files into a table, and return the job that has succeeded. `table`: with its dataset."""
     config = bigquery.LoadJobConfig(source_format="PARQUET", write_disposition=disposition, **options)
     return client.load_table_from_uri(uris, f"{PROJECT}.{table}", job_config=config).result()
 
@@ -113,6 +116,7 @@ def rows_of(client: bigquery.Client, sql: str, **options: Any) -> list[tuple[Any
 
 
 def numbers_by_day(client: bigquery.Client, table: str) -> dict[date, set[int]]:
+    """The different numbers in a table's rows of each day."""
     found: dict[date, set[int]] = {}
     for day, number in rows_of(client, f"SELECT DISTINCT day, number FROM {table}"):
         found.setdefault(day, set()).add(number)

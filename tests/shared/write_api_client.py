@@ -1,4 +1,4 @@
-"""A client of the stand-in's Storage Write API, and protocol buffer messages for its rows."""
+"""Calls the stand-in's Storage Write API for its contract tests, and makes the protocol buffer messages of rows."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def days_since_epoch(day: date) -> int:
 
 @contextmanager
 def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
-    """Google's client, connected to the port that the stand-in's health shows."""
+    """Yield Google's client, connected to the port that the stand-in's health endpoint names."""
     address = requests.get(f"http://{stand_in}/_standin/health", timeout=30).json()["write_api"]
     with grpc.insecure_channel(address) as channel:
         yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 
 def message_class(fields: Mapping[str, Any], name: str = "Row") -> type[Message]:
-    """A proto2 message with these fields by name.
+    """The class of a proto2 message. `fields`: the type of each field, by the field's name.
 
-    A field's type is that of proto (`int64`, `repeated string`), the full name of a message of google.protobuf, or a
-    mapping for a nested message.
+    A type is one of protocol buffers (`int64`, `repeated string`), the full name of a message of google.protobuf, or,
+    for a nested message, a mapping like `fields`.
     """
     file = descriptor_pb2.FileDescriptorProto(name="row.proto", syntax="proto2")
     pool = descriptor_pool.DescriptorPool()
-    for known in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
-        pool.AddSerializedFile(known.serialized_pb)
-        file.dependency.append(known.name)
+    for dependency in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
+        pool.AddSerializedFile(dependency.serialized_pb)
+        file.dependency.append(dependency.name)
     _add_fields(file.message_type.add(name=name), fields, f".{name}")
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
@@ -79,7 +79,10 @@ def default_stream(table: str) -> str:
 def append_request(
     stream: str, kind: type[Message] | None, rows: Sequence[Message], offset: int | None = None, **more: Any
 ) -> types.AppendRowsRequest:
-    """`kind`: the class of the rows if the request has the writer's schema, as the first one of a connection must."""
+    """A request that appends rows to a stream.
+
+    `kind`: the class of the rows, whose schema the first request of a connection must have; None for later requests.
+    """
     data = types.AppendRowsRequest.ProtoData(
         rows=types.ProtoRows(serialized_rows=[row.SerializePartialToString() for row in rows])
     )
@@ -91,7 +94,7 @@ def append_request(
 
 
 def append(client: BigQueryWriteClient, *requests: types.AppendRowsRequest) -> list[types.AppendRowsResponse]:
-    """The responses of one connection that sends these requests."""
+    """Send these requests over one connection. Returns the responses."""
     return list(client.append_rows(iter(requests)))
 
 

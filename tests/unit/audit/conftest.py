@@ -1,4 +1,4 @@
-"""Google's reference implementation, one for all tests of this folder."""
+"""Starts Google's reference implementation of GoogleSQL once for all tests of this folder."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from benchmarks.results import Figure, Results
 
 
 def figure(peer: str, inputs: str, rows: int, **values: object) -> Figure:
-    """A figure of 13 dates. `values`: its other fields."""
+    """A figure of a run on 13 dates. `values`: other values of its fields."""
     default = Figure(peer, inputs, rows, 13, 1.0, 1.0, 0, 0, 0, 0, 0.0, 0, 0, 0, {"plans": "adopt 13"})
     return replace(default, **values)  # type: ignore[arg-type]
 

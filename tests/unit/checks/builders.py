@@ -1,4 +1,7 @@
-"""Builders of the inputs of checks: good ones, which each test spoils in one place."""
+"""Makes inputs with which every check passes. A test changes one value in them to make a check fail.
+
+`changes` of a function: other values of the fields of what it makes.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ def manifest(*entries: DateEntry, generation: int = 2, parent: int | None = 1) -
 
 
 def files(*counts: tuple[date, int]) -> FileList:
+    """A list with one file for each date and its number of rows."""
     return FileList(tuple(DataFile(f"date={d}/a.parquet", d, n, 1, 1, 7) for d, n in counts))
 
 
@@ -84,6 +88,7 @@ def table(name: str = "f_staging", **changes: object) -> TableMetadata:
 
 
 def partition(day: date | None, rows: int = 10, changed: datetime = NOW - timedelta(minutes=1)) -> PartitionMetadata:
+    """A partition; that of NULL if `day` is None. `changed`: the time of its last change."""
     return PartitionMetadata("__NULL__" if day is None else day.strftime("%Y%m%d"), rows, changed)
 
 

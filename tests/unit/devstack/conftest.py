@@ -1,4 +1,4 @@
-"""A real object store with the two buckets, for what speaks to storage."""
+"""Starts fake-gcs-server for the tests of this folder, and makes a bucket for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path

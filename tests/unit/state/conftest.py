@@ -1,4 +1,4 @@
-"""A landing and a state bucket of each test's own, on a real object store."""
+"""Starts fake-gcs-server for the tests of this folder, and makes a landing and a state bucket for each test."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ FEED = "feed"
 
 @dataclass(frozen=True)
 class Buckets:
+    """The buckets of one test."""
+
     client: Client
     landing_bucket: str
     state_bucket: str
@@ -42,6 +44,7 @@ class Buckets:
         return InvalidMarkers(self.state, FEED)
 
     def put(self, *names: str) -> None:
+        """Upload empty objects to landing. `names`: below the feed's folder."""
         for name in names:
             self.client.bucket(self.landing_bucket).blob(f"{FEED}/{name}").upload_from_string(b"")
 

@@ -1,4 +1,4 @@
-"""A server of AppendRows that answers as a test tells it, and keeps what it was sent."""
+"""Runs a server of the Storage Write API's method AppendRows, which answers as a test says and stores all requests."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-METHOD = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 Answer = types.AppendRowsResponse | grpc.StatusCode
 ACCEPTED = types.AppendRowsResponse(append_result=types.AppendRowsResponse.AppendResult())
 
 
 @dataclass
 class WriteServer:
-    """`answer`: by the number of a request, from 0 on, its answer, or the status with which the connection ends.
+    """The running server. `answer`: a function from the number of a request to its answer, or to an error status.
 
-    `requests`: all requests, `connections`: the number of the first request of each connection.
+    Requests are numbered from 0. An error status ends the connection. `requests`: all requests so far. `connections`:
+    the number of the first request of each connection.
     """
 
     address: str
@@ -64,7 +65,7 @@ def write_server() -> Iterator[WriteServer]:
         types.AppendRowsRequest.deserialize,
         types.AppendRowsResponse.serialize,
     )
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(METHOD, {"AppendRows": handler}),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"AppendRows": handler}),))
     server.start()
     try:
         yield started
