@@ -22,7 +22,7 @@ def partition_day(partition_id: str) -> date | None:
     return datetime.strptime(partition_id, "%Y%m%d").date()  # noqa: DTZ007 (a day has no zone)
 
 
-def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
+def partition_expires_us(partition_id: str, expiration_ms: int) -> int | None:
     """When the partition expires; None if it never does."""
     day = partition_day(partition_id)
     if day is None:
@@ -59,6 +59,6 @@ def without_expired(version: TableVersion, now_us: int) -> TableVersion:
     remaining = {
         partition_id: partition
         for partition_id, partition in version.partitions.items()
-        if (end_us := partition_end_us(partition_id, expiration_ms)) is None or end_us >= now_us
+        if (moment_us := partition_expires_us(partition_id, expiration_ms)) is None or moment_us >= now_us
     }
     return version if len(remaining) == len(version.partitions) else replace(version, partitions=remaining)

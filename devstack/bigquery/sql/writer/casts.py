@@ -12,7 +12,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import TableField, to_duckdb_type
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
-from devstack.bigquery.sql.writer.columns_and_structs import struct, struct_items
+from devstack.bigquery.sql.writer.columns_and_structs import struct_items, struct_sql
 from devstack.bigquery.sql.writer.literals import named_fields
 from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
@@ -38,30 +38,30 @@ _SCALARS = {
 @handles(exp.Cast, exp.TryCast, supported_args="this to safe")
 def _cast(writer: Writer, node: exp.Cast) -> str:
     target, safe = field_of_data_type(node.to), isinstance(node, exp.TryCast)
-    constructed = _constructed(writer, node.this, target)
+    constructed = _constructor_sql(writer, node.this, target)
     if constructed is None and target.mode != "REPEATED" and target.type != "STRUCT":
-        return convert(writer.write(node.this), target.type, safe=safe)
+        return conversion_sql(writer.write(node.this), target.type, safe=safe)
     function = "TRY_CAST" if safe else "CAST"
     return f"{function}({constructed or writer.write(node.this)} AS {to_duckdb_type(target)})"
 
 
-def _constructed(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
+def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
     """The SQL of a typed constructor of this type; None for a node that is none."""
     if isinstance(node, exp.Struct):
-        return _typed(writer, node.expressions, target)
+        return _typed_struct(writer, node.expressions, target)
     if isinstance(node, exp.Array) and target.mode == "REPEATED":
         element = TableField("", target.type, fields=target.fields)
         return f"[{', '.join(_typed_element(writer, item, element) for item in node.expressions)}]"
     return None
 
 
-def _typed(writer: Writer, items: Sequence[exp.Expr], target: TableField) -> str:
-    return struct(writer, items, [field.name for field in named_fields(target.fields)])
+def _typed_struct(writer: Writer, items: Sequence[exp.Expr], target: TableField) -> str:
+    return struct_sql(writer, items, [field.name for field in named_fields(target.fields)])
 
 
 def _typed_element(writer: Writer, item: exp.Expr, element: TableField) -> str:
     fields = struct_items(item) if element.type == "STRUCT" else None
-    return writer.write(item) if fields is None else _typed(writer, fields, element)
+    return writer.write(item) if fields is None else _typed_struct(writer, fields, element)
 
 
 def field_of_data_type(kind: exp.DataType) -> TableField:
@@ -86,7 +86,7 @@ def _struct_field(item: exp.Expr) -> TableField:
     return TableField(item.name, inner.type, inner.mode, inner.fields)
 
 
-def convert(value_sql: str, type_name: str, *, safe: bool = False) -> str:
+def conversion_sql(value_sql: str, type_name: str, *, safe: bool = False) -> str:
     """DuckDB SQL that converts a value, given as SQL, as BigQuery's CAST (if `safe`, SAFE_CAST) does."""
     value = f"({value_sql})"
     cast = "TRY_CAST" if safe else "CAST"

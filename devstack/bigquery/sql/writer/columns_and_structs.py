@@ -131,7 +131,7 @@ def _element(writer: Writer, node: exp.Bracket) -> str:
     return f"CASE WHEN {outside} THEN {error} ELSE ({array})[{index}] END"
 
 
-def struct(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
+def struct_sql(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
     """A DuckDB struct.
 
     `names`: the field names of a declared type or of an array's first element; None to infer them as BigQuery does.
@@ -164,7 +164,7 @@ def struct_items(node: exp.Expr) -> list[exp.Expr] | None:
 
 @handles(exp.Tuple, supported_args="expressions")
 def _tuple(writer: Writer, node: exp.Tuple) -> str:
-    return struct(writer, struct_items(node) or [], [f"_field_{i}" for i in range(1, len(node.expressions) + 1)])
+    return struct_sql(writer, struct_items(node) or [], [f"_field_{i}" for i in range(1, len(node.expressions) + 1)])
 
 
 @handles(exp.Array, supported_args="expressions")
@@ -192,4 +192,4 @@ def _element_struct(writer: Writer, node: exp.Expr, names: list[str]) -> str:
     for field, name in zip(fields, names, strict=False):
         if (struct_field_name(field) or name).lower() != name.lower():
             raise NotImplementedConstruct("array of STRUCTs with different field names")
-    return struct(writer, fields, names)
+    return struct_sql(writer, fields, names)

@@ -11,14 +11,15 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.runtime_errors import string_literal, unsupported_when
 from devstack.bigquery.sql.writer.function_calls import special_function
-from devstack.bigquery.sql.writer.intervals import DATE_UNITS, TIME_UNITS, date_part, interval
+from devstack.bigquery.sql.writer.intervals import DATE_UNITS, TIME_UNITS, interval_sql, parse_date_part
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, invalid_call, literal_text
 
 # By the type of a date function's argument: the other types that it refuses, as a condition on DuckDB's `typeof` and as
 # the error message names them. `_value` says why.
 _REFUSED_TYPES = {"DATE": ("LIKE 'TIMESTAMP%'", "TIMESTAMP or DATETIME"), "TIMESTAMP": ("= 'TIMESTAMP'", "DATETIME")}
-_TYPES = {"DATE": "DATE", "DATETIME": "TIMESTAMP", "TIMESTAMP": "TIMESTAMPTZ"}
+_TYPES = {"DATE": "DATE", "DATETIME": "TIMESTAMP", "TIMESTAMP": "TIMESTAMPTZ"}  # DuckDB's types
+# The date parts that the functions of each type accept.
 _UNITS = {
     "DATE": DATE_UNITS,
     "DATETIME": DATE_UNITS | TIME_UNITS,
@@ -90,7 +91,7 @@ def _shift(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
         raise invalid_call(name, len(arguments), "2")
     kind, _, operation = name.partition("_")
     symbol = "+" if operation == "ADD" else "-"
-    distance = interval(writer, arguments[1], frozenset(_UNITS[kind]))
+    distance = interval_sql(writer, arguments[1], frozenset(_UNITS[kind]))
     return f"CAST(({_value(writer, kind, arguments[0])} {symbol} {distance}) AS {_TYPES[kind]})"
 
 
@@ -124,7 +125,7 @@ def _truncate(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 
 def _part(kind: str, node: exp.Expr) -> tuple[str, int]:
-    part, week_shift = date_part(node)
+    part, week_shift = parse_date_part(node)
     if part not in DATE_UNITS | TIME_UNITS:
         raise NotImplementedConstruct(f"date part {part}")
     if part not in _UNITS[kind]:
@@ -144,7 +145,7 @@ def _date_array(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) not in (2, 3):
         raise invalid_call(name, len(arguments), "2 or 3")
     step = arguments[2] if len(arguments) == 3 else None
-    distance = interval(writer, step) if step is not None else "to_days(1)"
+    distance = interval_sql(writer, step) if step is not None else "to_days(1)"
     if isinstance(step, exp.Interval) and step.args["unit"].name.upper() not in ("DAY", "WEEK"):
         raise NotImplementedConstruct("GENERATE_DATE_ARRAY with a step other than DAY or WEEK")
     if isinstance(step, exp.Interval) and step.this.name == "0":
@@ -157,7 +158,7 @@ def _date_array(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _extract(writer: Writer, node: exp.Extract) -> str:
     if isinstance(node.expression, exp.AtTimeZone):
         raise NotImplementedConstruct("EXTRACT with AT TIME ZONE")
-    part, week_shift = date_part(node.this)
+    part, week_shift = parse_date_part(node.this)
     value = writer.write(node.expression)
     if part == "WEEK" and not week_shift and node.this.name.upper() == "ISOWEEK":
         return f"extract(week FROM {value})"

@@ -11,7 +11,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.functions import AGGREGATE_NAMES, AGGREGATES, QUANTILES, SCALAR, WINDOW
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
-from devstack.bigquery.sql.writer.ordering import is_nan, order_by, window_text
+from devstack.bigquery.sql.writer.ordering import is_nan_sql, order_by_sql, window_sql
 
 _ARGUMENT = re.compile(r"\{(\d)\}")
 SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
@@ -55,10 +55,10 @@ def _safe(writer: Writer, node: exp.SafeFunc) -> str:
 def _window_call(writer: Writer, node: exp.Window) -> str:
     if not isinstance(node.this, exp.Anonymous):
         raise NotImplementedConstruct(f"OVER after {type(node.this).key.upper()}")
-    return _over(writer, node.this, window_text(writer, node))
+    return _window_function(writer, node.this, window_sql(writer, node))
 
 
-def _over(writer: Writer, node: exp.Anonymous, window: str) -> str:
+def _window_function(writer: Writer, node: exp.Anonymous, window: str) -> str:
     name = node.name.upper()
     if name in AGGREGATES:
         return _aggregate(writer, name, node.expressions, f" OVER {window}")
@@ -177,7 +177,7 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
         return _minimum(arguments[0], window)
     distinct = "DISTINCT " if call.distinct or name == "APPROX_COUNT_DISTINCT" else ""
     null_filter = f" FILTER (WHERE {arguments[0]} IS NOT NULL)" if call.ignore_nulls else ""
-    order = order_by(writer, call.order)
+    order = order_by_sql(writer, call.order)
     if call.limit is not None:
         return _with_limit(name, arguments, distinct + arguments[0] + order, null_filter, call.limit)
     called = f"{aggregate.duckdb_name}({distinct}{', '.join(arguments)}{order}){null_filter}{window}"
@@ -204,7 +204,7 @@ def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
 
 def _minimum(value: str, window: str) -> str:
     """NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
-    any_nan = f"bool_or({is_nan(value)}){window}"
+    any_nan = f"bool_or({is_nan_sql(value)}){window}"
     return f"CASE WHEN {any_nan} THEN max({value}){window} ELSE min({value}){window} END"
 
 

@@ -1,4 +1,4 @@
-"""Writes INTERVALs and reads date parts. Weeks begin on Monday in DuckDB, and on a chosen day in BigQuery."""
+"""Writes INTERVALs and parses date parts. Weeks begin on Monday in DuckDB, in BigQuery on the day the query names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATE_UNITS = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 _WEEK_DAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
 
 
-def interval(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
+def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
     """A DuckDB interval."""
     if not isinstance(node, exp.Interval):
         raise NotImplementedConstruct(f"{construct_name(node)} in place of INTERVAL")
@@ -45,8 +45,8 @@ def interval(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS 
     return f"{function}(CAST(({writer.write(amount)}) * {factor} AS {kind}))"
 
 
-def date_part(node: exp.Expr) -> tuple[str, int]:
-    """A part's name and, for weeks, how many days their first day is after Monday."""
+def parse_date_part(node: exp.Expr) -> tuple[str, int]:
+    """The part's name and, for WEEK, how many days after Monday a week begins; 0 for other parts."""
     if isinstance(node, exp.Anonymous) and node.name.upper() == "WEEK" and len(node.expressions) == 1:
         day = node.expressions[0].name.upper()
         if day not in _WEEK_DAYS:

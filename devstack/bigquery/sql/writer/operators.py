@@ -7,7 +7,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct
 from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
-from devstack.bigquery.sql.writer.intervals import interval
+from devstack.bigquery.sql.writer.intervals import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal
 
@@ -54,7 +54,7 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
 def _sum(writer: Writer, node: exp.Binary) -> str:
     symbol = "+" if isinstance(node, exp.Add) else "-"
     if isinstance(node.expression, exp.Interval):
-        return f"({writer.write(node.this)} {symbol} {interval(writer, node.expression)})"
+        return f"({writer.write(node.this)} {symbol} {interval_sql(writer, node.expression)})"
     left, right = _small_integer(writer, node.this), _small_integer(writer, node.expression)
     if left is not None and right is not None:
         return f"({int64_literal(left)} {symbol} {int64_literal(right)})"
@@ -79,10 +79,10 @@ def _integer_value(value: QueryValue) -> int | None:
 def _divide(writer: Writer, node: exp.Div) -> str:
     left, right = writer.write(node.this), writer.write(node.expression)
     error = error_sql(f"'division by zero: ' || CAST({left} AS VARCHAR) || ' / ' || CAST({right} AS VARCHAR)")
-    return quotient(left, right, error)
+    return division_sql(left, right, error)
 
 
-def quotient(left: str, right: str, at_zero: str) -> str:
+def division_sql(left: str, right: str, at_zero: str) -> str:
     """FLOAT64 division, with `at_zero` for a zero divisor. NUMERIC is refused at run time."""
     plain = f"CASE WHEN {right} = 0 THEN {at_zero} ELSE CAST({left} AS DOUBLE) / CAST({right} AS DOUBLE) END"
     is_numeric = f"typeof({left}) LIKE 'DECIMAL%' OR typeof({right}) LIKE 'DECIMAL%'"

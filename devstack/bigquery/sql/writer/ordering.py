@@ -13,7 +13,7 @@ from devstack.bigquery.sql.writer.node_writer import Writer, integer_literal, re
 _FRAME_KINDS = ("ROWS", "RANGE")
 
 
-def order_by(writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = ()) -> str:
+def order_by_sql(writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = ()) -> str:
     """` ORDER BY …`, or "" without one. Ordinals refer to the projections."""
     if order is None:
         return ""
@@ -28,10 +28,10 @@ def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.E
     if value_sql.isdigit():
         return f"{value_sql} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
     null_key = f"({value_sql} IS NULL) {'DESC' if nulls_first else 'ASC'}"
-    return f"{null_key}, {is_nan(value_sql)} {'ASC' if descending else 'DESC'}, {value_sql} {direction}"
+    return f"{null_key}, {is_nan_sql(value_sql)} {'ASC' if descending else 'DESC'}, {value_sql} {direction}"
 
 
-def is_nan(value_sql: str) -> str:
+def is_nan_sql(value_sql: str) -> str:
     """SQL of whether a value of any type is NaN: the greatest number in DuckDB, the lowest in BigQuery."""
     return f"(typeof({value_sql}) IN ('DOUBLE', 'FLOAT') AND CAST({value_sql} AS VARCHAR) = 'nan')"
 
@@ -48,7 +48,7 @@ def _sorted_value(writer: Writer, node: exp.Expr, projections: Sequence[exp.Expr
     return quote_identifier(item.alias) if isinstance(item, exp.Alias) else writer.write(item)
 
 
-def window_text(writer: Writer, node: exp.Window) -> str:
+def window_sql(writer: Writer, node: exp.Window) -> str:
     """`name` or `(PARTITION BY … ORDER BY … ROWS …)`."""
     partition, order = node.args.get("partition_by") or [], node.args.get("order")
     spec, base = node.args.get("spec"), node.args.get("alias")
@@ -70,7 +70,7 @@ def _window_order(writer: Writer, order: exp.Order, spec: exp.WindowSpec | None)
     A RANGE frame with a distance (`RANGE 5 PRECEDING`) allows only one sort key, so NaN sorts as in DuckDB.
     """
     if spec is None or spec.args.get("kind") != "RANGE" or not _has_distance(spec):
-        return order_by(writer, order)
+        return order_by_sql(writer, order)
     if len(order.expressions) != 1:
         raise InvalidQuery("A RANGE frame with a distance has exactly one ORDER BY expression")
     ordered = order.expressions[0]

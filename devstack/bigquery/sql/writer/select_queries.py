@@ -10,10 +10,10 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.sql.functions import AGGREGATE_NAMES
-from devstack.bigquery.sql.writer.columns_and_structs import struct, struct_field_name
+from devstack.bigquery.sql.writer.columns_and_structs import struct_field_name, struct_sql
 from devstack.bigquery.sql.writer.literals import parameter_value
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, refuse_other_args
-from devstack.bigquery.sql.writer.ordering import order_by, window_text
+from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
 
 _SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
 _SET_ARGS = "with_ this expression distinct order limit offset side kind"
@@ -59,7 +59,7 @@ def _select(writer: Writer, node: exp.Select) -> str:
                 text += f" {keyword} {writer.write(clause.this)}"
             if part == "having" and node.args.get("windows"):
                 text += _named_windows(writer, node.args["windows"])
-        return text + order_by(writer, node.args.get("order"), node.expressions) + _limit(writer, node)
+        return text + order_by_sql(writer, node.args.get("order"), node.expressions) + _limit(writer, node)
 
 
 def _distinct(node: exp.Select) -> str:
@@ -74,7 +74,7 @@ def _projections(writer: Writer, node: exp.Select) -> str:
     if kind == "STRUCT":
         if any(item.is_star for item in node.expressions):
             raise NotImplementedConstruct("SELECT AS STRUCT *")
-        return struct(writer, node.expressions)
+        return struct_sql(writer, node.expressions)
     if kind == "VALUE" and len(node.expressions) != 1:
         raise InvalidQuery("SELECT AS VALUE query must have exactly one column")
     if kind not in ("", "VALUE"):
@@ -123,7 +123,7 @@ def _named_windows(writer: Writer, windows: list[exp.Window]) -> str:
     for window in windows:
         body = window.copy()
         body.set("this", None)
-        text = window_text(writer, body)
+        text = window_sql(writer, body)
         named.append(f"{quote_identifier(window.name)} AS {text if text.startswith('(') else f'({text})'}")
     return f" WINDOW {', '.join(named)}"
 
@@ -168,8 +168,8 @@ def _set_operation(writer: Writer, node: exp.SetOperation) -> str:
         left, right = _operand(writer, node.this), _operand(writer, node.expression)
         text = f"{common_tables}{left} {node.key.upper()}{'' if distinct else ' ALL'} {right}"
         first = first_select(node)
-        names = [_output(item) for item in first.expressions] if first is not None else []
-        return text + order_by(writer, node.args.get("order"), names) + _limit(writer, node)
+        names = [_column_reference(item) for item in first.expressions] if first is not None else []
+        return text + order_by_sql(writer, node.args.get("order"), names) + _limit(writer, node)
 
 
 def first_select(query: exp.Expr) -> exp.Select | None:
@@ -179,7 +179,7 @@ def first_select(query: exp.Expr) -> exp.Select | None:
     return query if isinstance(query, exp.Select) else None
 
 
-def _output(item: exp.Expr) -> exp.Expr:
+def _column_reference(item: exp.Expr) -> exp.Expr:
     """A reference by name to a result column of a set operation, for ORDER BY; `*` for a column without a name.
 
     A column without a name can be sorted by its number only.

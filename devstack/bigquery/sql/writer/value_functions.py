@@ -9,11 +9,11 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.json_text import FUNCTION
 from devstack.bigquery.sql.runtime_errors import error_sql, string_literal, unsupported_when
-from devstack.bigquery.sql.writer.casts import convert
-from devstack.bigquery.sql.writer.columns_and_structs import struct
+from devstack.bigquery.sql.writer.casts import conversion_sql
+from devstack.bigquery.sql.writer.columns_and_structs import struct_sql
 from devstack.bigquery.sql.writer.function_calls import special_function
 from devstack.bigquery.sql.writer.node_writer import Writer, invalid_call, literal_text
-from devstack.bigquery.sql.writer.operators import quotient
+from devstack.bigquery.sql.writer.operators import division_sql
 
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
@@ -24,14 +24,14 @@ _JSON_DIFFERS = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
 
 @special_function("STRUCT")
 def _struct(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    return struct(writer, arguments)
+    return struct_sql(writer, arguments)
 
 
 @special_function("SAFE_DIVIDE")
 def _safe_divide(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) != 2:
         raise invalid_call(name, len(arguments), "2")
-    return quotient(writer.write(arguments[0]), writer.write(arguments[1]), "NULL")
+    return division_sql(writer.write(arguments[0]), writer.write(arguments[1]), "NULL")
 
 
 @special_function(*_ROUNDING)
@@ -50,7 +50,7 @@ def _round(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) != 1:
         raise NotImplementedConstruct("STRING with a time zone")
-    return convert(writer.write(arguments[0]), "STRING")
+    return conversion_sql(writer.write(arguments[0]), "STRING")
 
 
 @special_function("REGEXP_EXTRACT")
@@ -127,6 +127,6 @@ def _formatted(kind: str, value: str) -> str:
         wrong = error_sql(f"'Invalid type for argument of FORMAT %d: ' || typeof({value})")
         return f"CASE WHEN {is_integer} THEN CAST({value} AS VARCHAR) ELSE {wrong} END"
     if kind == "t":
-        return f"coalesce({convert(value, 'STRING')}, 'NULL')"
+        return f"coalesce({conversion_sql(value, 'STRING')}, 'NULL')"
     wrong = error_sql(f"'Invalid type for argument of FORMAT %s: ' || typeof({value})")
     return f"CASE WHEN typeof({value}) = 'VARCHAR' THEN CAST({value} AS VARCHAR) ELSE {wrong} END"
