@@ -9,7 +9,7 @@ from statistics import median
 from dedup_clone.freshness.durations import format_duration
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.state.current import IntentKind
-from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
 
 # With fewer publishes, half of the SLA counts as the usual duration, and a quarter as that after the dedup job.
 PUBLISHES_NEEDED = 3
@@ -51,7 +51,7 @@ def remaining_time(now: datetime, state: FeedState) -> timedelta:
     medians, intent = compute_baseline(state.history, state.sla), state.current.intent
     if intent is None or intent.kind is not IntentKind.PUBLISH:
         return medians.lease_to_swap
-    if any("-load-" in job for job in intent.jobs):  # the load job is recorded, so the dedup job has ended
+    if count_loads(intent.jobs):  # the load job is recorded, so the dedup job has ended
         return medians.after_dedup
     return max(medians.lease_to_swap - (now - intent.taken_at), medians.after_dedup)
 

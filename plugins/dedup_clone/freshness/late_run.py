@@ -12,7 +12,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.current import CurrentFile, Intent
 from dedup_clone.state.index import published_records
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import LedgerRecord, count_loads
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.store import ObjectStore
 
@@ -87,7 +87,7 @@ def _task_of(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
         return "[swap_target] or [commit_generation]"
     if swap in written:
         return "[approve_accepted]" if intent.waits_for_approval else "[swap_target]"
-    if any("-load-" in job for job in intent.jobs):
+    if count_loads(intent.jobs):
         return "[load_staging] or [check_staging]"
     return "[load_staging]" if candidate in written else "[dedup_snapshot]"
 

@@ -46,7 +46,9 @@ def test_half_the_sla_while_too_few_are_known(useless: dict[str, object]) -> Non
         (intent(minutes(10)), minutes(15)),
         (intent(minutes(24)), minutes(5)),
         (intent(minutes(90)), minutes(5)),
-        (intent(minutes(21), "f-8-x-load-1"), minutes(5)),
+        (intent(minutes(10), "f-8-x-load-1"), minutes(5)),
+        (intent(minutes(10), "f-8-x-load_20260131-1"), minutes(5)),
+        (intent(minutes(10), "dedup_clone-load-8x-export_20260131-1"), minutes(15)),
         (intent(minutes(1), kind=IntentKind.ROLLBACK), minutes(25)),
     ],
 )
