@@ -56,6 +56,7 @@ class Clock:
         return self._offset_us
 
     def advance(self, microseconds: int) -> None:
+        """Move the clock forward. Raises Invalid for a negative time."""
         if microseconds < 0:
             raise Invalid(
                 f"Clock cannot go back: advance_seconds is [{microseconds / MICROSECONDS}], expected [0 or more]; "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
+    """Make the folder's created, renamed and deleted files survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -89,9 +89,11 @@ class FaultRegistry:
             self._changed.notify_all()
 
     def match_request(self, method: str, path: str) -> Fault | None:
+        """The fault that applies to the request, or None. The request is counted as a match (`nth` and `times`)."""
         return self._match({"method": method, "path": path}, jobs=False)
 
     def match_job(self, job_type: str, job_id: str) -> Fault | None:
+        """The fault that applies to the job, or None. The job is counted as a match."""
         return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
     def wait_in_queue(self, fault: Fault, stop: threading.Event) -> None:

@@ -76,7 +76,7 @@ STATEMENTS: dict[type, str] = {
 
 
 def render() -> str:
-    """The generated part, as Markdown."""
+    """The generated part as it must be, in Markdown."""
     limits = QuotaLimits()
     parts = [
         "### REST methods\n",
@@ -142,14 +142,14 @@ def _codes(names: Iterable[object]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def embedded(document: str) -> str:
+def generated_part(document: str) -> str:
     """The generated part as it stands in the document now."""
     return document.split(BEGIN)[1].split(END)[0]
 
 
 def main() -> None:
     document = DOCUMENT.read_text()
-    DOCUMENT.write_text(document.replace(BEGIN + embedded(document) + END, BEGIN + render() + END))
+    DOCUMENT.write_text(document.replace(BEGIN + generated_part(document) + END, BEGIN + render() + END))
     sys.stdout.write(f"Wrote {DOCUMENT.name}.\n")
 
 

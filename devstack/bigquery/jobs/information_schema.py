@@ -137,7 +137,7 @@ def _sql_string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def set_options(settings: TableSettings) -> list[tuple[str, str, str]]:
+def printed_options(settings: TableSettings) -> list[tuple[str, str, str]]:
     """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
     options: list[tuple[str, str, str]] = []
     if settings.description is not None:
@@ -164,7 +164,7 @@ def set_options(settings: TableSettings) -> list[tuple[str, str, str]]:
 
 
 def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    for name, kind, value in set_options(version.settings):
+    for name, kind, value in printed_options(version.settings):
         yield {"option_name": name, "option_type": kind, "option_value": value}
 
 

@@ -111,7 +111,7 @@ class QueryJob:
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
-        outcome = runner.run(statement, lambda done: CommitInfo(context.record.key, done.statistics()), result)
+        outcome = runner.run(statement, lambda outcome: CommitInfo(context.record.key, outcome.statistics()), result)
         if result is not None:
             self._cache.store(context.record, outcome)
         self._record_destination(context, outcome)

@@ -29,7 +29,10 @@ AnonymousTable = Callable[[JobRecord], ResultTable]
 
 @dataclass
 class ScriptRunner:
-    """Runs the statements of one script."""
+    """Runs the statements of one script.
+
+    `anonymous_table`: makes the hidden table for the rows of a child job. `outcomes`: those of the finished child jobs.
+    """
 
     context: JobContext
     state: ScriptState

@@ -65,6 +65,7 @@ def _check_configuration(kind: str, configuration: Mapping[str, Any]) -> None:
 
 
 def check_query(query: Mapping[str, Any]) -> None:
+    """Raises Invalid for a query without SQL text, NotImplementedConstruct for legacy SQL."""
     if not query.get("query"):
         raise Invalid("Required parameter is missing: query")
     if query.get("useLegacySql", True) is not False:
@@ -95,7 +96,7 @@ def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiRes
 
 
 def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
-    """Raises NotFound for a job in another location, as BigQuery does."""
+    """The job in the URL. Raises NotFound if its location is not the one in the request, as BigQuery does."""
     location = normalize_location(request.query.get("location"))
     return stand_in.jobs.store.get(request.project(), location, request.path["job"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from devstack.bigquery.reference import DOCUMENT, STATEMENTS, embedded, render
+from devstack.bigquery.reference import DOCUMENT, STATEMENTS, generated_part, render
 from devstack.bigquery.rest.application import HANDLERS
 from devstack.bigquery.rest.discovery_document import google_document, parameters_of, schema_of
 from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, READ_ONLY_FIELDS
@@ -12,7 +12,7 @@ from devstack.bigquery.sql.statements import Statement
 
 
 def test_document_is_up_to_date() -> None:
-    assert embedded(DOCUMENT.read_text()) == render(), "run: python -m devstack.bigquery.reference"
+    assert generated_part(DOCUMENT.read_text()) == render(), "run: python -m devstack.bigquery.reference"
 
 
 def test_every_statement_is_in_the_reference() -> None:
