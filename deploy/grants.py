@@ -1,4 +1,4 @@
-"""The IAM grants in deploy/terraform/grants.yaml, which the doctor compares with the live project."""
+"""Reads deploy/terraform/grants.yaml, the IAM grants that the doctor looks for in the live project."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ class _Grants(RootModel[tuple[Grant, ...]]):
 
 
 def read_grants() -> tuple[Grant, ...]:
-    """Raises ConfigurationError that names file, line and key."""
+    """All grants in grants.yaml. Raises ConfigurationError that names file, line and key."""
     return read_model(_Grants, GRANTS_FILE).root

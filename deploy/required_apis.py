@@ -1,4 +1,4 @@
-"""The Google APIs in deploy/terraform/services.yaml, for the doctor."""
+"""Reads deploy/terraform/services.yaml, which lists the Google APIs that the project needs, for the doctor."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class RequiredApi(StrictModel):
     runtime: RuntimeVersion = "1.0"
 
 
-class _Services(RootModel[tuple[RequiredApi, ...]]):
+class _RequiredApis(RootModel[tuple[RequiredApi, ...]]):
     """The content of services.yaml: a list of APIs."""
 
 
-def read_services() -> tuple[RequiredApi, ...]:
-    """Raises ConfigurationError that names file, line and key."""
-    return read_model(_Services, SERVICES_FILE).root
+def read_required_apis() -> tuple[RequiredApi, ...]:
+    """All APIs in services.yaml. Raises ConfigurationError that names file, line and key."""
+    return read_model(_RequiredApis, SERVICES_FILE).root
 
 
-def needed_by(runners: Set[Runner], runtime_version: str, services: Sequence[RequiredApi]) -> list[RequiredApi]:
+def needed_apis(runners: Set[Runner], runtime_version: str, apis: Sequence[RequiredApi]) -> list[RequiredApi]:
     """The APIs that any of these runners needs with this runtime version."""
     version = _numbers(runtime_version)
-    return [s for s in services if not runners.isdisjoint(s.runners) and version >= _numbers(s.runtime)]
+    return [api for api in apis if not runners.isdisjoint(api.runners) and version >= _numbers(api.runtime)]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

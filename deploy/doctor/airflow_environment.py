@@ -15,8 +15,9 @@ OLDEST_AIRFLOW = (3, 3, 1)
 PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
 ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
-IMPORT_TIMEOUT_S = 120
-# The options, each with the sections in which it may be set. The doctor proposes the first section.
+MIN_IMPORT_TIMEOUT_S = 120
+# Airflow's two limits on the import of a DAG file, each with the sections in which it may be set. The doctor proposes
+# the first section.
 _IMPORT_TIMEOUTS = {
     "dagbag_import_timeout": ("core",),
     "dag_file_processor_timeout": ("dag_processor", "core"),
@@ -40,9 +41,9 @@ def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:
         text = f"[{settings.name}] is [{environment.get('state')}], expected [RUNNING]."
         yield Finding(Level.FAIL, "environment", text, _gcloud(live, "describe"))
     yield from _version(live, config.get("softwareConfig", {}))
-    yield from _software(live, config.get("softwareConfig", {}))
+    yield from _plugins_and_variables(live, config.get("softwareConfig", {}))
     yield from _packages(live, config.get("softwareConfig", {}).get("pypiPackages", {}))
-    yield from _timeouts(live, config.get("softwareConfig", {}).get("airflowConfigOverrides", {}))
+    yield from _import_timeouts(live, config.get("softwareConfig", {}).get("airflowConfigOverrides", {}))
     yield from _triggerers(live, config)
     yield from _bucket_and_account(live, config)
 
@@ -60,7 +61,10 @@ def _version(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findin
 
 
 def _packages(live: LiveEnvironment, installed: dict[str, str]) -> Iterator[Finding]:
-    """The API lists only what was installed on top of the image, so the image's own packages cannot be compared."""
+    """Whether the environment installs the packages of requirements/composer.txt.
+
+    The API lists only what was installed on top of the image, so the image's own packages cannot be compared.
+    """
     needed = dict(line.split(">=") for line in PACKAGES_FILE.read_text().splitlines() if line and line[0] != "#")
     missing = sorted(name for name, oldest in needed.items() if installed.get(name) != f">={oldest}")
     if missing:
@@ -72,7 +76,7 @@ def _packages(live: LiveEnvironment, installed: dict[str, str]) -> Iterator[Find
         yield ok("packages", "requirements/composer.txt is installed.")
 
 
-def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:
+def _plugins_and_variables(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:
     if software.get("webServerPluginsMode") == "PLUGINS_DISABLED":
         text = "the web server loads no plugins: the page Snapshots and the deadlines are missing."
         command = _gcloud(live, "update", "--support-web-server-plugins")
@@ -83,7 +87,8 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
     wrong = [name for name in expected if values[name] != expected[name]]
     if wrong:
         text = f"{', '.join(f'[{name}] is [{values[name]}], expected [{expected[name]}]' for name in wrong)}: the page "
-        text += "Snapshots finds the state bucket by the one, all DAGs find their profile by the other."
+        text += f"Snapshots finds the state bucket by [{STATE_BUCKET_VARIABLE}], all DAGs find their profile by "
+        text += f"[{PROFILE_VARIABLE}]."
         option = f"--update-env-variables={','.join(f'{name}={expected[name]}' for name in wrong)}"
         yield Finding(Level.FAIL, "environment variables", text, _gcloud(live, "update", option))
     else:
@@ -92,23 +97,24 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
         yield ok("environment's name", f"[{found[ENVIRONMENT_VARIABLE]}].")
     else:
         text = f"[{ENVIRONMENT_VARIABLE}] is not set: feeds know by it which environment publishes them, and without "
-        text += "it tasks fail unless Airflow's [api] base_url is set. If CURRENT of a feed has a name, set that one."
+        text += "it tasks fail unless Airflow's [api] base_url is set. If CURRENT of a feed names an environment, set "
+        text += "its name."
         name = f"{live.profile.project}/{live.airflow_environment.region}/{live.airflow_environment.name}"
         option = f"--update-env-variables={ENVIRONMENT_VARIABLE}={name}"
         yield Finding(Level.WARN, "environment's name", text, _gcloud(live, "update", option))
 
 
-def _timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:
-    """The two limits on the seconds that importing a DAG file may take."""
+def _import_timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:
+    """Whether both limits on the import of a DAG file are at least MIN_IMPORT_TIMEOUT_S."""
     short = {}
     for option, sections in _IMPORT_TIMEOUTS.items():
         found = next((overrides[f"{s}-{option}"] for s in sections if f"{s}-{option}" in overrides), None)
-        if found is None or float(found) < IMPORT_TIMEOUT_S:
+        if found is None or float(found) < MIN_IMPORT_TIMEOUT_S:
             short[f"{sections[0]}-{option}"] = found
     if short:
         text = f"{', '.join(f'[{name}] is [{found}]' for name, found in short.items())}, expected at least "
-        text += f"[{IMPORT_TIMEOUT_S}]: a small machine needs longer than Airflow's default to import a DAG file."
-        option = f"--update-airflow-configs={','.join(f'{name}={IMPORT_TIMEOUT_S}' for name in short)}"
+        text += f"[{MIN_IMPORT_TIMEOUT_S}]: a small machine needs longer than Airflow's default to import a DAG file."
+        option = f"--update-airflow-configs={','.join(f'{name}={MIN_IMPORT_TIMEOUT_S}' for name in short)}"
         yield Finding(Level.WARN, "import timeouts", text, _gcloud(live, "update", option))
     else:
         yield ok("import timeouts", "long enough for small machines.")

@@ -1,4 +1,4 @@
-"""Runs all checks of the doctor. If one cannot read what it checks, the others still run."""
+"""Runs all checks of the doctor. If a check cannot read what it checks, all others still run."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
 
 # Landing must keep deliveries at least this long, so that they can still be published after an outage.
-LANDING_DAYS = 3
+MIN_LANDING_DAYS = 3
 SECONDS_PER_DAY = 86_400
 MULTI_REGIONS = frozenset({"ASIA", "EU", "US"})
 # European regions that do not belong to BigQuery's multi-region EU.
@@ -45,7 +45,7 @@ def check_buckets(live: LiveEnvironment) -> Iterator[Finding]:
     if "state" in found:
         yield from _state(found["state"])
     if len(found) == 2:
-        yield from _copies(found["landing"], found["state"])
+        yield from _server_side_copies(found["landing"], found["state"])
 
 
 def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
@@ -97,8 +97,10 @@ def _access(role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
 def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
     name = bucket["name"]
     ages = [rule["condition"]["age"] for rule in _deletions(bucket) if "age" in rule.get("condition", {})]
-    if ages and min(ages) < LANDING_DAYS:
-        text = f"[{name}] deletes objects after [{min(ages)}] days, expected at least [{LANDING_DAYS}]: during a long "
+    if ages and min(ages) < MIN_LANDING_DAYS:
+        text = (
+            f"[{name}] deletes objects after [{min(ages)}] days, expected at least [{MIN_LANDING_DAYS}]: during a long "
+        )
         text += "outage it would delete deliveries before they are published."
         yield Finding(Level.FAIL, "landing lifecycle", text, _edit_lifecycle(name))
     elif ages:
@@ -141,13 +143,14 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "state retention", text, command)
 
 
-def _copies(landing: dict[str, Any], state: dict[str, Any]) -> Iterator[Finding]:
+def _server_side_copies(landing: dict[str, Any], state: dict[str, Any]) -> Iterator[Finding]:
+    """Warnings if an object cannot be copied from landing to state without moving its bytes."""
     for property_name, key in (("locations", "location"), ("storage classes", "storageClass")):
         if landing.get(key) != state.get(key):
             text = (
                 f"landing is [{landing.get(key)}], state [{state.get(key)}]: copying an adopted file moves its bytes, "
             )
-            text += "which takes time and money. If they were equal, one call would copy the file on the server."
+            text += "which takes time and money. If both were equal, one call would copy the file on the server."
             yield Finding(Level.WARN, f"{property_name} of the buckets", text)
 
 
@@ -166,12 +169,15 @@ def _deletes_former_versions(bucket: dict[str, Any]) -> bool:
 
 
 def _spares_live_objects(condition: dict[str, Any]) -> bool:
-    """A rule applies to objects that meet all parts of its condition. These parts are never met by a live object."""
-    of_noncurrent = ("daysSinceNoncurrentTime", "noncurrentTimeBefore")
+    """Whether a lifecycle rule with this condition applies to no live object.
+
+    A rule applies to objects that meet all parts of its condition. No live object meets any of the parts named here.
+    """
+    noncurrent_parts = ("daysSinceNoncurrentTime", "noncurrentTimeBefore")
     return (
         condition.get("isLive") is False
         or condition.get("numNewerVersions", 0) > 0
-        or any(name in condition for name in of_noncurrent)
+        or any(name in condition for name in noncurrent_parts)
     )
 
 

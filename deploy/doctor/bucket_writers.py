@@ -1,4 +1,4 @@
-"""Computes who can write the GCS buckets, from the policies of bucket, project, folders and organization."""
+"""Checks who can write the GCS buckets, by the policies of bucket, project, folders and organization."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ _BASIC_ROLES = {"projectOwner": "roles/owner", "projectEditor": "roles/editor", 
 class _Writer:
     """A member that can write a GCS bucket, and the grant that allows it.
 
-    `level`: the resource on which the role is granted, such as `projects/p`. `condition`: the condition of the grant if
-    the doctor cannot evaluate it, otherwise empty.
+    `granted_on`: the resource on which the role is granted, such as `projects/p`. `condition`: the condition of the
+    grant if the doctor cannot evaluate it, otherwise empty.
     """
 
     member: str
     role: str
-    level: str
+    granted_on: str
     condition: str
 
     def __str__(self) -> str:
-        return f"{self.member} ({self.role} on {self.level}{', under a condition' if self.condition else ''})"
+        return f"{self.member} ({self.role} on {self.granted_on}{', under a condition' if self.condition else ''})"
 
     @property
     def removal(self) -> str:
         """The command that removes the grant."""
-        kind, _, name = self.level.partition("/")
+        kind, _, name = self.granted_on.partition("/")
         group = {"projects": "projects", "folders": "resource-manager folders", "organizations": "organizations"}
         limit = "" if kind == "buckets" else " --all" if self.condition else " --condition=None"
         place = f"storage buckets remove-iam-policy-binding gs://{name}" if kind == "buckets" else ""
@@ -66,6 +66,7 @@ class _Writer:
 
 
 def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
+    """Findings about all accounts with write access. A policy that cannot be read is a finding, too."""
     roles, inherited = RolePermissions(live), list[tuple[str, dict[str, Any]]]()
     unread = []
     try:
@@ -92,16 +93,16 @@ def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: RolePermissions) -> Iterator[_Writer]:
-    for level, policy in policies:
+    for resource, policy in policies:
         for binding in policy.get("bindings", []):
             condition = binding.get("condition", {}).get("expression", "")
-            if _excludes(condition, bucket) or not roles.of(binding["role"]) & WRITING:
+            if _excludes(condition, bucket) or not roles.permissions_of(binding["role"]) & WRITING:
                 continue
             if condition == bucket_condition(bucket):
                 condition = ""
             for member in binding.get("members", []):
-                for actual in _members(member, policies):
-                    yield _Writer(actual, binding["role"], level, condition)
+                for writer in _expand(member, policies):
+                    yield _Writer(writer, binding["role"], resource, condition)
 
 
 def _excludes(condition: str, bucket: str) -> bool:
@@ -110,29 +111,29 @@ def _excludes(condition: str, bucket: str) -> bool:
     return named is not None and named[1] != bucket and condition == bucket_condition(named[1])
 
 
-def _members(member: str, policies: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+def _expand(member: str, policies: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
     """The member itself; for a member such as `projectEditor:P`, everybody for whom it stands."""
     basic = _BASIC_ROLES.get(member.partition(":")[0])
     if basic is None:
         yield member
         return
-    for level, policy in policies:
+    for resource, policy in policies:
         for binding in policy.get("bindings", []):
-            if level.startswith("projects/") and binding["role"] == basic:
+            if resource.startswith("projects/") and binding["role"] == basic:
                 yield from binding.get("members", [])
 
 
 def _findings(live: LiveEnvironment, bucket: Bucket, name: str, writers: list[_Writer]) -> Iterator[Finding]:
     subject, expected = f"writers of {bucket}", _expected(live, bucket)
-    others = [w for w in writers if w.member not in expected]
-    agents = [w for w in others if _SERVICE_AGENT.fullmatch(w.member)]
-    people = [w for w in others if w.member.startswith(("user:", "group:", "domain:"))]
-    programs = [w for w in others if w not in agents and w not in people]
+    unexpected = [w for w in writers if w.member not in expected]
+    agents = [w for w in unexpected if _SERVICE_AGENT.fullmatch(w.member)]
+    people = [w for w in unexpected if w.member.startswith(("user:", "group:", "domain:"))]
+    programs = [w for w in unexpected if w not in agents and w not in people]
     if programs:
-        text = f"besides {_named(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
+        text = f"besides {_as_text(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
         yield Finding(Level.WARN, subject, text, "\n".join(w.removal for w in programs))
     else:
-        yield ok(subject, f"of service accounts, only {_named(expected)} can write [{name}].")
+        yield ok(subject, f"of service accounts, only {_as_text(expected)} can write [{name}].")
     if people or agents:
         text = f"[{name}] can also be written by people and by Google's service agents: "
         yield Finding(Level.NOTE, subject, text + "; ".join(map(str, [*people, *agents])) + ".")
@@ -145,10 +146,11 @@ def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
         Principal.SPARK: live.profile.spark.service_account,
         Principal.PRODUCER: live.airflow_environment.producer,
     }
+    # Of the roles on a single bucket, only roles/storage.objectUser writes.
     place = {Bucket.LANDING: Resource.LANDING, Bucket.STATE: Resource.STATE}.get(bucket)
     writing = (g for g in live.grants if g.only_bucket is bucket or (place and g.place is place and "User" in g.role))
     return {f"serviceAccount:{accounts[grant.who]}" for grant in writing}
 
 
-def _named(members: set[str]) -> str:
+def _as_text(members: set[str]) -> str:
     return " and ".join(f"[{member.partition(':')[2]}]" for member in sorted(members))

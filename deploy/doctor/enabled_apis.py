@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
-from deploy.required_apis import needed_by, read_services
+from deploy.required_apis import needed_apis, read_required_apis
 
 
 def check_services(live: LiveEnvironment) -> Iterator[Finding]:
@@ -15,8 +15,8 @@ def check_services(live: LiveEnvironment) -> Iterator[Finding]:
         service["config"]["name"]
         for service in live.google.items(url, "services", filter="state:ENABLED", pageSize="200")
     }
-    needed = needed_by(live.runners, live.profile.spark.runtime_version, read_services())
-    missing = [service for service in needed if service.api not in enabled]
+    needed = needed_apis(live.runners, live.profile.spark.runtime_version, read_required_apis())
+    missing = [needed_api for needed_api in needed if needed_api.api not in enabled]
     if missing:
         reasons = "; ".join(f"[{service.api}] {service.why}" for service in missing)
         text = f"not enabled in project [{project}]: {reasons}."

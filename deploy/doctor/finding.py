@@ -41,8 +41,8 @@ class Finding:
 class LiveEnvironment:
     """What the doctor checks: the settings of the deployment, and `google`, through which the live project is read.
 
-    `airflow_environment`: its file in deploy/. `profile`: the profile. `feeds`: all feed files.
-    `grants`: the content of deploy/terraform/grants.yaml.
+    `airflow_environment`: the content of its file, such as deploy/environment.yaml. `profile`: the profile's settings.
+    `feeds`: all feed files. `grants`: the content of deploy/terraform/grants.yaml.
     """
 
     google: GoogleApi
@@ -63,6 +63,7 @@ class LiveEnvironment:
         return Runner.SERVERLESS in self.runners or creates_clusters
 
 
+# A check yields its findings. It may raise ApiError, which `run_checks` turns into a finding.
 Check = Callable[[LiveEnvironment], Iterator[Finding]]
 
 

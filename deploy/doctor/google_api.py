@@ -43,7 +43,7 @@ class GoogleApi:
         return self._request("GET", url, parameters, None)
 
     def items(self, url: str, key: str, **parameters: str) -> Iterator[dict[str, Any]]:
-        """The items of a paged list. `key`: the field of each page that has its items."""
+        """The items of a paged list. `key`: the field of each page that has its items. Raises ApiError."""
         while True:
             page = self.get(url, **parameters)
             yield from page.get(key, [])
@@ -52,7 +52,7 @@ class GoogleApi:
             parameters["pageToken"] = page["nextPageToken"]
 
     def read_by_post(self, url: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
-        """The answer to a POST request that only reads. The doctor calls `:getIamPolicy` and `:getAncestry` so."""
+        """The answer to a POST request that only reads. For example `URL:getIamPolicy`. Raises ApiError."""
         return self._request("POST", url, parameters, body or {})
 
     def _request(self, method: str, url: str, parameters: Mapping[str, str], body: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def containers_of_project(live: LiveEnvironment) -> Iterator[str]:
 
 
 def container_policy(live: LiveEnvironment, container: str) -> dict[str, Any]:
-    """The policy of a folder or an organization. Raises ApiError."""
+    """The IAM policy of a folder or an organization, named as by `containers_of_project`. Raises ApiError."""
     return live.google.read_by_post(f"{RESOURCE_MANAGER}/v3/{container}:getIamPolicy", WITH_CONDITIONS)
 
 
@@ -53,11 +53,11 @@ class RolePermissions:
 
     def __init__(self, live: LiveEnvironment) -> None:
         self._live = live
-        self._read: dict[str, frozenset[str]] = {}
+        self._permissions_by_role: dict[str, frozenset[str]] = {}
 
-    def of(self, role: str) -> frozenset[str]:
+    def permissions_of(self, role: str) -> frozenset[str]:
         """The permissions of one role. Raises ApiError."""
-        if role not in self._read:
+        if role not in self._permissions_by_role:
             answer = self._live.google.get(f"https://iam.googleapis.com/v1/{role}")
-            self._read[role] = frozenset(answer.get("includedPermissions", []))
-        return self._read[role]
+            self._permissions_by_role[role] = frozenset(answer.get("includedPermissions", []))
+        return self._permissions_by_role[role]

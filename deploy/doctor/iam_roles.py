@@ -1,4 +1,4 @@
-"""Checks that each role in deploy/terraform/grants.yaml is granted on its resource."""
+"""Checks that service accounts exist and have the roles in deploy/terraform/grants.yaml, but no basic roles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATASET_ROLES = {
 }
 BASIC_ROLES = frozenset({"roles/owner", "roles/editor"})
 
-_Held = tuple[str, str, str]  # a role, its member, the expression of its condition ("" without one)
+_Granted = tuple[str, str, str]  # a role, the account that has it, the text of its condition ("" without one)
 
 
 def check_access(live: LiveEnvironment) -> Iterator[Finding]:
@@ -29,44 +29,44 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
         command = "(set `spark.service_account` in the profile; deploy/terraform makes one)"
         yield Finding(Level.FAIL, "Spark service account", text, command)
     yield from _missing_accounts(live, accounts)
-    held: dict[Resource, set[_Held]] = {}
+    granted: dict[Resource, set[_Granted]] = {}
     for resource in Resource:
         try:
-            held[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
+            granted[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
         except ApiError as error:
             if error.status == 404:
                 continue  # another check says that the resource is missing
             text = f"roles on {resource} cannot be read, {error}"
             command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)
-    faults, checked = list[Finding](), 0
+    findings, checked = list[Finding](), 0
     for grant in live.grants:
         account = accounts[grant.who]
-        if account is not None and grant.place in held:
+        if account is not None and grant.place in granted:
             checked += 1
-            faults += _faults_of(live, grant, account, held[grant.place])
-    yield from faults
-    if not faults:
+            findings += _grant_findings(live, grant, account, granted[grant.place])
+    yield from findings
+    if not findings:
         yield ok("roles", f"{checked} of {len(live.grants)} grants could be checked, and all of these are granted.")
-    yield from _excessive_roles(live, accounts, held.get(Resource.PROJECT, set()))
+    yield from _excessive_roles(live, accounts, granted.get(Resource.PROJECT, set()))
 
 
-def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Held]) -> Iterator[Finding]:
+def _grant_findings(live: LiveEnvironment, grant: Grant, account: str, granted: set[_Granted]) -> Iterator[Finding]:
     """A finding if the grant is missing or lacks its condition.
 
     Without the condition the role applies to every GCS bucket of the project.
     """
     bucket = bucket_name(live, grant.only_bucket) if grant.only_bucket else None
     condition = bucket_condition(bucket) if bucket else ""
-    if condition and (grant.role, account, "") in held:
+    if condition and (grant.role, account, "") in granted:
         text = f"[{account}] has [{grant.role}] on the project without a condition: it may write every bucket of the "
         text += f"project, expected only [{bucket}]."
         remove = f"gcloud projects remove-iam-policy-binding {live.profile.project} "
         remove += f"--member=serviceAccount:{account} --role={grant.role} --condition=None"
         yield Finding(
-            Level.WARN, f"role of {grant.who}", text, f"{_command(live, grant, account, condition)}\n{remove}"
+            Level.WARN, f"role of {grant.who}", text, f"{_grant_command(live, grant, account, condition)}\n{remove}"
         )
-    elif (grant.role, account, condition) not in held:
+    elif (grant.role, account, condition) not in granted:
         text = f"[{account}] lacks [{grant.role}] on {grant.place}{f' for bucket [{bucket}]' if bucket else ''}. "
         text += f"Why it needs the role: {grant.why}."
         if grant.only_bucket is Bucket.SPARK_STAGING and bucket is None:
@@ -74,7 +74,7 @@ def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Hel
                 f"[{account}] lacks [{grant.role}]. The command below grants it on every bucket of the project; to "
                 f"limit it to one bucket, set `spark.staging_bucket` in the profile first."
             )
-        yield Finding(Level.FAIL, f"role of {grant.who}", text, _command(live, grant, account, condition))
+        yield Finding(Level.FAIL, f"role of {grant.who}", text, _grant_command(live, grant, account, condition))
 
 
 def _accounts(live: LiveEnvironment) -> dict[Principal, str | None]:
@@ -106,10 +106,10 @@ def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | Non
 
 
 def _excessive_roles(
-    live: LiveEnvironment, accounts: dict[Principal, str | None], on_project: set[_Held]
+    live: LiveEnvironment, accounts: dict[Principal, str | None], project_grants: set[_Granted]
 ) -> Iterator[Finding]:
     for who, account in accounts.items():
-        for role in sorted(role for role, member, _ in on_project if member == account and role in BASIC_ROLES):
+        for role in sorted(role for role, member, _ in project_grants if member == account and role in BASIC_ROLES):
             project = live.profile.project
             command = (
                 f"gcloud projects remove-iam-policy-binding {project} --member=serviceAccount:{account} --role={role}"
@@ -119,38 +119,38 @@ def _excessive_roles(
             yield Finding(Level.WARN, f"role of {who}", text, command)
 
 
-def _members(live: LiveEnvironment, resource: Resource, spark: str | None) -> Iterator[_Held]:
+def _members(live: LiveEnvironment, resource: Resource, spark_account: str | None) -> Iterator[_Granted]:
     """The roles that are granted on a resource, each with its member and condition."""
     if resource is Resource.DATASET:
         for entry in read_dataset(live).get("access", []):
             if "userByEmail" in entry and "role" in entry:
-                for role in _names_of(entry["role"]):
+                for role in _role_names(entry["role"]):
                     yield role, entry["userByEmail"], entry.get("condition", {}).get("expression", "")
         return
-    for binding in _policy(live, resource, spark).get("bindings", []):
+    for binding in _policy(live, resource, spark_account).get("bindings", []):
         for member in binding.get("members", []):
             condition = binding.get("condition", {}).get("expression", "")
             yield binding["role"], member.removeprefix("serviceAccount:"), condition
 
 
-def _names_of(role: str) -> set[str]:
+def _role_names(role: str) -> set[str]:
     return {role, *(new for new, old in DATASET_ROLES.items() if old == role)}
 
 
-def _policy(live: LiveEnvironment, resource: Resource, spark: str | None) -> dict[str, Any]:
+def _policy(live: LiveEnvironment, resource: Resource, spark_account: str | None) -> dict[str, Any]:
     profile = live.profile
     if resource is Resource.PROJECT:
         return project_policy(live)
     if resource is Resource.SPARK:
-        if spark is None:
+        if spark_account is None:
             return {}
-        account = f"https://iam.googleapis.com/v1/projects/{profile.project}/serviceAccounts/{spark}"
+        account = f"https://iam.googleapis.com/v1/projects/{profile.project}/serviceAccounts/{spark_account}"
         # Unlike the other APIs, this one takes the version as a query parameter, and defines no fields of the body.
         return live.google.read_by_post(f"{account}:getIamPolicy", {}, **{"options.requestedPolicyVersion": "3"})
     return bucket_policy(live, str(bucket_name(live, Bucket(resource.value))))
 
 
-def _command(live: LiveEnvironment, grant: Grant, account: str, condition: str) -> str:
+def _grant_command(live: LiveEnvironment, grant: Grant, account: str, condition: str) -> str:
     profile, member = live.profile, f"--member=serviceAccount:{account} --role={grant.role}"
     if grant.place is Resource.PROJECT:
         limit = f"'expression={condition},title=only_bucket_{grant.only_bucket}'" if condition else "None"

@@ -20,7 +20,7 @@ SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
-    """Nothing if no run creates machines."""
+    """Findings about quota, subnetwork and firewall; none if no run creates machines."""
     spark = live.profile.spark
     if not live.creates_machines or spark.region is None:
         return
@@ -54,7 +54,10 @@ def _project_url(project: str) -> str:
 def _unreadable(
     live: LiveEnvironment, place: SubnetworkPlace, subject: str, name: str, error: ApiError, if_missing: str
 ) -> Finding:
-    """Whoever runs the doctor may lack rights on the project of a Shared VPC: that is no fault of the network."""
+    """A finding about something that cannot be read. `if_missing`: the command for something that does not exist.
+
+    Whoever runs the doctor may lack rights on the project of a Shared VPC: then it is only a warning.
+    """
     text = f"{name} of project [{place.project}] cannot be read, {error}"
     if error.status == 404:
         return Finding(Level.FAIL, subject, text, if_missing)

@@ -12,7 +12,7 @@ METADATA_VIEWER = "roles/bigquery.metadataViewer"
 
 
 def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
-    """The role on the organization, if the profile has `organization_views: true`. Raises ApiError."""
+    """Findings about the account's role on the organization; none without `organization_views: true` in the profile."""
     if not live.profile.organization_views:
         return
     account, subject = live.airflow_environment.airflow, "materialized views"

@@ -15,7 +15,7 @@ DELEGATING_ROLES = frozenset({"roles/bigquery.connectionAdmin", "roles/bigquery.
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
-    """Nothing for other runners, and without the connection's name."""
+    """Findings about the connection; none if no feed has this runner, or the profile names no connection."""
     path = live.profile.spark.procedure_connection
     if Runner.BIGQUERY_PROCEDURE not in live.runners or path is None:
         return
@@ -46,7 +46,10 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _missing_bucket_roles(live: LiveEnvironment, account: str) -> Iterator[Finding]:
-    """A procedure runs as the connection's own account, which needs what batches have as the Spark account."""
+    """A finding for each role on a bucket that the connection's account lacks.
+
+    A procedure runs as this account, which needs the same roles as the Spark account, as which batches run.
+    """
     for grant in live.grants:
         if grant.who is not Principal.SPARK or grant.place not in (Resource.LANDING, Resource.STATE):
             continue

@@ -15,7 +15,7 @@ ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
 
 
 def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
-    """The role that reads the past of such tables."""
+    """Whether the account has the role that reads the past of tables with row access policies, if feeds have some."""
     feeds = [feed for feed in live.feeds if feed.table.policies.row_access]
     if not feeds:
         return
@@ -39,13 +39,16 @@ def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
-    """The role that clones need on each policy tag. It may also be granted on the taxonomy's project."""
+    """Whether the account has, on each policy tag of a feed, the role that a clone needs.
+
+    The role may also be granted on the project of the tag's taxonomy.
+    """
     account = live.airflow_environment.airflow
     for tag in sorted({tag for feed in live.feeds for tag in feed.table.policies.column_tags.values()}):
         _, project, _, location, _, taxonomy, _, number = tag.split("/")
         resources = (f"https://datacatalog.googleapis.com/v1/{tag}", f"{RESOURCE_MANAGER}/v1/projects/{project}")
         try:
-            may_read = any(_lets_read(live, url, account) for url in resources)
+            may_read = any(_grants_reading(live, url, account) for url in resources)
         except ApiError as error:
             text = f"who may read [{tag}] cannot be read, {error}"
             yield Finding(Level.WARN, "policy tags", text, grant_to_user(project, "roles/iam.securityReviewer"))
@@ -61,6 +64,6 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "policy tags", text, command)
 
 
-def _lets_read(live: LiveEnvironment, resource: str, account: str) -> bool:
+def _grants_reading(live: LiveEnvironment, resource: str, account: str) -> bool:
     bindings = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS).get("bindings", [])
     return any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings)

@@ -20,7 +20,7 @@ USABLE = frozenset({"RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE"})
 def check_spark(live: LiveEnvironment) -> Iterator[Finding]:
     yield from _cluster(live)
     yield from _runtime_3(live)
-    yield from _code(live)
+    yield from _uploaded_code(live)
 
 
 def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
     yield Finding(Level.FAIL, "runtime 3.0", text, command)
 
 
-def _code(live: LiveEnvironment) -> Iterator[Finding]:
+def _uploaded_code(live: LiveEnvironment) -> Iterator[Finding]:
     bucket = live.airflow_environment.bucket
     try:
         live.google.get(f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(SPARK_CODE_FILE, safe='')}")

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from deploy.environment_settings import REPOSITORY
-from deploy.required_apis import read_services
+from deploy.required_apis import read_required_apis
 from tests.shared.documented_commands import PAGE, commands
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
@@ -105,4 +105,4 @@ def test_variables_and_outputs_of_terraform_exist() -> None:
 def test_apis_that_are_enabled_by_hand_are_those_that_come_before_terraform() -> None:
     (enable,) = [command for command in commands() if command.startswith("gcloud services enable")]
     by_hand = {word for word in enable.split() if word.endswith(".googleapis.com")}
-    assert by_hand - {"serviceusage.googleapis.com"} <= {service.api for service in read_services()}
+    assert by_hand - {"serviceusage.googleapis.com"} <= {service.api for service in read_required_apis()}

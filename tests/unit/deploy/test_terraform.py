@@ -17,7 +17,7 @@ from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import Bucket, Grant, Resource, bucket_condition, read_grants
-from deploy.required_apis import read_services
+from deploy.required_apis import read_required_apis
 from tests.shared.freshness_states import NOW, feed_state, minutes, waits
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
@@ -84,7 +84,7 @@ def test_conditions_are_those_that_the_doctor_looks_for(tmp_path: Path) -> None:
 
 @needs_terraform
 def test_every_api_is_enabled_and_data_lie_in_the_region_by_default(tmp_path: Path) -> None:
-    assert console("keys(local.services)", tmp_path) == sorted(service.api for service in read_services())
+    assert console("keys(local.services)", tmp_path) == sorted(service.api for service in read_required_apis())
     assert "for_each = local.services" in TEXT
     assert console("[local.location, var.region]", tmp_path) == ["europe-west1", "europe-west1"]
 
