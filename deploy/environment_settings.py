@@ -42,7 +42,7 @@ def environment_file() -> Path:
 
 
 def read_environment(path: Path | None = None) -> Environment:
-    """By default the profile's own. Raises ConfigurationError that names file, line and key."""
+    """Read `path`, by default the profile's own file. Raises ConfigurationError that names file, line and key."""
     return read_model(Environment, path or environment_file())
 
 

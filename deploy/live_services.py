@@ -1,4 +1,4 @@
-"""The services of feeds for commands, with the user's own credentials.
+"""Opens the services of feeds for commands, with the user's own credentials.
 
 STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST name local servers instead, each for its own service. Such a server is
 called without credentials.
@@ -44,7 +44,7 @@ class LiveClients:
 
 
 def open_live_clients(profile: Deployment) -> LiveClients:
-    """Opens Google's clients. Raises GoogleAuthError if a service that is not local is called without a login."""
+    """Open Google's clients. Raises GoogleAuthError if a service that is not local is called without a login."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery, storage
 

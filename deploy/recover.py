@@ -26,7 +26,7 @@ def main(arguments: list[str], dags: Path = DAGS) -> int:
     options = parser.parse_args(arguments)
 
     def run() -> int:
-        services = live_services(options.feed, dags)
+        services = feed_services(options.feed, dags)
         plan = plan_recovery(services, table_is_gone=options.table_is_gone)
         print(plan_as_text(services, plan))
         if options.apply and plan.changes_anything:
@@ -39,7 +39,7 @@ def main(arguments: list[str], dags: Path = DAGS) -> int:
     return run_command_line("recover", run)
 
 
-def live_services(feed_name: str, dags: Path) -> Services:
+def feed_services(feed_name: str, dags: Path) -> Services:
     """The feed's services in the profile that DEDUP_CLONE_PROFILE names. Raises ConfigurationError."""
     feed = read_feed(dags / "feeds" / f"{feed_name}.yaml")
     return open_live_clients(read_deployment(dags / "profiles")).services(feed)

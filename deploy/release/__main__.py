@@ -19,6 +19,7 @@ from deploy.release.release_plan import plan_as_text
 
 
 def main(arguments: list[str]) -> int:
+    """Returns the exit status: 0, or 1 if nothing was changed although something has to, or after an error."""
     parser = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
     parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
     parser.add_argument("--yes", action="store_true", help="make the changes without asking")
@@ -59,9 +60,9 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _show_table_changes(profile: Deployment) -> list[str]:
-    """Show what the feed files of the release change on published tables. Whoever releases may lack the rights.
+    """Show what the feed files of the release change on published tables.
 
-    Returns the feeds whose next publish will be refused.
+    Returns the feeds whose next publish will be refused; none if the user may not read the tables.
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError

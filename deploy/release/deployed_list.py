@@ -28,14 +28,14 @@ class Deployed:
 
 
 class DeployedList:
-    """The list in the environment's bucket. It is written only if it has not changed since it was read."""
+    """Reads the list in the environment's bucket, and replaces it only if it has not changed since it was read."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._generation = 0
 
     def read(self) -> Deployed:
-        """An empty list before the first release. Raises ConfigurationError when a later version wrote it."""
+        """The list, empty before the first release. Raises ConfigurationError when a later version wrote it."""
         stored = self._store.read(LIST_NAME)
         if stored is None:
             self._generation = 0
@@ -50,7 +50,7 @@ class DeployedList:
         return Deployed(frozenset(record["objects"]), frozenset(record["retired"]))
 
     def write(self, deployed: Deployed) -> None:
-        """Raises LostRace when another release wrote the list meanwhile."""
+        """Replace the list. Raises LostRace when another release wrote it meanwhile."""
         record = {"format": FORMAT, "objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
         text = json.dumps(record, indent=1) + "\n"
         self._generation = self._store.replace(LIST_NAME, text, expected_object_generation=self._generation)

@@ -29,6 +29,7 @@ class CommandRunner(Protocol):
 
 
 def run_command(command: Sequence[str], text: str = "") -> None:
+    """The CommandRunner that runs commands on this machine."""
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
@@ -60,9 +61,9 @@ class Release:
         self._deployed = Deployed()
 
     def plan(self) -> Plan:
-        """Compares the release with the buckets, and changes nothing."""
+        """Compare the release with the buckets, and change nothing."""
         self._deployed = self._list.read()
-        return make_plan(self._items, self._found(), self._deployed)
+        return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
     def apply(self, plan: Plan, *, take_over: bool = False) -> None:
         """Apply `plan`, which must be the last result of `plan()`.
@@ -85,7 +86,7 @@ class Release:
             self._list.write(plan.after)
 
     def _upload(self, plan: Plan) -> None:
-        items = [change.item for change in plan.of(Action.CREATE, Action.REPLACE) if change.item is not None]
+        items = [change.item for change in plan.changes_of(Action.CREATE, Action.REPLACE) if change.item is not None]
         for phase in _phases(items):
             with tempfile.TemporaryDirectory(prefix="dedup-clone-release-") as folder:
                 for item in phase:
@@ -96,23 +97,23 @@ class Release:
                 self._run(["gcloud", "storage", "cp", "--recursive", *tops, f"gs://{phase[0].bucket}/"])
 
     def _delete(self, plan: Plan) -> None:
-        if uris := [change.uri for change in plan.of(Action.DELETE)]:
+        if uris := [change.uri for change in plan.changes_of(Action.DELETE)]:
             self._run(["gcloud", "storage", "rm", "--read-paths-from-stdin"], "\n".join(uris) + "\n")
 
     def _verify(self) -> None:
-        remaining = make_plan(self._items, self._found(), self._deployed)
+        remaining = make_plan(self._items, self._objects_in_buckets(), self._deployed)
         if remaining.changes:
             raise ReleaseFailed(
                 f"[{len(remaining.changes)}] objects differ from this release after its upload, the first is "
                 f"[{remaining.changes[0].uri}]: somebody else writes to these buckets. Find out who, then deploy again."
             )
 
-    def _found(self) -> Mapping[str, ContentChecksum]:
+    def _objects_in_buckets(self) -> Mapping[str, ContentChecksum]:
         from google.api_core.exceptions import Forbidden, NotFound
 
-        places = [(self._environment, "dags/"), (self._environment, "plugins/"), (self._state, SPARK_CODE_PREFIX)]
+        prefixes = [(self._environment, "dags/"), (self._environment, "plugins/"), (self._state, SPARK_CODE_PREFIX)]
         found = {}
-        for store, prefix in places:
+        for store, prefix in prefixes:
             try:
                 found.update(
                     {store.uri(info.name): ContentChecksum(info.crc32c, info.size) for info in store.objects(prefix)}
@@ -132,11 +133,11 @@ def _phases(items: Iterable[ReleaseObject]) -> list[list[ReleaseObject]]:
     """
     phases: dict[int, list[ReleaseObject]] = {}
     for item in items:
-        phases.setdefault(_rank(item), []).append(item)
-    return [phases[rank] for rank in sorted(phases)]
+        phases.setdefault(_phase_number(item), []).append(item)
+    return [phases[number] for number in sorted(phases)]
 
 
-def _rank(item: ReleaseObject) -> int:
+def _phase_number(item: ReleaseObject) -> int:
     if item.name.startswith(SPARK_CODE_PREFIX):
         return 0
     return 1 if item.part in ("sql", "plugins") else 2

@@ -39,7 +39,7 @@ class Plan:
     foreign: tuple[str, ...]
     after: Deployed
 
-    def of(self, *actions: Action) -> tuple[Change, ...]:
+    def changes_of(self, *actions: Action) -> tuple[Change, ...]:
         return tuple(change for change in self.changes if change.action in actions)
 
 
@@ -49,9 +49,9 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
     `found`: URI and checksum of every object below the prefixes that a release writes to. `deployed`: the objects that
     earlier releases have uploaded.
     """
-    wanted = {item.uri: item for item in items}
+    released = {item.uri: item for item in items}
     changes, foreign, unchanged = [], [], 0
-    for uri, item in wanted.items():
+    for uri, item in released.items():
         if uri not in found:
             changes.append(Change(Action.CREATE, uri, item))
         elif found[uri] == item.checksum:
@@ -60,32 +60,32 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
             changes.append(Change(Action.REPLACE, uri, item))
             if uri not in deployed.all_objects:
                 foreign.append(uri)
-    retired = _retired(frozenset(wanted), deployed)
-    superfluous = deployed.all_objects - frozenset(wanted) - retired
+    retired = _retired(frozenset(released), deployed)
+    superfluous = deployed.all_objects - frozenset(released) - retired
     changes += [Change(Action.DELETE, uri, None) for uri in sorted(superfluous & frozenset(found))]
-    return Plan(tuple(changes), unchanged, tuple(foreign), Deployed(frozenset(wanted), retired))
+    return Plan(tuple(changes), unchanged, tuple(foreign), Deployed(frozenset(released), retired))
 
 
-def _retired(wanted: frozenset[str], deployed: Deployed) -> frozenset[str]:
+def _retired(released: frozenset[str], deployed: Deployed) -> frozenset[str]:
     """URIs of former Spark code to keep, because running jobs may still read it.
 
-    If this release replaces Spark code, that is the replaced code, and what was kept until now is deleted. Otherwise
-    what was kept stays.
+    `released`: URIs of this release. If it replaces Spark code, the replaced code is kept, and the code that was kept
+    until now is deleted. Otherwise the code that was kept stays.
     """
-    newly_retired = frozenset(uri for uri in deployed.objects - wanted if f"/{SPARK_CODE_PREFIX}" in uri)
-    return newly_retired or deployed.retired - wanted
+    newly_retired = frozenset(uri for uri in deployed.objects - released if f"/{SPARK_CODE_PREFIX}" in uri)
+    return newly_retired or deployed.retired - released
 
 
 def plan_as_text(plan: Plan, *, limit: int = 40) -> str:
     """The plan for the user: every object that changes, at most `limit` for each action, and counts."""
     lines = []
     for action in Action:
-        changes = plan.of(action)
+        changes = plan.changes_of(action)
         lines += [_line(change) for change in changes[:limit]]
         if len(changes) > limit:
             lines.append(f"  {action:<8} … and {len(changes) - limit} more")
     lines += [f"  not uploaded by a release, would be replaced: {uri}" for uri in plan.foreign]
-    counts = ", ".join(f"{len(plan.of(action))} to {action}" for action in Action)
+    counts = ", ".join(f"{len(plan.changes_of(action))} to {action}" for action in Action)
     return "\n".join([*lines, f"{counts}, {plan.unchanged} unchanged."])
 
 
