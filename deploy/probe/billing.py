@@ -11,7 +11,7 @@ ROWS = 1000
 ROW_BYTES = 24  # three values of eight logical bytes
 
 
-def table_of(probe: ProbeDataset, name: str) -> str:
+def make_table(probe: ProbeDataset, name: str) -> str:
     """Make a table with ROWS rows, and return its full name."""
     return probe.new_table(name, [(probe.today, key, key) for key in range(ROWS)])
 
@@ -25,7 +25,7 @@ def table_of(probe: ProbeDataset, name: str) -> str:
 )
 def metadata_query(probe: ProbeDataset) -> str:
     """Reads the partitions of one table."""
-    table_of(probe, "metadata")
+    make_table(probe, "metadata")
     job = probe.query(f"SELECT partition_id FROM {probe.view('PARTITIONS')} WHERE table_name = 'metadata'")
     billed = job.total_bytes_billed or 0
     if billed > MAX_METADATA_BYTES:
@@ -42,7 +42,7 @@ def metadata_query(probe: ProbeDataset) -> str:
 )
 def count_reads_nothing(probe: ProbeDataset) -> str:
     """Runs COUNT(*) and reads how many bytes its job processed."""
-    table = table_of(probe, "counted")
+    table = make_table(probe, "counted")
     job = probe.query(f"SELECT COUNT(*) FROM `{table}`")
     expect("bytes processed", job.total_bytes_processed, 0)
     return "No bytes processed."
@@ -59,7 +59,7 @@ def dry_run(probe: ProbeDataset) -> str:
     """Asks by a dry run how many bytes a query of two columns would process. Each value has eight bytes."""
     from google.cloud import bigquery
 
-    table = table_of(probe, "dry")
+    table = make_table(probe, "dry")
     config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
     job = probe.client.query(f"SELECT id, number FROM `{table}`", job_config=config, location=probe.location)
     expect("bytes", job.total_bytes_processed, ROWS * 16)
@@ -75,7 +75,7 @@ def dry_run(probe: ProbeDataset) -> str:
 )
 def merge_counts(probe: ProbeDataset) -> str:
     """Updates one row of one partition by MERGE, and compares the processed bytes with the partition's size."""
-    table, source = table_of(probe, "merged"), probe.new_table("merge_source", [(probe.today, 1, 99)])
+    table, source = make_table(probe, "merged"), probe.new_table("merge_source", [(probe.today, 1, 99)])
     job = probe.query(
         f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET number = s.number"

@@ -19,7 +19,7 @@ from dedup_clone.warehouse.policies import READ_PAST
 from dedup_clone.warehouse.row_messages import sequence_number
 from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.clones import swap
-from deploy.probe.every_type import EVERY_VALUE, TABLE, row_without_floats, without_floats
+from deploy.probe.every_type import ROWS_FOR_EVERY_VALUE, TABLE, row_without_floats, without_floats
 from deploy.probe.policies import add_policy, add_policy_tag, column_tags, may_read, named_policy_tag
 from deploy.probe.probe_dataset import ProbeDataset
 from deploy.probe.publishes import PublishedFeed, expect_rows, publishing, rows
@@ -27,15 +27,16 @@ from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
 assumption = Register()
-# In place of Spark, these publishes run the tests' own dedup job, which knows this table only.
+# In place of Spark, these publishes run the dedup job of the tests, which handles the table PRODUCTS only.
 by_files = partial(publishing, table=PRODUCTS, engine=Engine.SPARK)
-# Exports shorten FLOAT64, which is why this project refuses to continue from such files.
-EXACT = replace(TABLE, columns=without_floats(TABLE.columns))
-WIDE = replace(
+# Exports shorten FLOAT64, so this project continues from exported files only if they have none.
+WITHOUT_FLOATS = replace(TABLE, columns=without_floats(TABLE.columns))
+# PRODUCTS with a column that is wider.
+WIDENED = replace(
     PRODUCTS, columns=tuple(replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns)
 )
 STALENESS_MINUTES = 1
-WAIT_S = 30.0
+WAIT_S = 30.0  # between two looks at the watermark
 WAITS = 40  # 20 minutes
 
 
@@ -75,7 +76,7 @@ def widens_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Publishes a snapshot, widens a column of the feed, and publishes files that have its former type."""
     feed.publish(feed.land(1, products(probe, 1)))
     files = feed.files_of(products(probe, 2))
-    feed.declare(WIDE)
+    feed.declare(WIDENED)
     feed.publish(feed.land_files(2, files))
     expect_rows(feed, [{**row, "attr_value": Decimal(row["attr_value"])} for row in products(probe, 2)])
     fields = {field.name: field.field_type for field in probe.client.get_table(probe.table(feed.feed.target)).schema}
@@ -113,10 +114,10 @@ def changes_its_engine(probe: ProbeDataset, feed: PublishedFeed) -> str:
     ),
     instead="Do not change a feed with columns of the type that differs from an engine in SQL to `engine: spark`.",
 )
-@partial(publishing, table=EXACT)
+@partial(publishing, table=WITHOUT_FLOATS)
 def export_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Exports the partitions of a published table as a publish does, and loads the files into another table."""
-    landed = [row_without_floats(row) for row in rows(probe, 1, keys=EVERY_VALUE)]
+    landed = [row_without_floats(row) for row in rows(probe, 1, keys=ROWS_FOR_EVERY_VALUE)]
     record = feed.publish(feed.land(1, landed))
     project, dataset = probe.dataset.split(".")
     source = {"projectId": project, "datasetId": dataset, "tableId": feed.feed.target}
@@ -131,7 +132,7 @@ def export_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
     uris = [f"gs://{probe.bucket.name}/{file.info.name}" for file in files]
     probe.client.load_table_from_uri(uris, probe.table(back), job_config=options, location=probe.location).result()
     expect("rows of the other table", feed.table_rows(back), feed.table_rows())
-    return f"[{len(files)}] files with [{len(landed)}] rows of {len(EXACT.columns)} columns."
+    return f"[{len(files)}] files with [{len(landed)}] rows of {len(WITHOUT_FLOATS.columns)} columns."
 
 
 @assumption(

@@ -38,7 +38,8 @@ NULLABLE_TABLE = replace(
     TABLE,
     columns=tuple(replace(c, mode=ColumnMode.NULLABLE) if c.mode is ColumnMode.REQUIRED else c for c in TABLE.columns),
 )
-EVERY_VALUE = 1 + max(map(len, VALUES.values()))  # so many rows of a day have all values of each type, and NULL
+# So many rows on a day have all values of each type, and NULL.
+ROWS_FOR_EVERY_VALUE = 1 + max(map(len, VALUES.values()))
 
 
 def rows(days: tuple[date, ...], snapshot_id: int, *, keys: int = 4) -> list[dict[str, Any]]:

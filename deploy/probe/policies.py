@@ -18,7 +18,7 @@ from deploy.probe.probe_dataset import ProbeDataset
 assumption = Register()
 
 
-def kept_properties(probe: ProbeDataset, table: str) -> dict[str, Any]:
+def read_properties(probe: ProbeDataset, table: str) -> dict[str, Any]:
     """The properties of a table that a load must not change."""
     found = probe.client.get_table(table)
     return {
@@ -32,14 +32,14 @@ def kept_properties(probe: ProbeDataset, table: str) -> dict[str, Any]:
 
 @contextmanager
 def keeping_properties(probe: ProbeDataset, table: str) -> Iterator[None]:
-    """What is done meanwhile must not change the table's properties."""
-    before = kept_properties(probe, table)
+    """Raises DoesNotHold if the `with` block changes a property of the table that a load must not change."""
+    before = read_properties(probe, table)
     yield
-    expect("what the table keeps", kept_properties(probe, table), before)
+    expect("what the table keeps", read_properties(probe, table), before)
 
 
 def add_policy(probe: ProbeDataset, table: str, policy: str, predicate: str) -> None:
-    """Adds a row access policy for everybody."""
+    """Add a row access policy that shows everybody the rows for which `predicate` is true."""
     project, dataset, table_id = table.split(".")
     reference = {"projectId": project, "datasetId": dataset, "tableId": table_id, "policyId": policy}
     probe.rest(
@@ -57,6 +57,7 @@ def named_policy_tag(probe: ProbeDataset) -> str:
 
 
 def add_policy_tag(probe: ProbeDataset, table: str, column: str, tag: str) -> None:
+    """Put the policy tag on a column. `table`: its name within the dataset."""
     path = f"datasets/{probe.name}/tables/{table}"
     fields = probe.rest(path)["schema"]["fields"]
     tagged = [{**f, "policyTags": {"names": [tag]}} if f["name"] == column else f for f in fields]

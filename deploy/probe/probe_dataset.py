@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXPIRATION_DAYS = 730
 MILLISECONDS_PER_DAY = 86_400_000
 MAX_BYTES_PER_STATEMENT = 200 * MIB  # BigQuery refuses a statement that would bill more
-BUDGET_USD = 0.5
+BUDGET_USD = 0.5  # the probe starts no query after it has spent more
 LABELS = {"dedup_clone_probe": "throwaway"}
 JOB_TIMEOUT_S = 600
 
@@ -50,7 +50,7 @@ class Clients:
 
 
 class ProbeDataset:
-    """The throwaway dataset and two GCS buckets.
+    """The throwaway dataset and two GCS buckets, and what tests do in them.
 
     `bucket`: has the files that tests load, and is the state bucket of the publishes that are tested. `landing_bucket`:
     their landing bucket. Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and, by
@@ -95,7 +95,7 @@ class ProbeDataset:
         expiration_days: int | None = EXPIRATION_DAYS,
         clustering: Sequence[str] = ("id",),
     ) -> str:
-        """Make a table with the layout that this project uses, load `rows`, and return its full name."""
+        """Make a table with this project's layout, load `rows`, and return its full name (PROJECT.DATASET.TABLE)."""
         from google.cloud import bigquery
 
         table = bigquery.Table(self.table(name), schema=schema())
@@ -122,6 +122,7 @@ class ProbeDataset:
         return f"gs://{self.bucket.name}/{name}"
 
     def load(self, table: str, rows: Iterable[Row], disposition: str = "WRITE_TRUNCATE_DATA") -> Any:
+        """Load the rows from a file of their own by one load job, and return the job."""
         return self.load_uris(table, [self.upload(rows)], disposition)
 
     def load_uris(
@@ -134,7 +135,7 @@ class ProbeDataset:
         file_set: str = "",
         adds_columns: bool = False,
     ) -> Any:
-        """Run one load job. `file_set`: the job's fileSetSpecType, when `uris` are not the files themselves."""
+        """Run one load job, and return it. `file_set`: its fileSetSpecType, if `uris` are not the files themselves."""
         from google.cloud import bigquery
 
         options = {
@@ -183,6 +184,7 @@ class ProbeDataset:
         return job
 
     def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """The result of a query. Raises BudgetSpent when the budget is spent."""
         return [tuple(row.values()) for row in self.query(sql, parameters).result()]
 
     def numbers(self, table: str) -> list[int]:
@@ -198,11 +200,12 @@ class ProbeDataset:
         return f"`{self.dataset}`.INFORMATION_SCHEMA.{name}"
 
     def rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
-        """Call a REST method that the client library lacks. `path`: of the resource, below the project."""
+        """The answer of a REST method that the client library lacks. `path`: of the resource, below the project."""
         request: Any = self.client._connection.api_request
         return request(method=method, path=f"/projects/{self._clients.project}/{path}", data=body)
 
     def row_policies(self, table: str) -> list[str]:
+        """The ids of the row access policies of the table with this full name."""
         dataset, name = table.split(".")[1:]
         listed = self.rest(f"datasets/{dataset}/tables/{name}/rowAccessPolicies")
         return [policy["rowAccessPolicyReference"]["policyId"] for policy in listed.get("rowAccessPolicies", [])]

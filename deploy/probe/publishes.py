@@ -17,7 +17,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
 from deploy.probe import every_type
 from deploy.probe.assumption import AssumptionTest, CannotTry, DoesNotHold, Register, expect
-from deploy.probe.every_type import EVERY_VALUE, NULLABLE_TABLE, TABLE, with_enums
+from deploy.probe.every_type import NULLABLE_TABLE, ROWS_FOR_EVERY_VALUE, TABLE, with_enums
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import Places
@@ -39,7 +39,7 @@ class PublishedFeed(FeedAgainstOracle):
 def publishing(
     test: Callable[[ProbeDataset, PublishedFeed], str], table: TableContract = TABLE, engine: Engine = Engine.BIGQUERY
 ) -> AssumptionTest:
-    """Gives the test a new feed. An error that a step of a publish raises becomes DoesNotHold."""
+    """Decorate a test of whole publishes: it gets a new feed of `table`, and a failed step raises DoesNotHold."""
 
     @wraps(test)
     def with_feed(probe: ProbeDataset) -> str:
@@ -101,7 +101,7 @@ def every_type_by_query(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 def publish_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Publishes files that have every value of each type and a column of ENUM, and compares target with the rows."""
-    landed = rows(probe, 1, keys=EVERY_VALUE)
+    landed = rows(probe, 1, keys=ROWS_FOR_EVERY_VALUE)
     record = feed.publish(feed.land_files(1, with_enums(feed.files_of(landed))))
     expect_rows(feed, landed)
     return f"{len(landed)} rows of {len(TABLE.columns)} columns, published as generation {record.generation}."
@@ -117,7 +117,7 @@ def publish_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @partial(publishing, engine=Engine.SPARK)
 def load_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Publishes two snapshots from files in the form that the Spark job writes. The second one has another date."""
-    landed = rows(probe, 1, keys=EVERY_VALUE)
+    landed = rows(probe, 1, keys=ROWS_FOR_EVERY_VALUE)
     feed.publish(feed.land(1, landed))
     expect_rows(feed, landed)
     more = [{**row, "day": probe.days_ago(2), "version": 2} for row in landed if row["day"] == probe.today]

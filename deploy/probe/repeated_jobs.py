@@ -27,7 +27,7 @@ STEPS = {"append", "evidence", "examine", "export", "incoming", "load", "swap"}
 
 @contextmanager
 def sent_jobs(probe: ProbeDataset) -> Iterator[list[dict[str, Any]]]:
-    """The jobs with ids of this project that are sent meanwhile, as REST resources."""
+    """The REST resources of all jobs with ids of this project that the `with` block sends."""
     sent: list[dict[str, Any]] = []
     connection: Any = probe.client._connection
     send = connection.api_request
@@ -60,17 +60,19 @@ def _last_changed(feed: Feed) -> Feed:
 @partial(publishing, table=PRODUCTS, engine=Engine.BIGQUERY)
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Publishes with engines bigquery, merge and spark, once of one date only, and sends each job again."""
-    other = PublishedFeed((probe.storage, probe.client), _last_changed(feed_with_table(PRODUCTS)), feed.places)
+    by_dates = PublishedFeed((probe.storage, probe.client), _last_changed(feed_with_table(PRODUCTS)), feed.places)
     with sent_jobs(probe) as sent:
         for number, engine in enumerate((Engine.BIGQUERY, Engine.MERGE, Engine.SPARK), 1):
             feed.publish(feed.land(number, products(probe, number)), engine=engine)
         days = (probe.days_ago(1), probe.today)
         for number in (1, 2):
-            other.publish(other.land(number, [row(number, 1, number * (day == probe.today), day=day) for day in days]))
+            by_dates.publish(
+                by_dates.land(number, [row(number, 1, number * (day == probe.today), day=day) for day in days])
+            )
     steps = {job["jobReference"]["jobId"].rsplit("-", 2)[1] for job in sent}
     expect("steps", {step.split("_")[0] for step in steps}, STEPS)
     expect("one date was loaded by a job of its own", f"load_{probe.today:%Y%m%d}" in steps, True)
-    rows, created = feed.table_rows(), probe.client.get_table(probe.table(feed.feed.target)).created
+    rows_before, created = feed.table_rows(), probe.client.get_table(probe.table(feed.feed.target)).created
     for job in sent:
         name = job["jobReference"]["jobId"]
         try:
@@ -78,6 +80,6 @@ def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
         except Conflict:
             continue
         raise DoesNotHold(f"A second job with the id [{name}] was accepted.")
-    expect("rows of target", feed.table_rows(), rows)
+    expect("rows of target", feed.table_rows(), rows_before)
     expect("creation time of target", probe.client.get_table(probe.table(feed.feed.target)).created, created)
     return f"[{len(sent)}] jobs of the steps {', '.join(sorted(steps))} were refused with 409, and changed nothing."
