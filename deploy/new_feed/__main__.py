@@ -33,10 +33,10 @@ def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> i
     parser.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")
     parser.add_argument("--owner", default=getpass.getuser(), help="owner of the DAGs (default: your login)")
     options = parser.parse_args(arguments)
-    return run_command_line("feed", lambda: _make(options, feeds))
+    return run_command_line("feed", lambda: _make_feed(options, feeds))
 
 
-def _make(options: argparse.Namespace, feeds: Path) -> int:
+def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
     path = feeds / f"{options.name}.yaml"
     if path.exists():
         raise ConfigurationError(f"Feed file [{path}] exists: choose another name, or delete the file first.")

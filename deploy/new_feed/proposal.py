@@ -16,11 +16,12 @@ from dedup_clone.contract.table import MAX_RETENTION_DAYS, Column, ColumnMode, T
 from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
-MAX_ROWS = 2_000_000  # of the measurement of keys
+MAX_ROWS = 2_000_000  # that are read to measure keys
 _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
-# All choices of so many columns are tried on so many rows; those that tell these apart, then on all.
+# Every choice of up to _COLUMNS_TRIED columns is tried as a key on the first _ROWS_TRIED rows. A choice that tells them
+# apart is tried on all rows.
 _COLUMNS_TRIED, _ROWS_TRIED = 3, 100_000
-_ALTERNATIVES_NAMED = 4
+_ALTERNATIVES_NAMED = 4  # in the feed file
 _NAME_OF_AN_ID = re.compile(r"(^|_)(id|key|code|no|nr|num|number|sku)$", re.IGNORECASE)
 _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 
@@ -29,10 +30,11 @@ _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 class Proposal:
     """The proposed table, and what was measured.
 
-    `rows`: read for the keys. `surplus_rows`: rows whose key another row has. `distinct_without`: for each key
-    column the number of different keys without it. `alternatives`: other keys of as few columns. `unfit_keys`: columns
-    that would tell more rows apart but cannot be keys, each with the reason. `first`, `last`: the dates of the rows.
-    `expired_rows`: rows of dates before the longest retention that a feed may have.
+    `rows`: the number of rows that were read to measure keys. `surplus_rows`: rows whose key another row has.
+    `distinct_without`: for each key column the number of different keys without it. `alternatives`: other keys of as
+    few columns. `unfit_keys`: columns that would tell more rows apart but cannot be keys, each with the reason.
+    `first`, `last`: the first and last date of the rows. `expired_rows`: rows of dates before the longest retention
+    that a feed may have.
     """
 
     table: TableContract
@@ -47,7 +49,7 @@ class Proposal:
 
 
 def propose(sample: Sample) -> Proposal:
-    """Raises ConfigurationError if the sample lacks what a feed needs, with what the producer must add."""
+    """Propose a table. Raises ConfigurationError, which says what the producer must add or change for a feed."""
     columns = _columns(read_schema(sample))
     if unfit := _unfit_names(columns):
         raise ConfigurationError(
@@ -58,7 +60,7 @@ def propose(sample: Sample) -> Proposal:
     rows = read_columns(sample, scalars, MAX_ROWS)
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
-    (keys, *others), distinct = _keys(rows, columns, partition, snapshot_id)
+    (keys, *alternatives), distinct = _keys(rows, columns, partition, snapshot_id)
     bounds = pc.min_max(rows[partition]).as_py()
     today = datetime.now(UTC).date()
     table = TableContract(
@@ -76,7 +78,7 @@ def propose(sample: Sample) -> Proposal:
         rows=rows.num_rows,
         surplus_rows=rows.num_rows - distinct,
         distinct_without=without,
-        alternatives=tuple(others[:_ALTERNATIVES_NAMED]),
+        alternatives=tuple(alternatives[:_ALTERNATIVES_NAMED]),
         unfit_keys=_unfit_keys(rows, columns, table) if distinct < rows.num_rows else {},
         first=bounds["min"],
         last=bounds["max"],
@@ -158,7 +160,9 @@ def _unsuitable(field: pa.Field) -> ConfigurationError:
 
 
 def _partition_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Table) -> str:
-    dates = [c.name for c in columns if c.type == "DATE" and c.mode is ColumnMode.NULLABLE and not _nulls(rows, c.name)]
+    dates = [
+        c.name for c in columns if c.type == "DATE" and c.mode is ColumnMode.NULLABLE and not _null_count(rows, c.name)
+    ]
     folder = sample.date_column
     if folder is not None and folder not in dates:
         raise ConfigurationError(
@@ -175,7 +179,7 @@ def _partition_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Tabl
 
 def _snapshot_id_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Table) -> str:
     integers = [c.name for c in columns if c.type == "INT64" and c.mode is ColumnMode.NULLABLE]
-    numbers = [name for name in integers if not _nulls(rows, name)]
+    numbers = [name for name in integers if not _null_count(rows, name)]
     bounds = {name: pc.min_max(rows[name]).as_py() for name in numbers}
     constant = [name for name in numbers if bounds[name]["min"] == bounds[name]["max"] is not None]
     fitting = [name for name in constant if sample.snapshot_id in (None, bounds[name]["min"])]
@@ -191,9 +195,10 @@ def _snapshot_id_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Ta
 def _keys(
     rows: pa.Table, columns: tuple[Column, ...], partition: str, snapshot_id: str
 ) -> tuple[list[tuple[str, ...]], int]:
-    """Keys with as many different values as all columns together have, the likeliest first, and that number.
+    """Keys with as many different values as all possible key columns together have, and this number.
 
-    They are the choices of the fewest columns, if three suffice; else one choice, without columns that it can lack.
+    If keys of the date and at most _COLUMNS_TRIED columns have as many, these are all such keys of the fewest columns,
+    the likeliest first. Otherwise it is one key: all possible columns without those that are not needed.
     """
     candidates = [
         c
@@ -201,20 +206,20 @@ def _keys(
         if c.type in KEY_TYPES
         and c.mode is ColumnMode.NULLABLE
         and c.name not in (partition, snapshot_id)
-        and not _nulls(rows, c.name)
+        and not _null_count(rows, c.name)
     ]
-    everything = (partition, *(c.name for c in candidates))
-    distinct, first_rows = _distinct(rows, everything), rows.slice(0, _ROWS_TRIED)
-    of_first_rows = _distinct(first_rows, everything)
+    all_columns = (partition, *(c.name for c in candidates))
+    distinct, first_rows = _distinct(rows, all_columns), rows.slice(0, _ROWS_TRIED)
+    distinct_in_first_rows = _distinct(first_rows, all_columns)
     likely = [c for c in candidates if c.type not in _UNLIKELY_KEYS]
     for pool, size in product((likely, candidates), range(_COLUMNS_TRIED + 1)):
         choices = [(partition, *(c.name for c in chosen)) for chosen in combinations(pool, size)]
-        choices = [names for names in choices if _distinct(first_rows, names) == of_first_rows]
+        choices = [names for names in choices if _distinct(first_rows, names) == distinct_in_first_rows]
         choices = [names for names in choices if _distinct(rows, names) == distinct]
         if choices:
             unlikely = {c.name: _unlikelihood(c) for c in candidates} | {partition: 0}
             return sorted(choices, key=lambda names: sum(unlikely[name] for name in names)), distinct
-    kept = everything
+    kept = all_columns
     for column in sorted(reversed(candidates), key=_unlikelihood, reverse=True):
         fewer = tuple(name for name in kept if name != column.name)
         kept = fewer if _distinct(rows, fewer) == distinct else kept
@@ -235,7 +240,7 @@ def _unfit_keys(rows: pa.Table, columns: tuple[Column, ...], table: TableContrac
 
 
 def _unlikelihood(column: Column) -> int:
-    """0 for a column that has the name of an id, more for a text, most for what is rather a value."""
+    """How unlikely the column is part of a key: 0 for a name like that of an id, 1 for text, 2 or 3 for other types."""
     if column.type in _UNLIKELY_KEYS:
         return 3
     if _NAME_OF_AN_ID.search(column.name):
@@ -244,10 +249,11 @@ def _unlikelihood(column: Column) -> int:
 
 
 def _distinct(rows: pa.Table, names: Sequence[str]) -> int:
+    """The number of different rows in the named columns."""
     if not names:
         return 1 if rows.num_rows else 0
     return int(rows.group_by(list(names), use_threads=True).aggregate([]).num_rows)
 
 
-def _nulls(rows: pa.Table, name: str) -> int:
+def _null_count(rows: pa.Table, name: str) -> int:
     return int(rows[name].null_count)

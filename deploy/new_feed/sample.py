@@ -47,9 +47,9 @@ class Sample:
 
 
 def find_sample(uri: str) -> Sample:
-    """The files below a folder or a `gs://` URI; of several snapshots those of the newest.
+    """The files below a folder or a `gs://` URI; if it has several snapshots, the files of the newest.
 
-    Raises ConfigurationError if there are none.
+    Raises ConfigurationError if there are no Parquet files.
     """
     listed = {storage.join(uri, name): found.size for name, found in storage.list_objects(uri).items()}
     ids = {name: int(match[1]) for name in listed if (match := _SNAPSHOT.search(name))}
@@ -98,13 +98,13 @@ def _read(file: SampleFile, names: list[str] | None, *, with_rows: bool = True) 
 
 
 def read_columns(sample: Sample, names: Iterable[str], max_rows: int) -> pa.Table:
-    """The named columns of whole files, as many files as are needed for `max_rows`.
+    """The named columns of the first files, whole files until these have `max_rows` rows.
 
     Raises ConfigurationError if the files have different types or cannot be read.
     """
-    wanted, tables, rows = list(names), list[pa.Table](), 0
+    columns, tables, rows = list(names), list[pa.Table](), 0
     for file in sample.files:
-        tables.append(_read(file, wanted))
+        tables.append(_read(file, columns))
         rows += tables[-1].num_rows
         if rows >= max_rows:
             break
