@@ -18,7 +18,7 @@ resource "google_composer_environment" "airflow" {
       image_version = var.image_version
       pypi_packages = local.packages
 
-      # The web server sees plugins/ only: the page learns from here where its contents are.
+      # The web server sees plugins/ only, so the page Snapshots finds its data by these variables.
       env_variables = {
         DEDUP_CLONE_PROFILE      = var.profile
         DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
@@ -41,7 +41,7 @@ resource "google_composer_environment" "airflow" {
         count      = 1
       }
 
-      # Noticing deliveries and waiting for jobs happen here; the second takes over when the first dies.
+      # Triggerers notice deliveries and wait for jobs; the second takes over when the first dies.
       triggerer {
         cpu       = 1
         memory_gb = 2

@@ -23,7 +23,6 @@ locals {
     "${grant.who} ${grant.role} ${grant.place}" => grant
   }
 
-  # Without the condition, the role would give its rights on every bucket of the project, also on the others below.
   bucket_names = {
     landing       = "${var.project}-landing"
     state         = "${var.project}-dedup-clone-state"
@@ -31,6 +30,7 @@ locals {
     spark_staging = "${var.project}-${var.own_buckets}-spark"
   }
 
+  # A role on the project has its rights on every bucket of the project, unless a condition limits it to one of them.
   conditions = {
     for key, bucket in local.bucket_names : key => join(" || ", [
       "resource.service != \"storage.googleapis.com\"",

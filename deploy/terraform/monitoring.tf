@@ -7,7 +7,7 @@ locals {
     "textPayload:\"dedup_clone_gauges\"",
   ])
 
-  # Those that the policies and the dashboard use.
+  # The gauges that the alert policies and the dashboard use, each with its unit.
   feed_gauges = {
     waiting_seconds  = "s"
     promise_seconds  = "s"

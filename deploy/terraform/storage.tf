@@ -46,7 +46,8 @@ resource "google_storage_bucket" "state" {
     }
   }
 
-  # A generation is the size of the table. A prune deletes its files with their versions; this deletes what a failed job left.
+  # A generation is the size of the table. A prune deletes its files with their versions; this rule deletes what remains of
+  # failed jobs.
   lifecycle_rule {
     action {
       type = "Delete"
@@ -69,7 +70,7 @@ resource "google_storage_bucket" "state" {
   depends_on = [google_project_service.needed]
 }
 
-# Of Airflow: DAGs, plugins, logs. Named here, because a condition in grants.yaml must name it before Airflow exists.
+# Airflow's bucket: DAGs, plugins, logs. It is made here, because a condition of a grant names it before Airflow exists.
 # Managed Airflow requires the environment's own region, the class STANDARD, no retention and no hierarchy of folders.
 resource "google_storage_bucket" "environment" {
   name                        = local.bucket_names.environment
@@ -82,7 +83,7 @@ resource "google_storage_bucket" "environment" {
   depends_on = [google_project_service.needed]
 }
 
-# Of Dataproc: what it would otherwise keep in buckets of its own making, which Spark's account may not write.
+# Dataproc's bucket. Otherwise Dataproc would make buckets of its own, to which Spark's account may not write.
 resource "google_storage_bucket" "spark_staging" {
   name                        = local.bucket_names.spark_staging
   location                    = var.region

@@ -10,7 +10,7 @@ variable "region" {
 }
 
 variable "location" {
-  description = "Where data lie: unless set, the region. A multi-region of BigQuery (EU, US) costs more: docs/costs.md."
+  description = "Location of buckets and dataset, by default the region. A multi-region of BigQuery (EU, US) costs more: docs/costs.md."
   type        = string
   default     = null
 }
@@ -22,13 +22,13 @@ variable "name" {
 }
 
 variable "environment_name" {
-  description = "By this name feeds know which environment publishes them: unless set, PROJECT/REGION/NAME. See docs/upgrades.md, two environments."
+  description = "The name by which feeds record which environment publishes them, by default PROJECT/REGION/NAME. See docs/upgrades.md, two environments."
   type        = string
   default     = null
 }
 
 variable "own_buckets" {
-  description = "Part of the names of the buckets that only this environment uses, for DAGs and for Dataproc: another one for a second environment."
+  description = "Part of the names of the buckets that only this environment uses, for DAGs and for Dataproc. A second environment needs another one."
   type        = string
   default     = "dedup-clone"
 }
@@ -93,7 +93,7 @@ variable "subnetwork_range" {
 }
 
 variable "record_versions_days" {
-  description = "Days for which former versions of records in the state bucket can be restored"
+  description = "Days for which former versions of records in the state bucket can be restored."
   type        = number
   default     = 30
 }
