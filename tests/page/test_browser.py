@@ -377,7 +377,7 @@ def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown:
     )
     cost = shown("/nothing/").value(text)
     assert cost.count("$0.0002") == cost.count("$0.0002 + Spark") == 4
-    assert "Not in it: Spark, which is most of the cost." in cost
+    assert "This is without Spark, which is most of the cost." in cost
     assert "less." not in cost
 
 

@@ -133,17 +133,17 @@ def _find_delivery(services: Services, snapshot_id: str | None, marker_generatio
     ids = ", ".join(str(number) for number in sorted({d.snapshot_id for d in registered})) or "none"
     if not snapshot_id:
         raise ConfigurationError(f"Name the snapshot to publish: parameter [snapshot_id]; registered snapshots: {ids}.")
-    of_snapshot = [d for d in registered if str(d.snapshot_id) == snapshot_id]
-    if not of_snapshot:
+    deliveries = [d for d in registered if str(d.snapshot_id) == snapshot_id]
+    if not deliveries:
         raise ConfigurationError(
             f"Snapshot [{snapshot_id}] is not registered for [{services.feed.feed}]; registered snapshots: {ids}. "
             f"Land it with its marker, or name one of these."
         )
-    matching = [d for d in of_snapshot if not marker_generation or marker_generation == str(d.marker_generation)]
+    matching = [d for d in deliveries if not marker_generation or marker_generation == str(d.marker_generation)]
     if not matching:
         raise ConfigurationError(
             f"Delivery [{marker_generation}] of snapshot [{snapshot_id}] is not registered for "
-            f"[{services.feed.feed}]; its deliveries: {', '.join(str(d.marker_generation) for d in of_snapshot)}. "
+            f"[{services.feed.feed}]; its deliveries: {', '.join(str(d.marker_generation) for d in deliveries)}. "
             f"Name one of these, or leave it empty for the latest."
         )
     return matching[-1]

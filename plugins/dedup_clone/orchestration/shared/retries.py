@@ -87,5 +87,5 @@ def is_permanent(error: Exception) -> bool:
 
 
 def is_permanent_reason(reason: str | None, message: str) -> bool:
-    """As `is_permanent`, for the reason and the message in a BigQuery error."""
+    """Whether a retry would fail the same way after a BigQuery error with this reason and message."""
     return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _CONCURRENT_DML)

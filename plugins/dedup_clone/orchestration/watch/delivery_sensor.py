@@ -98,17 +98,17 @@ class DeliverySensor(BaseOperator):
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
             services.log(invalid.text, level=logging.WARNING)
-        new = services.arrivals.unregistered(listing.markers)
-        for marker in new:
+        new_markers = services.arrivals.unregistered(listing.markers)
+        for marker in new_markers:
             services.arrivals.register(services.landing, marker)
             services.log(
                 f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
                 snapshot_id=marker.delivery.snapshot_id,
             )
-        if new:
+        if new_markers:
             try_refresh_index(services)
         waiting = _backlog(services)
-        newest = sorted({*(m.delivery for m in new), *waiting})[-MAX_STARTED:]
+        newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_STARTED:]
         without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
         runs = {publish_run_id(delivery): delivery for delivery in without_run}
         if not runs:

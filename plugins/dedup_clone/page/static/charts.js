@@ -111,15 +111,16 @@ export function renderRows(container, publishes) {
     container.replaceChildren(h("p", { class: "muted" }, "The rows of each snapshot are shown from the first publish on."));
     return;
   }
-  const retained = publishes.map((p) => p.retained_rows);
-  const changed = publishes.map((p, i) => retained[i] + (p.changed_rows ?? 0));
-  const fresh = publishes.map((p, i) => changed[i] + p.new_rows);
+  // Stacked bars: each is drawn from 0 to its top, the tallest first.
+  const retainedTops = publishes.map((p) => p.retained_rows);
+  const changedTops = publishes.map((p, i) => retainedTops[i] + (p.changed_rows ?? 0));
+  const newTops = publishes.map((p, i) => changedTops[i] + p.new_rows);
   const bars = (name) => ({
     stroke: colour(name), fill: colour(name), width: 0, points: { show: false },
     paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
   });
   const newest = publishes[publishes.length - 1];
-  const { limit, cut, highest } = axisLimit(fresh.map((top) => Math.max(top, 1)));
+  const { limit, cut, highest } = axisLimit(newTops.map((top) => Math.max(top, 1)));
   const x = snapshotAxis(publishes);
   const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
     `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
@@ -131,6 +132,6 @@ export function renderRows(container, publishes) {
       axes: [x.axis, axis((u, splits) => splits.map(short), 52)],
       series: [{}, bars("new"), bars("changed"), bars("retained")],
     },
-    [publishes.map((_, i) => i), fresh, changed, retained],
+    [publishes.map((_, i) => i), newTops, changedTops, retainedTops],
     (i) => describe(publishes[i]));
 }

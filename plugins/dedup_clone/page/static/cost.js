@@ -11,25 +11,25 @@ function bar(share, kind) {
 
 const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
 
-/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `of`, the publish, sum or
+/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish, sum or
  * projection that costs this amount. */
-export const amount = (ours, of) => `${usd(ours)}${lacksSpark(of) ? " + Spark" : ""}`;
+export const amount = (ours, entry) => `${usd(ours)}${lacksSpark(entry) ? " + Spark" : ""}`;
 
-function bars(ours, of, label) {
-  const { merge_usd: merge, qualify_usd: qualify } = of;
+function bars(ours, entry, label) {
+  const { merge_usd: merge, qualify_usd: qualify } = entry;
   const most = Math.max(ours, merge, qualify) || 1;
   return h("div", { class: "bars" },
-    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, amount(ours, of)),
+    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, amount(ours, entry)),
     h("span", {}, "One MERGE"), bar(merge / most, "theirs"), h("span", {}, usd(merge)),
     h("span", {}, "One QUALIFY"), bar(qualify / most, "theirs"), h("span", {}, usd(qualify)));
 }
 
-function sparkPart(of) {
-  if (!of.runs_spark) return "No Spark ran";
-  return lacksSpark(of) ? "The cost of Spark is not known here" : `Spark is ${usd(of.spark_usd)} of it`;
+function sparkPart(entry) {
+  if (!entry.runs_spark) return "No Spark ran";
+  return lacksSpark(entry) ? "The cost of Spark is not known here" : `Spark is ${usd(entry.spark_usd)} of it`;
 }
 
-const MISSING = "Not in it: Spark, which is most of the cost. The last run reported no price, as on the local stack.";
+const MISSING = "This is without Spark, which is most of the cost. The last run reported no price, as on the local stack.";
 
 function projected(projection) {
   if (!projection) return null;

@@ -9,16 +9,16 @@ import { local, moment } from "./formats.js";
 
 /**
  * Renders a form whose button starts a run of `dagId` with the parameters `conf()`. It then shows the result of the run's
- * first task, `task`, or that task's error. `may`: whether the user may start the run. `label()`: the button's text.
+ * first task, `task`, or that task's error. `mayStart`: whether the user may start the run. `label()`: the button's text.
  * `after(parameters, runId)`: the message beside the result; null if the result is not to be shown. Returns a function
  * that updates the button's text.
  */
-function runForm(container, { dagId, may, fields, conf, label, hint, task, after }) {
+function runForm(container, { dagId, mayStart, fields, conf, label, hint, task, after }) {
   const answer = h("p", { class: "answer", role: "status" });
   let latest = 0; // number of the newest request; only that one is reported on, because older runs may still wait
   const shown = h("div", { class: "result" });
   const button = h("button", {}, label());
-  const fieldset = h("fieldset", { disabled: !may }, fields, button);
+  const fieldset = h("fieldset", { disabled: !mayStart }, fields, button);
   const updateLabel = () => { button.textContent = label(); };
   const form = h("form", {
     oninput: () => { container.dataset.busy = "yes"; updateLabel(); },
@@ -39,7 +39,7 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
         report("good", "Started: ", runLink(dagId, runId, runId));
         const { result, skipped } = await firstTaskResult(dagId, runId, task, () => {
           report("", "Waits until the run that works on the feed has ended: ", runLink(dagId, runId, runId));
-          if (number === latest) fieldset.disabled = !may;
+          if (number === latest) fieldset.disabled = !mayStart;
         });
         if (number !== latest) return;
         const words = after(parameters, runId);
@@ -55,12 +55,12 @@ function runForm(container, { dagId, may, fields, conf, label, hint, task, after
       } catch (error) {
         report("bad", error.message);
       } finally {
-        if (number === latest) fieldset.disabled = !may;
+        if (number === latest) fieldset.disabled = !mayStart;
       }
     },
   }, fieldset, answer, shown);
   container.replaceChildren(
-    h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
+    h("p", { class: "muted" }, mayStart ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
   return updateLabel;
 }
 
@@ -82,7 +82,7 @@ function options(values, first) {
 /** Parameters without empty values: for an absent parameter, the run takes the feed's setting. */
 const withoutEmpty = (conf) => Object.fromEntries(Object.entries(conf).filter(([, value]) => value !== "" && value?.length !== 0));
 
-export function renderReplay(container, { replayable, choices, engine, may, now, partitions, retention }) {
+export function renderReplay(container, { replayable, choices, engine, mayStart, now, partitions, retention }) {
   if (!replayable.length) {
     container.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
     return;
@@ -100,7 +100,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now,
   dates.offer(selected().dates);
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; } });
   const updateLabel = runForm(container, {
-    dagId: choices.publish_dag, may, task: "resolve_publish",
+    dagId: choices.publish_dag, mayStart, task: "resolve_publish",
     label: () => (dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
@@ -143,7 +143,7 @@ function fillOnRequest(container, fill) {
   container.addEventListener("fill", ({ detail }) => fill(detail), { signal: container.fillListener.signal });
 }
 
-export function renderRollback(container, { generations, choices, may, now }) {
+export function renderRollback(container, { generations, choices, mayStart, now }) {
   const possible = generations.filter((g) => g.restorable);
   if (!possible.length) {
     container.replaceChildren(h("p", { class: "muted" }, "There is no earlier generation that can be made live again."));
@@ -153,7 +153,7 @@ export function renderRollback(container, { generations, choices, may, now }) {
     `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}`)));
   const reason = reasonField();
   runForm(container, {
-    dagId: choices.rollback_dag, may, task: "show_difference",
+    dagId: choices.rollback_dag, mayStart, task: "show_difference",
     label: () => `Ask for the rollback to generation ${generation.value}`,
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
     after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(choices.rollback_dag, runId, "approve_rollback", "Approve or reject the rollback"), "."],

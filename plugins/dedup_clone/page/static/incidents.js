@@ -29,7 +29,7 @@ function incident({ severity, kind, title, since, what, readers_see: see, next_s
 }
 
 /** The snapshot that checks stopped, their results, and how to accept or correct it. */
-function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable }, may) {
+function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable }, mayStart) {
   const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
     detail: { snapshot, marker, checks: failed.map((f) => f.check) },
   }));
@@ -42,7 +42,7 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
     ], failed),
     definitionList([
       ["If the snapshot is right", acceptable
-        ? may ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
+        ? mayStart ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
         : "correct what the check names, then replay it: this check cannot be accepted."],
       ["If it is wrong", "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
       ["Run", runLink(dag, run, run)],
@@ -63,7 +63,7 @@ function approval({ subject, body, created_at: since, assigned_users: users, tas
 /** Shows the card, or hides it if there is nothing to show. */
 export function renderIncidents(container, view) {
   const items = [
-    view.stopped ? stopped(view.stopped, view.may) : null,
+    view.stopped ? stopped(view.stopped, view.mayStart) : null,
     ...view.approvals.map((one) => approval(one, view.now)),
     ...view.incidents.map((one) => incident(one, view)),
   ].filter(Boolean);

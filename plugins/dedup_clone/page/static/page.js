@@ -26,7 +26,7 @@ let latestRefresh = 0;
  * the feed, see feed_view.py), and its renderer. All but the first need the feed's index. */
 const PARTS = [
   ["incidents", (v) => ({
-    stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, may: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
+    stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, mayStart: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
   }), renderIncidents],
   ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
   ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
@@ -38,8 +38,8 @@ const PARTS = [
   ["publishes", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderPublishes],
   ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
   ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],
-  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, may: v.may_replay, now: v.now.slice(0, 10), partitions: v.dates, retention: v.retention_days }), renderReplay],
-  ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, may: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
+  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, mayStart: v.may_replay, now: v.now.slice(0, 10), partitions: v.dates, retention: v.retention_days }), renderReplay],
+  ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, mayStart: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
 ];
 
 function renderPart([id, valuesOf, render], view) {
