@@ -99,6 +99,7 @@ class IncidentRecords:
             self._notify_missing(*found, now)
 
     def _notify_missing(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
+        """Notify the notifiers that were not reached at the beginning, if there are any."""
         if not set(self._notifiers) <= set(record.notified):
             self._claim(record, object_generation, now, self._notify_beginning)
 

@@ -101,6 +101,8 @@ class _CachedObject(Generic[T]):
 
 @dataclass
 class _CachedFeed:
+    """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run."""
+
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
     current: _CachedObject[Current]

@@ -64,6 +64,7 @@ def _delivery(conf: dict[str, Any]) -> Delivery | None:
 
 
 def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection: str) -> None:
+    """Sends the alert about the late run. Sends none if nothing is wrong, or if its incident is open already."""
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:

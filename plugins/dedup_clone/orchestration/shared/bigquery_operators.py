@@ -77,6 +77,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         return job.job_id
 
     def execute(self, context: Context) -> str:
+        """Returns the job's id, or defers until the job has ended."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         self.engine = spec.engine
         with self._fail_if_job_is_at_fault(services, spec):

@@ -88,6 +88,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
 
 
 def _automatic_runs(dag_id: str, delivery: Delivery) -> list[Any]:
+    """The runs that the watch DAG started for the delivery, in their order."""
     runs: list[Any] = []
     while len(runs) < MAX_RUNS and (run := find_run(dag_id, publish_run_id(delivery, len(runs) + 1))) is not None:
         runs.append(run)

@@ -83,6 +83,7 @@ def _emit_heartbeat(feeds_checked: int) -> None:
 
 
 def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: AlertSettings) -> list[str] | Exception:
+    """Checks one feed. Returns the names of its incidents, or the error for which the watchdog's task must fail."""
     try:
         setup = read_feed_setup(path, folders)
     except ConfigurationError as error:
