@@ -10,7 +10,7 @@ from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_resource import check_etag, dataset_resource
 from devstack.bigquery.stand_in import StandIn
-from devstack.bigquery.storage.model import Dataset, DatasetId
+from devstack.bigquery.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId
 
 DEFAULT_LOCATION = "US"
 TIME_TRAVEL_HOURS = range(48, 169, 24)
@@ -121,7 +121,7 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
         if key in body:
             changes[name] = body[key] or None
     if "maxTimeTravelHours" in body:
-        hours = int(body["maxTimeTravelHours"] or 168)
+        hours = int(body["maxTimeTravelHours"] or DEFAULT_TIME_TRAVEL_HOURS)
         if hours not in TIME_TRAVEL_HOURS:
             raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
         changes["max_time_travel_hours"] = hours

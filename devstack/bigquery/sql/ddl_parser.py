@@ -7,6 +7,7 @@ from collections.abc import Callable
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
+from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
 from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
     AlterColumn,
@@ -27,9 +28,6 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
 from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key, parse_type
-
-MAX_CLUSTERING_COLUMNS = 4
-CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 
 
 def parse_create(cursor: TokenCursor) -> Statement:
@@ -117,8 +115,8 @@ def _clustering_columns(cursor: TokenCursor) -> tuple[str, ...]:
     columns = cursor.comma_separated(cursor.identifier)
     if cursor.at(".") or cursor.at("("):
         raise NotImplementedConstruct("CLUSTER BY anything but top-level columns")
-    if len(columns) > MAX_CLUSTERING_COLUMNS:
-        raise InvalidQuery(f"CLUSTER BY has [{len(columns)}] columns, expected at most [{MAX_CLUSTERING_COLUMNS}]")
+    if len(columns) > MAXIMUM_CLUSTERING_COLUMNS:
+        raise InvalidQuery(f"CLUSTER BY has [{len(columns)}] columns, expected at most [{MAXIMUM_CLUSTERING_COLUMNS}]")
     if len({column.lower() for column in columns}) != len(columns):
         raise InvalidQuery(f"CLUSTER BY names a column twice: {', '.join(columns)}")
     return tuple(columns)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import DEFAULT_TIME_TRAVEL_HOURS
 from devstack.bigquery.storage.streaming_buffer import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0
@@ -28,7 +29,7 @@ def remove_old_versions(catalog: Catalog) -> int:
     removed = 0
     for table_id, history in catalog.histories():
         dataset = catalog.datasets.find(table_id.dataset_id)
-        hours = dataset.max_time_travel_hours if dataset else 168
+        hours = dataset.max_time_travel_hours if dataset else DEFAULT_TIME_TRAVEL_HOURS
         limit_us = now_us if dataset and dataset.hidden else now_us - hours * HOUR_US
         with catalog.pin_lock:
             removed += history.remove_before(limit_us)

@@ -12,6 +12,7 @@ from devstack.bigquery.sql.field_types import TableField
 
 WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
+DEFAULT_TIME_TRAVEL_HOURS = 168  # of a dataset
 RECLUSTERING_US = 30 * 60 * 1_000_000  # after so long without a change, a partition is re-clustered
 # The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
 UNPARTITIONED = "__UNPARTITIONED__"
@@ -274,7 +275,7 @@ class Dataset:
     labels: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
     friendly_name: str | None = None
-    max_time_travel_hours: int = 168
+    max_time_travel_hours: int = DEFAULT_TIME_TRAVEL_HOURS
     storage_billing_model: str | None = None
     default_table_expiration_ms: int | None = None
     default_partition_expiration_ms: int | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSettings
 
 MAXIMUM_CLONE_DEPTH = 3
 MAXIMUM_CLONES = 1_000
-MAXIMUM_CLUSTERING_COLUMNS = 4
 # Source: "Specifying a schema", column names.
 RESERVED_PREFIXES = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
@@ -96,7 +96,7 @@ def _check_clustering(table: TableId, settings: TableSettings) -> None:
         column = settings.column(name)
         if column is None:
             raise Invalid(f"The field specified for clustering cannot be found in the schema of {table}: [{name}].")
-        if column.mode == "REPEATED" or column.type in ("FLOAT64", "BYTES", "STRUCT", "TIME"):
+        if column.mode == "REPEATED" or column.type not in CLUSTERING_TYPES:
             raise Invalid(f"Clustering column [{name} {column.sql_type()}] of {table} has a type that cannot cluster.")
 
 
