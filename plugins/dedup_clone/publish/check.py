@@ -131,6 +131,7 @@ def _check_tables(
     observation: Observation,
     bootstrap: BootstrapRecord | None,
 ) -> list[CheckResult]:
+    """Check staging and target. `observation`: of the table that has the new rows, see `check_before_swap`."""
     restores, contract = spec.restores is not None, services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None

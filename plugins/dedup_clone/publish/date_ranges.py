@@ -17,12 +17,12 @@ def parse_dates(texts: Iterable[str]) -> tuple[date, ...]:
     """All dates of the texts, ascending and without repetition. Raises ConfigurationError for a malformed text."""
     found: set[date] = set()
     for text in texts:
-        first, last = _range(text)
+        first, last = _parse_range(text)
         found.update(first + timedelta(days=offset) for offset in range((last - first).days + 1))
     return tuple(sorted(found))
 
 
-def _range(text: str) -> tuple[date, date]:
+def _parse_range(text: str) -> tuple[date, date]:
     first, dots, last = text.strip().partition("..")
     try:
         start = date.fromisoformat(first.strip())

@@ -63,6 +63,7 @@ def require_visible_jobs(services: Services, intent: Intent) -> None:
 
 @contextmanager
 def _explain_hidden_jobs(services: Services, intent: Intent) -> Iterator[None]:
+    """Raise ConfigurationError when BigQuery denies the block access to the attempt's jobs."""
     from google.api_core.exceptions import Forbidden
 
     try:

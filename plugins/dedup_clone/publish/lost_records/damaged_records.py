@@ -42,11 +42,11 @@ class _Record:
 
 def changes_of_damaged_records(services: Services) -> list[RecordChange]:
     """A planned deletion or replacement of each damaged record of the feed that `plan_recovery` does not copy."""
-    found = in_parallel(lambda record: _change(services, record), list(_records(services)))
+    found = in_parallel(lambda record: _change_if_damaged(services, record), list(_records_to_examine(services)))
     return [change for change in found if change is not None]
 
 
-def _records(services: Services) -> Iterator[_Record]:
+def _records_to_examine(services: Services) -> Iterator[_Record]:
     layout, store = services.layout, services.store
     yield _Record(Staging, layout.staging, "the next publish loads the whole table")
     for kind, folder, consequence in (
@@ -101,7 +101,7 @@ def _records_of_reporting(services: Services) -> Iterator[_Record]:
             yield _Record(PendingChanges, folder.name(attempt), consequence, to_json(changes))
 
 
-def _change(services: Services, record: _Record) -> RecordChange | None:
+def _change_if_damaged(services: Services, record: _Record) -> RecordChange | None:
     stored = services.store.read(record.name)
     if stored is None or services.store.parse_if_sound(record.kind, record.name, stored) is not None:
         return None

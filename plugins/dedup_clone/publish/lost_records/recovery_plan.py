@@ -139,8 +139,9 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
 
 
 def _plan_without_target(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
-    published = current is None or current.generation is not None
-    if not published or (current is None and not services.current.highest_generation()):
+    """The plan if target does not exist: repeat its swap, or let the operator restore it, or begin anew."""
+    may_be_published = current is None or current.generation is not None
+    if not may_be_published or (current is None and not services.current.highest_generation()):
         return RecoveryPlan("There is no target, and no publish is recorded: land a snapshot.")
     if not table_is_gone:
         swap = None if current is None or current.generation is None else find_live_swap(services, current.generation)

@@ -82,6 +82,7 @@ def _backlog(services: Services, publish_request: PublishRequest, parent: Manife
 
 
 def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
+    """Why this run has nothing to publish; None if its delivery is in the backlog. Raises what `decide` says."""
     if delivery in backlog.apply:
         return None
     if delivery in backlog.superseded:

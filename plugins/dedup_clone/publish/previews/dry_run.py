@@ -157,7 +157,7 @@ def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan:
     )
 
 
-def _landing_input(services: Services, arrivals: list[Arrival], only: tuple[date, ...] | None) -> LandingInput:
+def _landing_input(services: Services, arrivals: list[Arrival], only_dates: tuple[date, ...] | None) -> LandingInput:
     oldest, _ = services.retention_window()
     files: list[LandedObject] = []
     dates: set[date] = set()
@@ -166,7 +166,7 @@ def _landing_input(services: Services, arrivals: list[Arrival], only: tuple[date
             files += [landed for landed in arrival.objects if landed.name.endswith(SUFFIX)]
             continue
         for day, date_files in objects_by_date(arrival, services.feed.table.partition_column).items():
-            if only is None or day in only:
+            if only_dates is None or day in only_dates:
                 files += date_files
                 dates.add(day)
     problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]

@@ -56,8 +56,8 @@ def plan_feed(services: Services) -> FeedPlan:
         return FeedPlan(feed.feed, None, notes=("the feed is retired: delete its file",))
     live = None if generation is None else services.manifests.read(generation)
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
-    early = results_before_dedup(services, generation)
-    failed = [str(result) for result in early if result.level is Level.FAIL]
+    check_results = results_before_dedup(services, generation)
+    failed = [str(result) for result in check_results if result.level is Level.FAIL]
     published = published_records(services.store, feed.feed)
     shorter = live is not None and staging is not None and shortens_retention(feed.table.retention_days, staging)
     return FeedPlan(
@@ -66,7 +66,7 @@ def plan_feed(services: Services) -> FeedPlan:
         changes=(
             *_changes(services, live, staging, target),
             *(option_changes(services, live, target) if live else ()),
-            *(setting_changes(services, live, staging, published, early) if live else ()),
+            *(setting_changes(services, live, staging, published, check_results) if live else ()),
         ),
         problems=(*refusals(services, feed.engine, live, staging), *failed),
         notes=(*_rebuild_note(services, live), *_notes(services, published)),
@@ -220,6 +220,7 @@ def _live_size(services: Services, live: Manifest) -> str:
 
 
 def _query_cost(services: Services, live: Manifest, staging: TableMetadata | None) -> str:
+    """What BigQuery will bill for each publish by the feed file's engine, as text."""
     if services.feed.engine is Engine.SPARK or staging is None or not staging.rows:
         return NO_COST
     if services.feed.engine is Engine.CDC:

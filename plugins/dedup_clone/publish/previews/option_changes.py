@@ -30,23 +30,23 @@ def option_changes(services: Services, live: Manifest, target: TableMetadata | N
     if target is None:
         return
     feed, table, swap = services.feed, services.feed.table, find_swap(services, live.attempt)
-    every = {**swap_options(table), **staging_options(table)}
-    declared = without_removed_columns(every, retained={column.name for column in target.columns})
+    all_declared = {**swap_options(table), **staging_options(table)}
+    declared = without_removed_columns(all_declared, retained={column.name for column in target.columns})
     different = {entry: value for entry, value in declared.items() if target.options.get(entry) != value}
     described = [e.removeprefix(f"{DESCRIPTION} [").removesuffix("]") for e in different if e.startswith(DESCRIPTION)]
     for entry, value in different.items():
         if not entry.startswith(DESCRIPTION):
-            yield _set(table, entry, value, target.options.get(entry))
+            yield _planned_setting(table, entry, value, target.options.get(entry))
     if described:
         yield PlannedChange(f"descriptions of columns {', '.join(described)}", _ON_STAGING, "other texts")
     for entry, value in (swap.options if swap else {}).items():
-        if entry not in every and target.options.get(entry) == value:
-            yield _removed(table, entry)
+        if entry not in all_declared and target.options.get(entry) == value:
+            yield _planned_removal(table, entry)
     if swap and not swap.description.startswith(f"{feed.description} "):
         yield PlannedChange("description of the table", _ON_TARGET, "another text")
 
 
-def _set(table: TableSettings, entry: str, value: str, former: str | None) -> PlannedChange:
+def _planned_setting(table: TableSettings, entry: str, value: str, former: str | None) -> PlannedChange:
     change = f"{entry} becomes [{value}]" + (f", it was [{former}]" if former else "")
     if entry == PARTITION_FILTER:
         readers = f"queries without a filter on column [{table.partition_column}] fail from the swap on"
@@ -59,7 +59,7 @@ def _set(table: TableSettings, entry: str, value: str, former: str | None) -> Pl
     return PlannedChange(change, _ON_TARGET, "no query fails; lists and reports by it change")
 
 
-def _removed(table: TableSettings, entry: str) -> PlannedChange:
+def _planned_removal(table: TableSettings, entry: str) -> PlannedChange:
     change = f"{entry} is no longer declared"
     if entry == KMS_KEY:
         return PlannedChange(change, "keeps the key, because staging has it", "nothing")

@@ -109,7 +109,7 @@ def _text(
     if dates:
         lines += [
             "",
-            "| date | rows now | rows then | more or fewer | what differs |",
+            "| date | rows now | rows after | more or fewer | what differs |",
             "| --- | --- | --- | --- | --- |",
         ]
         comparable = live.table.columns == restored.table.columns
@@ -117,7 +117,7 @@ def _text(
         more = len(dates) - DATES_LISTED
         lines += [f"| and {more} more | | | | |"] if more > 0 else []
         uris = [services.store.uri(services.layout.manifest(m.generation)) for m in (live, restored)]
-        lines += ["", f"All dates: `dates` in {uris[0]} (now) and {uris[1]} (then)."]
+        lines += ["", f"All dates: `dates` in {uris[0]} (now) and {uris[1]} (after)."]
     return "\n".join(lines)
 
 

@@ -23,14 +23,14 @@ def setting_changes(
     live: Manifest,
     staging: TableMetadata | None,
     published: Sequence[LedgerRecord],
-    early: Sequence[CheckResult],
+    check_results: Sequence[CheckResult],
 ) -> Iterator[PlannedChange]:
-    """The differences. `published`: newest last. `early`: the results of `check.results_before_dedup`."""
+    """The differences. `published`: newest last. `check_results`: of the checks before the dedup."""
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
         yield from _cdc(services, staging, published)
     if live.applied:  # a rollback, bootstrap, rebuild or erasure applies no delivery and skips some checks
-        yield from _sql_checks(services, live, early)
+        yield from _sql_checks(services, live, check_results)
 
 
 def _changes_table(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> Iterator[PlannedChange]:
@@ -109,13 +109,13 @@ def _cdc(
         )
 
 
-def _sql_checks(services: Services, live: Manifest, early: Sequence[CheckResult]) -> Iterator[PlannedChange]:
+def _sql_checks(services: Services, live: Manifest, check_results: Sequence[CheckResult]) -> Iterator[PlannedChange]:
     results = find_check_results(services, live.attempt, "before")
     if results is None:
         return
     ran = {item.check for item in results.items if item.check.startswith(SQL_CHECK_PREFIX)}
     declared = [check.result_name for check in services.feed.checks.sql]
-    estimates = {item.check: item.found for item in early}
+    estimates = {item.check: item.found for item in check_results}
     for check in declared:
         if check not in ran:
             yield PlannedChange(

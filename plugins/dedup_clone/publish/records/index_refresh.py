@@ -125,7 +125,7 @@ def _attempts(inputs: _Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRe
 def _arrivals(services: Services, inputs: _Inputs) -> tuple[IndexArrival, ...]:
     backlog = find_backlog(services, inputs.live)
     refused = set(services.arrivals.refused())
-    before = {a.delivery: a for a in inputs.stored.arrivals} if inputs.stored else {}
+    former = {a.delivery: a for a in inputs.stored.arrivals} if inputs.stored else {}
     published = set(inputs.live.deliveries) if inputs.live else set()
     excluded = set(inputs.live.excluded) if inputs.live else set()
 
@@ -139,23 +139,25 @@ def _arrivals(services: Services, inputs: _Inputs) -> tuple[IndexArrival, ...]:
         return DeliveryState.REFUSED if delivery in refused else DeliveryState.SUPERSEDED
 
     listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
-    arrivals = [_arrival(services, before.get(d), d, state_of(d)) for d in listed]
+    arrivals = [_arrival(services, former.get(d), d, state_of(d)) for d in listed]
     return tuple(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
 
 
-def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery, state: DeliveryState) -> IndexArrival:
-    if before is None:
+def _arrival(services: Services, former: IndexArrival | None, delivery: Delivery, state: DeliveryState) -> IndexArrival:
+    """The entry of a delivery. `former`: its entry in the stored index, if any."""
+    entry = former
+    if entry is None:
         record = services.arrivals.read(delivery)
         size = sum(item.size for item in record.objects)
         ranges = date_ranges(objects_by_date(record, services.feed.table.partition_column))
         dates = ", ".join(ranges) if len(ranges) <= MAX_DATE_RANGES else ""
-        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, state, "", None, dates)
-    if state is not DeliveryState.REFUSED or before.refused_at is not None:
-        return replace(before, state=state)
+        entry = IndexArrival(delivery, record.arrived_at, len(record.objects), size, state, "", None, dates)
+    if state is not DeliveryState.REFUSED or entry.refused_at is not None:
+        return replace(entry, state=state)
     refusal = services.arrivals.refusal(delivery)
     if refusal is None:
-        return replace(before, state=state)
-    return replace(before, state=state, reason=refusal.reason, refused_at=refusal.refused_at)
+        return replace(entry, state=state)
+    return replace(entry, state=state, reason=refusal.reason, refused_at=refusal.refused_at)
 
 
 def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
@@ -178,10 +180,10 @@ def _check_results(services: Services, attempt: str, phase: str) -> Iterable[Ind
 
 
 def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:
-    before = {g.generation: g for g in inputs.stored.generations} if inputs.stored else {}
+    former = {g.generation: g for g in inputs.stored.generations} if inputs.stored else {}
     generations = []
     for record in records[-GENERATIONS_LISTED:]:
-        generation = before.get(record.generation) or _generation(services, record)
+        generation = former.get(record.generation) or _generation(services, record)
         if generation is not None:
             generations.append(generation)
     folders = {g.generation: g.data_folder for g in generations}
@@ -212,9 +214,9 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
 
 def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
     """How far BigQuery's time travel reaches: read after a publish, otherwise taken from the stored index."""
-    before = inputs.stored.time_travel if inputs.stored else None
+    former = inputs.stored.time_travel if inputs.stored else None
     if all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
-        return before
+        return former
     staging = services.warehouse.table(services.feed.staging)
     if staging is None:
         return None

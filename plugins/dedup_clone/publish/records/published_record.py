@@ -46,6 +46,7 @@ def published_record(
     """
 
     def read(what: str, function: Callable[[], T]) -> T | None:
+        """The result of `function`; None if it fails, and a log line that the record has no `what`."""
         return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
 
     work = read("phases and cost", lambda: _read_jobs_and_stream(services, intent))
