@@ -16,7 +16,7 @@ from dedup_clone.state.store import ObjectStore
 
 # The methods that change a bucket or a table, or start a job. Jobs that only read count too, which does no harm.
 _WRITES: tuple[tuple[type[Any], str], ...] = (
-    *((ObjectStore, name) for name in ("_upload", "copy_from", "delete", "delete_folder")),
+    *((ObjectStore, name) for name in ("_upload", "copy_from", "delete", "delete_prefix")),
     *((Client, name) for name in ("create_table", "delete_table", "update_table")),
     *((kind, "_begin") for kind in (_AsyncJob, LoadJob, QueryJob)),
 )

@@ -54,7 +54,7 @@ class Rollbacks:
 def prune(proxied_stack: ProxiedStack, generation: int) -> None:
     """Delete a generation's files and its swap time, as if it had been pruned and were outside of time travel."""
     layout, manifest = FeedLayout(FEED), proxied_stack.manifests(FEED).read(generation)
-    proxied_stack.store.delete_folder(layout.data_folder(manifest.attempt))
+    proxied_stack.store.delete_prefix(layout.data_folder(manifest.attempt))
     swap_spec = layout.swap_spec(manifest.attempt)
     (stored,) = proxied_stack.store.stat([swap_spec])
     proxied_stack.store.delete(swap_spec, expected_object_generation=stored.object_generation)

@@ -29,7 +29,7 @@ def fingerprint_files(services: Services, generation: int, day: date) -> Partiti
 
     Raises ContractViolation when a file cannot be read or is gone: a publish may have pruned the generation meanwhile.
     """
-    manifest, files = services.manifests.read(generation), services.manifests.files(generation)
+    manifest, files = services.manifests.read(generation), services.manifests.committed_files(generation)
     if manifest.data_folder is None or files is None:
         raise ContractViolation(f"Generation [{generation}] has no files: audit what is live now.")
     folder = manifest.data_folder.removeprefix(services.store.uri(""))

@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.incident import ESCALATES_TO, Incident, Severity
-from dedup_clone.state.layout import VERDICTS, FeedLayout
+from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 VERDICT_VERSION = 1
@@ -153,9 +153,9 @@ def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
 def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:
     """The summary of each feed by the feed's name, from one listing. Summaries of other versions are left out."""
     summaries = {}
-    for name, metadata in store.metadata(VERDICTS).items():
+    for name, metadata in store.metadata(FRESHNESS_FOLDER).items():
         with contextlib.suppress(ContractViolation, ValueError, KeyError):
             plain = json.loads(metadata[SUMMARY_KEY])
-            feed = name.removeprefix(VERDICTS).removesuffix(".json")
+            feed = name.removeprefix(FRESHNESS_FOLDER).removesuffix(".json")
             summaries[feed] = from_plain(VerdictSummary, plain, where=store.uri(name))
     return summaries

@@ -33,7 +33,7 @@ def prune(services: Services) -> list[str]:
     obsolete += data_of_ended_attempts(services, current)
     obsolete += _obsolete_changes(services, current.generation, erasure)
     for folder in obsolete:
-        count = services.store.delete_folder(folder)
+        count = services.store.delete_prefix(folder)
         services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
     return obsolete
 

@@ -29,7 +29,7 @@ class Refusal:
 
 
 class Arrivals:
-    """The records below `arrivals/` and `refused/`."""
+    """Reads and writes the records of one feed's arrivals (below `arrivals/`) and refusals (below `refused/`)."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -57,9 +57,9 @@ class Arrivals:
         """The arrival record. Raises ContractViolation when the delivery is not registered."""
         arrival = self._store.read_record(Arrival, self._layout.arrival(delivery))
         if arrival is None:
-            known = ", ".join(d.name for d in self.deliveries()) or "none"
+            registered = ", ".join(d.name for d in self.deliveries()) or "none"
             raise ContractViolation(
-                f"Delivery [{delivery.name}] of [{self.feed}] is not registered; registered are: {known}. "
+                f"Delivery [{delivery.name}] of [{self.feed}] is not registered; registered are: {registered}. "
                 f"Land its marker, or name a registered delivery."
             )
         return arrival
@@ -82,7 +82,7 @@ class Arrivals:
 
 
 class InvalidMarkers:
-    """The records below `misnamed/`: the invalid markers that were reported already."""
+    """Records which of one feed's invalid markers were reported already (below `misnamed/`)."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -100,10 +100,11 @@ class InvalidMarkers:
 class LandingWatch:
     """Polls landing for new deliveries, with few requests: one environment may poll for hundreds of feeds.
 
-    Each marker costs a request, so most polls skip the markers of old snapshots. The first poll, and then every
-    `polls_per_full_listing`-th, requests the markers of all snapshots. Each poll finds a marker in a new folder, or of
-    one of the newest snapshots. A marker of an old snapshot that is written again is found by the next full listing.
-    Arrival records are listed only if a marker was found whose delivery was not known to be registered.
+    Each marker costs a request, so most polls skip the markers that old snapshots had before. The first poll, and then
+    every `polls_per_full_listing`-th, requests all markers. So a marker in a new folder, or of one of the newest
+    snapshots, is found by the next poll; a marker of an old snapshot that is written again, by the next full listing.
+    Arrival records are listed only if a poll found a marker whose delivery was not registered when they were last
+    listed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""AUDITS: the object with each partition's last content audit, and the bytes that audits were billed on one day."""
+"""AUDITS: the object with each partition's last content audit, and the bytes billed for audits on the last day."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class AuditOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """The last audit of one partition: `published` is the fingerprint of `generation`'s files, `found` that of target.
+    """The last audit of one partition.
 
-    Both fingerprints are None if the partition was not compared. `bytes_billed`: what BigQuery billed for the query of
-    target; for a partition over the budget, what BigQuery would have billed.
+    `published`, `found`: the fingerprints of the files of `generation`, and of target; None if the partition was not
+    compared. `bytes_billed`: what BigQuery billed for the query of target; for a partition over the budget, what it
+    would have billed.
     """
 
     date: date
@@ -51,7 +52,10 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class Audits:
-    """The records of all partitions, by date. `jobs`: the bytes billed on the UTC day `day`, by BigQuery job id."""
+    """The last record of each audited partition, in the order of dates.
+
+    `jobs`: the bytes billed on `day`, the last UTC day with an audit, by BigQuery job id.
+    """
 
     day: date
     jobs: dict[str, int]
@@ -89,7 +93,7 @@ class Audits:
 
 
 class AuditsFile:
-    """Reads AUDITS of one feed, and replaces it unless another process wrote it since it was read."""
+    """Reads and changes AUDITS of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -100,7 +104,10 @@ class AuditsFile:
         return self._read()[0]
 
     def change(self, change: Callable[[Audits], Audits]) -> None:
-        """Replace the audits by the result of `change`. After a lost race `change` is called again. Raises LostRace."""
+        """Replace the audits by the result of `change`; call it again if another process wrote AUDITS meanwhile.
+
+        Raises LostRace if that happens several times in a row.
+        """
 
         def write() -> None:
             audits, object_generation = self._read()

@@ -22,8 +22,9 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
-# What release 0.2.0 wrote where the environment's address was not configured: any environment could be meant.
-_NO_ENVIRONMENT = "http://localhost:8080"
+# Release 0.2.0 wrote this into CURRENT if the address of the Airflow environment was not configured. Many environments
+# have this address, so it is read as no address.
+_UNKNOWN_ENVIRONMENT = "http://localhost:8080"
 
 
 class IntentKind(StrEnum):
@@ -44,7 +45,7 @@ class IntentKind(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """The holder of the lease: a run that works on `generation`, which builds on `parent`.
+    """The run that holds the lease. It works on `generation`, which builds on `parent`.
 
     `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. While the run waits for
     approval (`waits_for_approval`), any other run may take over the lease. `taken_at` is when the lease was acquired.
@@ -126,9 +127,9 @@ class CurrentFile:
             return Current(FORMAT_VERSION, self._feed, None, None, 0, None), 0
         current = from_json(Current, stored.text, where=self._store.uri(self._name))
         intent = current.intent
-        if current.environment == _NO_ENVIRONMENT:
+        if current.environment == _UNKNOWN_ENVIRONMENT:
             current = dataclasses.replace(current, environment="")
-        if intent is not None and intent.environment == _NO_ENVIRONMENT:
+        if intent is not None and intent.environment == _UNKNOWN_ENVIRONMENT:
             current = dataclasses.replace(current, intent=dataclasses.replace(intent, environment=""))
         return current, stored.object_generation
 
@@ -164,7 +165,7 @@ class CurrentFile:
         return intent
 
     def highest_generation(self) -> int:
-        """The highest generation in the name of any record or data folder; 0 if there is none. For a lost CURRENT."""
+        """The highest generation in the name of a record or data folder; 0 if there is none. Used without CURRENT."""
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):
@@ -184,11 +185,11 @@ class CurrentFile:
 
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
         """Record several jobs with one write, because Cloud Storage limits writes of an object to one a second."""
-        wanted = tuple(job_ids)
+        to_record = tuple(job_ids)
 
         def record(current: Current) -> Current:
             intent = self._require(current, attempt)
-            new = tuple(job_id for job_id in wanted if job_id not in intent.jobs)
+            new = tuple(job_id for job_id in to_record if job_id not in intent.jobs)
             if not new:
                 return current
             return dataclasses.replace(current, intent=dataclasses.replace(intent, jobs=(*intent.jobs, *new)))
@@ -196,7 +197,7 @@ class CurrentFile:
         self._change(record)
 
     def begin_approval_wait(self, attempt: str) -> None:
-        """Let other runs take the lease over until `end_approval_wait`."""
+        """Let other runs take the lease over until `end_approval_wait` is called."""
 
         def wait(current: Current) -> Current:
             intent = self._require(current, attempt)
@@ -219,7 +220,7 @@ class CurrentFile:
         self._change(end)
 
     def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
-        """Transfer the lease of a run that waits for approval to run `run_id`, which must then end the waiting attempt.
+        """Transfer the lease of `waiting`, which waits for approval, to run `run_id`, which must then end the attempt.
 
         Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
         """
@@ -228,13 +229,13 @@ class CurrentFile:
             intent = self._require(current, waiting.attempt)
             if not intent.waits_for_approval:
                 raise LostRace(f"Attempt [{intent.attempt}] was approved just now: this task tries again by itself.")
-            mine = dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
-            return dataclasses.replace(current, intent=mine)
+            taken = dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
+            return dataclasses.replace(current, intent=taken)
 
         self._change(take)
 
     def take_over_feed(self, environment: str) -> Intent | None:
-        """Let `environment` publish the feed. Returns the intent, if any, which the environment must end."""
+        """Let `environment` publish the feed. Returns the intent, if any: the environment must end that attempt."""
 
         def take(current: Current) -> Current:
             intent = current.intent and dataclasses.replace(current.intent, environment=environment)
@@ -266,6 +267,7 @@ class CurrentFile:
         self._change(release)
 
     def _require(self, current: Current, attempt: str) -> Intent:
+        """The intent of `attempt`. Raises LostRace if the attempt does not hold the lease in `current`."""
         if current.intent is None or current.intent.attempt != attempt:
             holder = "nobody" if current.intent is None else f"attempt [{current.intent.attempt}]"
             raise LostRace(

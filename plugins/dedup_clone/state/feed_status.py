@@ -49,16 +49,19 @@ class StatusRows:
 
     def delete(self, feed: str) -> None:
         """Delete the row of one feed, if there is one. The next load of the status table then leaves the feed out."""
-        self._store.delete_folder(status_object(feed))
+        self._store.delete_prefix(status_object(feed))
 
     def read(self) -> list[StatusRow]:
-        """All rows, by feed, without damaged ones, which their feed's next commit replaces. Raises LaterRelease."""
+        """All rows, in the order of feeds, without damaged ones (the feed's next commit replaces these).
+
+        Raises LaterRelease.
+        """
         names = [info.name for info in self._store.objects(FOLDER) if info.name.endswith(".json")]
         found = in_parallel(lambda name: self._store.read_if_sound(StatusRow, name), names)
         return [row for row in found if row is not None]
 
     def _generation(self, stored: StoredText) -> int:
-        """The generation in a stored row; 0 if the row cannot be read, so that it is replaced and no commit fails."""
+        """The generation in a stored row; 0 if the row cannot be read: `write` then replaces it."""
         try:
             return from_json(StatusRow, stored.text, where=FOLDER).generation
         except ContractViolation:

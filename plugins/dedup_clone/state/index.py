@@ -15,8 +15,8 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import RECENT_ATTEMPTS, Ledger, LedgerRecord, Outcome
 from dedup_clone.state.store import ObjectStore, StoredText
 
-MAX_RECORDS = 1000
-MAX_FAILURES = RECENT_ATTEMPTS
+MAX_RECORDS = 1000  # in `Index.records`
+MAX_FAILURES = RECENT_ATTEMPTS  # in `Index.failures`
 
 
 @dataclass(frozen=True)
@@ -227,9 +227,9 @@ def indexed_and_later_attempts(store: ObjectStore, feed: str, index: Index | Non
     ledger = Ledger(store, feed)
     if index is None:
         return ledger.read_last(MAX_RECORDS)
-    known = [*index.records, *index.failures]
-    later = ledger.read_later([record.attempt for record in known])
-    return sorted([*known, *later], key=lambda record: record.attempt)
+    indexed = [*index.records, *index.failures]
+    later = ledger.read_later([record.attempt for record in indexed])
+    return sorted([*indexed, *later], key=lambda record: record.attempt)
 
 
 def published_records(store: ObjectStore, feed: str) -> list[LedgerRecord]:

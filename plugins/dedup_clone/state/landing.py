@@ -1,4 +1,4 @@
-"""The landing bucket as one feed sees it: markers, and the objects of each delivery."""
+"""Lists one feed's part of the landing bucket: its markers, and the objects of each delivery."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class InvalidMarker:
 
     @property
     def text(self) -> str:
+        """What the log and the incident say about the marker."""
         return (
             f"Marker [{self.uri}] starts no publish: {self.reason}. Next: land the snapshot below "
             f"[snapshot_id=N/], N from 0 to {INT64_MAX} without leading zeros, with the marker as an object directly "
@@ -88,7 +89,7 @@ class Landing:
         Takes one listing, one request for each folder that may have a marker, and one listing for each snapshot's
         folder without a marker.
         """
-        folders = [_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
+        folders = [_classify_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
         folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
         candidates = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
         candidates = {name: folder for name, folder in candidates.items() if name not in skip}
@@ -130,7 +131,7 @@ class Landing:
         return InvalidMarker(info.name, self.store.uri(info.name), info.object_generation, info.created_at, reason)
 
 
-def _folder(path: str, name: str) -> _Folder:
+def _classify_folder(path: str, name: str) -> _Folder:
     """The folder with this `path`. `name`: the path below the landing prefix."""
     match = _SNAPSHOT_FOLDER.fullmatch(name)
     if match and int(match[1]) <= INT64_MAX:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
 
-_MARKER_NAME_CHARACTERS = 400
-VERDICTS = "_freshness/"  # of all feeds; no feed can have this name
+_MARKER_NAME_CHARACTERS = 400  # of a marker's name in the name of its record
+FRESHNESS_FOLDER = "_freshness/"  # the watchdog's verdicts on all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 _NAME_OF_GENERATION = re.compile(rf"(\d{{{GENERATION_DIGITS}}})(-[\w-]+)?(\.files)?(\.json)?")
 
@@ -18,19 +18,19 @@ _NAME_OF_GENERATION = re.compile(rf"(\d{{{GENERATION_DIGITS}}})(-[\w-]+)?(\.file
 def generation_of(name: str) -> int | None:
     """The generation in the name of an object or folder, such as 12 for data/00000012-abc/.
 
-    None for a name that this project does not give, such as that of a placeholder or of a copy: it is left alone.
+    None for names that this project does not give, such as those of placeholders and copies, which callers ignore.
     """
     match = _NAME_OF_GENERATION.fullmatch(name.rstrip("/").rsplit("/", 1)[-1])
     return int(match[1]) if match else None
 
 
 def names_up_to(names: Iterable[str], generation: int) -> list[str]:
-    """Those of the names of objects or folders whose generation is at most `generation`."""
+    """Those of `names` (of objects or folders) whose generation is at most `generation`."""
     return [name for name in names if (number := generation_of(name)) is not None and number <= generation]
 
 
 def delivery_of(name: str, folder: str) -> Delivery | None:
-    """The delivery that the record `name` in `folder` is of; None if this project does not give such names."""
+    """The delivery whose record in `folder` has this object `name`; None if this project does not give such a name."""
     is_record = name.startswith(folder) and name.endswith(".json")
     return Delivery.parse_or_none(name.removeprefix(folder).removesuffix(".json")) if is_record else None
 
@@ -59,7 +59,8 @@ class FeedLayout:
 
     @property
     def freshness(self) -> str:
-        return f"{VERDICTS}{self.feed}.json"
+        """The watchdog's verdict on the feed."""
+        return f"{FRESHNESS_FOLDER}{self.feed}.json"
 
     @property
     def audits(self) -> str:
@@ -172,12 +173,15 @@ class FeedLayout:
         return f"{self.attempt_folder(attempt)}streamed.json"
 
     def existing_table(self, attempt: str) -> str:
+        """The table that a bootstrap or rebuild takes over."""
         return f"{self.attempt_folder(attempt)}existing_table.json"
 
     def exported_arrival(self, attempt: str) -> str:
+        """The inventory of a table's exported files, which the dedup job handles like a delivery."""
         return f"{self.attempt_folder(attempt)}exported.json"
 
     def verdicts(self, attempt: str, phase: str) -> str:
+        """The results of the checks `before` or `after` the swap (`phase`)."""
         return f"{self.attempt_folder(attempt)}checks_{phase}.json"
 
     def ledger_record(self, attempt: str) -> str:

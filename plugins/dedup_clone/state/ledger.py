@@ -13,12 +13,12 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
-# Reasons of failed attempts that loaded nothing.
+# `LedgerRecord.reason` of failed attempts that loaded nothing.
 ENDED_BEFORE_DEDUP = "ended before its dedup job did"
 ENDED_BEFORE_LOAD = "ended before its load"
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
-# index.json has at least this many of the ledger's newest records, or all if there are fewer.
+# index.json (see index.py) has at least this many of the ledger's newest records, or all if there are fewer.
 RECENT_ATTEMPTS = 50
 
 
@@ -34,7 +34,10 @@ class Outcome(StrEnum):
 class Cost:
     """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark.
 
-    - query_bytes_billed, table_bytes_read: of the queries. slot_ms: of all BigQuery jobs.
+    - query_bytes_billed: bytes that BigQuery billed for the queries, those of checks included.
+    - table_bytes_read: bytes of tables that the queries read.
+    - slot_ms: slot milliseconds of all BigQuery jobs.
+    - query_usd: the price of `query_bytes_billed`.
     - streamed_bytes: size of the streamed rows, pseudocolumns included.
     - apply_bytes: estimated bytes that BigQuery reads to apply the streamed rows: the size of the table.
     - stream_usd: the price of `streamed_bytes` and `apply_bytes`.
@@ -65,6 +68,9 @@ class Cost:
 class LedgerRecord:
     """One attempt.
 
+    - reason: why the attempt failed or its deliveries were refused; for a published one, the reason that its operator
+      gave.
+    - plans: what wrote the dates of the generation (DateOutcome in contract/manifest.py).
     - deliveries: the deliveries that were applied whole. Rollbacks, replays of single dates and bootstraps have none.
     - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
       that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
@@ -148,7 +154,7 @@ class LedgerRecord:
 
 def count_loads(job_ids: Iterable[str]) -> int:
     """The number of loads (see `LedgerRecord.loads`) among these BigQuery jobs of one attempt."""
-    steps = [job_id.rsplit("-", 2)[1] for job_id in job_ids]
+    steps = [job_id.rsplit("-", 2)[1] for job_id in job_ids]  # ids end in `-<step>-<number>`
     return steps.count("load") + any(step.startswith("load_") for step in steps)
 
 
@@ -167,12 +173,15 @@ class Ledger:
         """The record of one attempt; None when it has none yet."""
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
-    def read_later(self, known: Collection[str]) -> list[LedgerRecord]:
-        """The records of attempts not in `known`, except attempts older than the RECENT_ATTEMPTS newest in `known`."""
-        start = sorted(known)[-RECENT_ATTEMPTS:][:1]
+    def read_later(self, attempts_read: Collection[str]) -> list[LedgerRecord]:
+        """The records of attempts that are not in `attempts_read`.
+
+        Attempts older than the RECENT_ATTEMPTS newest in `attempts_read` are left out.
+        """
+        start = sorted(attempts_read)[-RECENT_ATTEMPTS:][:1]
         first = self._layout.ledger_record(start[0]) if start else ""
-        known_names = {self._layout.ledger_record(attempt) for attempt in known}
-        return self._store.read_records(LedgerRecord, [name for name in self._names(first) if name not in known_names])
+        names_read = {self._layout.ledger_record(attempt) for attempt in attempts_read}
+        return self._store.read_records(LedgerRecord, [name for name in self._names(first) if name not in names_read])
 
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""

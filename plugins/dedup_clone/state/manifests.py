@@ -19,7 +19,7 @@ class Manifests:
         self._layout = FeedLayout(feed)
 
     def write_request(self, request: DedupRequest) -> str:
-        """Write the request and return its URI, the dedup job's only argument."""
+        """Write the request and return its URI, which is the dedup job's only argument."""
         name = self._layout.request(request.attempt)
         self._store.put(name, to_json(request))
         return self._store.uri(name)
@@ -45,7 +45,7 @@ class Manifests:
 
     def file_list(self, uri: str) -> FileList:
         """The file list with this URI. Raises ContractViolation when it is gone."""
-        stored = self._store.read(self._name(uri))
+        stored = self._store.read(self._name_of(uri))
         if stored is None:
             raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
         return from_json(FileList, stored.text, where=uri)
@@ -56,24 +56,24 @@ class Manifests:
         The list is copied as text, so that the digest in the manifest stays valid. If it is gone, the next publish
         exports target.
         """
-        files = None if file_list_uri is None else self._store.read(self._name(file_list_uri))
+        files = None if file_list_uri is None else self._store.read(self._name_of(file_list_uri))
         if files is not None:
             self._store.create(self._layout.file_list(manifest.generation), files.text)
         self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
 
-    def _name(self, uri: str) -> str:
+    def _name_of(self, uri: str) -> str:
         return uri.removeprefix(self._store.uri(""))
 
-    def files(self, generation: int) -> FileList | None:
+    def committed_files(self, generation: int) -> FileList | None:
         """The file list of a committed generation; None when it has none."""
         return self._store.read_record(FileList, self._layout.file_list(generation))
 
     def files_exist(self, manifest: Manifest) -> bool:
         """Whether all files of the committed generation still exist with their sizes."""
-        files = self.files(manifest.generation)
+        files = self.committed_files(manifest.generation)
         if manifest.data_folder is None or files is None:
             return False
-        folder = manifest.data_folder.removeprefix(self._store.uri(""))
+        folder = self._name_of(manifest.data_folder)
         sizes = {info.name.removeprefix(folder): info.size for info in self._store.objects(folder)}
         return all(sizes.get(file.path) == file.size for file in files.files)
 
@@ -93,7 +93,10 @@ class Manifests:
         return manifest
 
     def parent(self, generation: int | None) -> ParentGeneration | None:
-        """The reference to a request's parent; None without a parent. Raises ContractViolation if it has no files."""
+        """What a request says of its parent, the committed `generation`; None without a parent.
+
+        Raises ContractViolation if the parent has no files.
+        """
         if generation is None:
             return None
         manifest = self.read(generation)

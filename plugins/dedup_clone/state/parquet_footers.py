@@ -11,9 +11,9 @@ from dedup_clone.state.store import ObjectStore, in_parallel
 
 @dataclass(frozen=True)
 class ParquetLeaf:
-    """A column without columns inside. `logical_type` is a text, `annotation` the same as JSON.
+    """A column without nested columns. `logical_type` is a text, `annotation` the same type as JSON.
 
-    `column`: the name of the column of the file's schema that is the leaf, or contains it.
+    `column`: the name of the top-level column that is the leaf, or contains it.
     """
 
     path: str
@@ -29,7 +29,7 @@ class ParquetLeaf:
 
 @dataclass(frozen=True)
 class ParquetFooter:
-    """The footer of one object. `leaves`: in the file's order.
+    """The footer of the object `name`. `leaves`: in the file's order.
 
     `problem`: why the footer could not be read; `rows` is then 0, and `leaves` is empty.
     """
@@ -85,6 +85,6 @@ def _footer(store: ObjectStore, name: str) -> ParquetFooter:
 
 
 def _leaf(leaf: Any) -> ParquetLeaf:
-    # The name is the last part of the path. If both are equal, the leaf is no part of another column.
+    # The name is the last part of the path, and may contain dots. If both are equal, the leaf is a top-level column.
     column = leaf.path if leaf.name == leaf.path else leaf.path.split(".", 1)[0]
     return ParquetLeaf(leaf.path, column, leaf.physical_type, str(leaf.logical_type), leaf.logical_type.to_json())

@@ -1,4 +1,4 @@
-"""Stores which generations have changes that the table `FEED_changes` still lacks, one record for each attempt."""
+"""Stores which generations have rows for the table `FEED_changes` that it still lacks, one record for each attempt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dedup_clone.state.reporting_backlog import FOLDER
 from dedup_clone.state.store import ObjectStore
 
 _CHANGES = f"{FOLDER}changes/"
-URIS = "uris.txt"  # in the folder of an attempt's changes: the list of their files
+URIS = "uris.txt"  # the list of the files to load, in the folder with an attempt's changes
 
 
 @dataclass(frozen=True)
 class PendingChanges:
     """The changes of one committed attempt. `publish_day`: the UTC day on which the attempt began.
 
-    `uris`: the object that lists the URIs of the files. `job_number`: the number of the current load job; jobs with
+    `uris`: the object name of the list of the files to load. `job_number`: the number of the current load job; jobs with
     lower numbers have failed.
     """
 
@@ -31,7 +31,7 @@ class PendingChanges:
 
 @dataclass(frozen=True)
 class StoredPendingChanges:
-    """A record with the object generation that was read."""
+    """A record, and the object generation in which it was read."""
 
     changes: PendingChanges
     object_generation: int
@@ -73,7 +73,8 @@ class PendingChangesFolder:
         return StoredPendingChanges(changes, written)
 
     def remove(self, changes: PendingChanges) -> None:
-        self._store.delete_folder(self.name(changes.attempt))
+        """Delete the record, because the table has the changes by now or never will."""
+        self._store.delete_prefix(self.name(changes.attempt))
 
     def name(self, attempt: str) -> str:
         """The name of the object with the record of one attempt."""
@@ -88,7 +89,7 @@ def feeds_with_pending_changes(store: ObjectStore) -> list[str]:
 def oldest_pending_changes(store: ObjectStore, feed: str) -> datetime | None:
     """When the first of the feed's pending changes were recorded; None if there are none.
 
-    A record is replaced for each load job, so the list of files that was written with it says when that was.
+    Each load job replaces a record, so this is the creation time of the list of files, which was written with it.
     """
     layout = FeedLayout(feed)
     lists = [f"{layout.changes_folder(attempt)}{URIS}" for attempt in PendingChangesFolder(store, feed).attempts()]

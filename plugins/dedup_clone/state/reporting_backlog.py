@@ -26,7 +26,7 @@ SECONDS_PER_LOAD = 75
 
 @dataclass(frozen=True)
 class ReportingLoad:
-    """One load of both reporting tables. `holder`: what writes: the name of an attempt, or the watchdog.
+    """One load of both reporting tables. `holder`: who began it, the name of an attempt or the watchdog.
 
     `status_digest`: digest of the status rows to load; None if the status table has these rows already. `ledger_rows`:
     names of the objects whose rows are appended to the ledger table.
@@ -51,7 +51,9 @@ class ReportingLoad:
 
 @dataclass(frozen=True)
 class ReportingWriter:
-    """Which process writes the reporting tables. `load`: the load that has begun and may still run, or None.
+    """Which load writes the reporting tables now, and how many more may begin.
+
+    `load`: the load that has begun and may still run; None if there is none.
 
     `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: how
     many more loads the daily limit allowed at that time. `status_fails_since`: when the first of the last loads of the
@@ -123,12 +125,12 @@ class ReportingBacklog:
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete the named objects, whose rows the ledger table has by now."""
-        in_parallel(self._store.delete_folder, names)
+        in_parallel(self._store.delete_prefix, names)
 
     def read_writer(self) -> StoredWriter:
-        """The writer; one that has loaded nothing yet if the record is absent or damaged. Raises LaterRelease.
+        """The writer; if the record is absent or damaged, a writer that has loaded nothing yet. Raises LaterRelease.
 
-        After a damage the rows of the load that was under way may be appended twice.
+        If the record was damaged during a load, the rows of this load may be appended twice.
         """
         stored = self._store.read(self.writer)
         writer = self._store.parse_if_sound(ReportingWriter, self.writer, stored)

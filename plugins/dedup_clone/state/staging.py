@@ -1,4 +1,4 @@
-"""STAGING: the object that says what the staging table contains. By this record a publish decides what to load."""
+"""STAGING: the object that says what the staging table contains, so that a publish knows what it must load."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dedup_clone.state.store import ObjectStore
 
 
 class StagingState(StrEnum):
+    """What is known about the rows of staging; `Staging` describes the states."""
+
     LOADING = "loading"
     LOADED = "loaded"
     BEHIND_TARGET = "behind"
@@ -38,7 +40,7 @@ class Staging:
 
 
 class StagingFile:
-    """Reads and writes STAGING."""
+    """Reads and writes STAGING of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 class StoredText:
     """An object's text and its object generation, which a later `replace` requires.
 
-    Bytes that are not UTF-8 are surrogates in the text, so that `from_json` refuses a damaged record.
+    Bytes that are not UTF-8 become surrogates in the text, so that `from_json` refuses a damaged record.
     """
 
     text: str
@@ -45,7 +45,7 @@ class ObjectInfo:
 
 
 class ObjectStore:
-    """One bucket."""
+    """One GCS bucket. Names are object names in the bucket, without its gs:// URI."""
 
     def __init__(self, client: Client, bucket: str) -> None:
         self._bucket = client.bucket(bucket)
@@ -173,7 +173,7 @@ class ObjectStore:
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
     def versions_end(self, deleted_at: datetime) -> datetime | None:
-        """When Cloud Storage no longer has any version of an object deleted at `deleted_at`; None if it retains all."""
+        """When Cloud Storage removes the last version of an object deleted at `deleted_at`; None if it never does."""
         bucket, end = self._bucket, deleted_at
         bucket.reload()
         if bucket.versioning_enabled:
@@ -194,7 +194,7 @@ class ObjectStore:
             return False
         return True
 
-    def delete_folder(self, prefix: str) -> int:
+    def delete_prefix(self, prefix: str) -> int:
         """Delete all objects whose names begin with `prefix`, and return their number."""
         from google.api_core.exceptions import NotFound
 
@@ -233,7 +233,7 @@ def in_parallel(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 def retry_lost_race(write: Callable[[], T]) -> T:
     """Call `write`, which reads an object and replaces it, and return its result. Repeat the call after a LostRace.
 
-    Raises LostRace if the fifth call did.
+    Raises LostRace if the fifth call raises it.
     """
     for _ in range(_WRITE_TRIES - 1):
         with contextlib.suppress(LostRace):

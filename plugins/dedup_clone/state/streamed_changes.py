@@ -12,12 +12,12 @@ from dedup_clone.state.store import ObjectStore
 
 @dataclass(frozen=True)
 class StreamedChanges:
-    """The rows, their bytes (`size`) and the requests that BigQuery acknowledged.
+    """The number of rows, their bytes (`size`) and the number of requests that BigQuery acknowledged.
 
     A repeated task streams all rows again and replaces the record. `began_at`: when the last try of the task began.
     `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
     BigQuery had applied all rows; None until then. `is_overdue`: whether the task stopped waiting before that.
-    `bytes_billed`: for the metadata queries of the task.
+    `bytes_billed`: bytes billed for the metadata queries of the task.
     """
 
     rows: int
@@ -42,4 +42,5 @@ class StreamedChangesFile:
         return self._store.read_record(StreamedChanges, self._layout.streamed_changes(attempt))
 
     def write(self, attempt: str, changes: StreamedChanges) -> None:
+        """Write or replace the attempt's record."""
         self._store.put(self._layout.streamed_changes(attempt), to_json(changes))

@@ -218,14 +218,14 @@ def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(publish
     found = fingerprint_target(published.services, (DAYS[0],), "audit-1")
     manifest = published.services.manifests.read(1)
     assert manifest.data_folder is not None
-    published.services.store.delete_folder(manifest.data_folder.removeprefix("gs://state/"))
+    published.services.store.delete_prefix(manifest.data_folder.removeprefix("gs://state/"))
     with pytest.raises(ContractViolation, match=r"\.parquet\] is gone. If a publish .* trigger the audit again"):
         fingerprint_files(published.services, found[0].generation, DAYS[0])
 
 
 def test_a_file_that_cannot_be_read_is_named(published: FeedOnStandIn) -> None:
     services = published.services
-    manifest, files = services.manifests.read(1), services.manifests.files(1)
+    manifest, files = services.manifests.read(1), services.manifests.committed_files(1)
     assert files is not None
     broken = next(file for file in files.files if file.date == DAYS[0])
     services.store.put(f"{manifest.data_folder}{broken.path}".removeprefix("gs://state/"), "no Parquet")

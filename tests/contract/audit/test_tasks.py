@@ -68,7 +68,7 @@ def test_files_that_were_pruned_meanwhile_end_the_run_at_once(
     run.until_target()
     folder = world.services.manifests.read(1).data_folder
     assert folder
-    world.services.store.delete_folder(folder.removeprefix("gs://state/"))
+    world.services.store.delete_prefix(folder.removeprefix("gs://state/"))
     with pytest.raises(AirflowFailException, match="trigger the audit again"):
         audit_tasks.fingerprint_generation_files(run.setup, run.context)
 

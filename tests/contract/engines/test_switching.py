@@ -120,7 +120,7 @@ def test_files_that_are_gone_are_exported_anew(world: FeedAgainstOracle) -> None
     world.publish(world.land(1, [row(1, 1), row(1, 2)]))
     folder = world.manifest().data_folder
     assert folder
-    world.services.store.delete_folder(folder.removeprefix("gs://state/"))
+    world.services.store.delete_prefix(folder.removeprefix("gs://state/"))
     world.publish(world.land(2, [row(2, 1, 21)]))
     assert [(r[1], r[4], r[5]) for r in world.table_rows()] == [([1, 1], [1, 21], [1, 2]), ([1, 2], [1, 20], [1, 1])]
 

@@ -144,7 +144,7 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
             check_all_feeds(deployed.folders)
         alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
     assert alerts == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
-    store.delete_folder(name)
+    store.delete_prefix(name)
     monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(hours=-1))
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}

@@ -13,7 +13,7 @@ def path(world: FeedOnStandIn, name: str) -> str:
 
 def lose(world: FeedOnStandIn, *prefixes: str) -> None:
     for prefix in prefixes:
-        world.services.store.delete_folder(path(world, prefix))
+        world.services.store.delete_prefix(path(world, prefix))
 
 
 def damage(world: FeedOnStandIn, *prefixes: str) -> None:

@@ -33,8 +33,8 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
 
 def lose_arrivals(world: FeedOnStandIn) -> None:
     """The records and the landed objects, so that nothing registers the deliveries again."""
-    world.services.store.delete_folder(world.services.layout.arrivals)
-    world.services.landing.store.delete_folder(f"{world.feed.landing.prefix}/")
+    world.services.store.delete_prefix(world.services.layout.arrivals)
+    world.services.landing.store.delete_prefix(f"{world.feed.landing.prefix}/")
 
 
 def end_run_of_another(world: FeedOnStandIn) -> LedgerRecord:
@@ -63,8 +63,8 @@ def test_a_rollback_is_committed_although_its_snapshots_arrival_record_is_lost(
     swap = published.check(spec)
     lose_arrivals(published)
     if ledger_is_lost:
-        published.services.store.delete_folder(published.services.layout.index)
-        published.services.store.delete_folder(published.services.layout.ledger)
+        published.services.store.delete_prefix(published.services.layout.index)
+        published.services.store.delete_prefix(published.services.layout.ledger)
         arrived_at = published.services.current.require_intent(spec.attempt).taken_at
     published.swap(spec, swap)
     record = end_run_of_another(published)
@@ -116,7 +116,7 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     assert candidate
     assert candidate.file_list_uri
     if damaged == "files.json":
-        store.delete_folder(candidate.file_list_uri.removeprefix(store.uri("")))
+        store.delete_prefix(candidate.file_list_uri.removeprefix(store.uri("")))
     else:
         name = f"{layout.attempt_folder(spec.attempt)}{damaged}"
         store.put(layout.manifest(1) if damaged == "manifest" else name, DAMAGE)
@@ -212,7 +212,7 @@ def test_data_that_could_not_be_deleted_is_deleted_after_the_next_attempt(
 
     live = folders()
     with monkeypatch.context() as patch:
-        patch.setattr(ObjectStore, "delete_folder", Mock(side_effect=TypeError("whatever it is")))
+        patch.setattr(ObjectStore, "delete_prefix", Mock(side_effect=TypeError("whatever it is")))
         left = fail_and_discard()
     assert folders() == [*live, left]
     fail_and_discard()

@@ -304,7 +304,7 @@ def test_all_feeds_are_compared_and_a_removed_file_is_noticed(
     damaged = f"{world.feed.feed}_damaged"
     world.services.store.create(f"{damaged}/CURRENT", "{}")
     assert command.main([], plans.folder) == 1
-    world.services.store.delete_folder(f"{damaged}/")
+    world.services.store.delete_prefix(f"{damaged}/")
     shown = capsys.readouterr().out
     assert f"{damaged}: 1 problem (not compared)" in shown
     assert "broken: 1 problem (not compared)" in shown

@@ -36,8 +36,8 @@ def former(request: pytest.FixtureRequest, clients: tuple[Storage, BigQuery]) ->
     """The feed as the release left it: its objects, staging, and target with the labels of the last swap."""
     world = recorded_feed(*clients)
     for prefix in (f"{FEED}/", f"_reporting/ledger/{FEED}/", f"_freshness/{FEED}."):
-        world.services.store.delete_folder(prefix)
-    world.services.landing.store.delete_folder(f"{FEED}/")
+        world.services.store.delete_prefix(prefix)
+    world.services.landing.store.delete_prefix(f"{FEED}/")
     for name, content in json.loads((STATES / f"{request.param}.json").read_text())["objects"].items():
         data = content["text"].encode() if "text" in content else base64.b64decode(content["base64"])
         world.storage.bucket("state").blob(name).upload_from_string(data)

@@ -380,5 +380,5 @@ def test_a_prune_deletes_files_with_their_versions(world: FeedOnStandIn, monkeyp
         delete(self, name, **options)
 
     monkeypatch.setattr(type(bucket), "delete_blob", recorded)
-    assert ObjectStore(world.storage, "state").delete_folder(folder) == len(deleted) == 2
+    assert ObjectStore(world.storage, "state").delete_prefix(folder) == len(deleted) == 2
     assert None not in deleted

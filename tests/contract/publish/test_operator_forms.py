@@ -84,7 +84,7 @@ def test_watch_and_watchdog_leave_a_retired_feed_alone(published: FeedOnStandIn)
     assert "is **dropped**" in retirement_tasks.show_retirement(setup_of(published), context(form, {}))["text"]
     assert retirement_tasks.retire(setup_of(published), context(form, {}))["target"] == "drop"
     published.land_files(8, {})
-    published.services.store.delete_folder(published.services.layout.arrivals)
+    published.services.store.delete_prefix(published.services.layout.arrivals)
     sensor = DeliverySensor(task_id="notice_delivery", setup=setup_of(published))
     assert sensor.resume_after_interval(context({}, {})) == []
     assert published.services.arrivals.deliveries() == []

@@ -100,7 +100,7 @@ def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> Non
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
     retire(published, TargetAction.DROP)
     assert published.services.warehouse.table(published.feed.target) is None
-    published.services.store.delete_folder(published.services.retired.name)
+    published.services.store.delete_prefix(published.services.retired.name)
     published.publish(published.land(9, [row(9, 4)]))
     assert published.rows() == expected(row(9, 4))
 

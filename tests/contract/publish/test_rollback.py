@@ -111,7 +111,7 @@ def test_a_generation_without_its_manifest_keeps_no_other_from_being_restored(
 ) -> None:
     published.publish(published.land(9, [row(9, 2, 30)]))
     store, name = published.services.store, published.services.layout.manifest(1)
-    store.delete_folder(name) if damage is None else store.put(name, damage)
+    store.delete_prefix(name) if damage is None else store.put(name, damage)
     assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
     published.roll_back(2)
     assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
@@ -187,7 +187,7 @@ def test_generations_without_time_travel_and_files_are_not_offered(published: Fe
     forget_time_travel(published, 1)
     folder = published.services.manifests.read(1).data_folder
     assert folder
-    published.services.store.delete_folder(folder.removeprefix(published.services.store.uri("")))
+    published.services.store.delete_prefix(folder.removeprefix(published.services.store.uri("")))
     assert [r.manifest.generation for r in restorable_generations(published.services)] == []
     published.publish(published.land(9, [row(9, 2, 30)]))
     assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]

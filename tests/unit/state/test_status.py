@@ -29,7 +29,7 @@ def test_what_others_wrote_or_deleted_meanwhile_is_seen(buckets: Buckets) -> Non
     other.write(row("b", 2))
     other.write(row("c"))
     assert status.read() == [row("a"), row("b", 2), row("c")]
-    buckets.state.delete_folder(f"{FOLDER}a.json")
+    buckets.state.delete_prefix(f"{FOLDER}a.json")
     assert status.read() == [row("b", 2), row("c")]
 
 

@@ -68,7 +68,7 @@ def export_existing(services: Services, attempt: str) -> None:
 
 def drop_export(services: Services, attempt: str) -> int:
     """Delete the exported files, which nothing reads after the commit. Returns the number of files."""
-    return services.store.delete_folder(export_folder(services, attempt))
+    return services.store.delete_prefix(export_folder(services, attempt))
 
 
 def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> str:

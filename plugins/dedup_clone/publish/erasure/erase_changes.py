@@ -41,7 +41,7 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]
     folders = services.store.folders(services.layout.changes)
     for name in folders if before is None else names_up_to(folders, before - 1):
-        services.store.delete_folder(name)
+        services.store.delete_prefix(name)
     for changes in pending:
         next_try = replace(changes, job_number=changes.job_number + 1)
         jobs = [changes_job_id(services, tried) for tried in (changes, next_try)]

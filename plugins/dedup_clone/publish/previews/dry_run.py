@@ -214,7 +214,7 @@ def _live_input(services: Services, live: Manifest | None, landed: LandingInput,
 def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[date, int]:
     """Bytes of each date's files; 0 if an SQL engine made the generation, because it then has no files."""
     sizes = dict.fromkeys(dates, 0)
-    listed = services.manifests.files(live.generation)
+    listed = services.manifests.committed_files(live.generation)
     for file in listed.files if listed else ():
         if file.date in sizes:
             sizes[file.date] += file.size

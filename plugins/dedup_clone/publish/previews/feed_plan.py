@@ -215,7 +215,7 @@ def _lacks_columns(services: Services) -> bool:
 
 def _live_size(services: Services, live: Manifest) -> str:
     """The stored bytes of the live generation's files, as text."""
-    listed = services.manifests.files(live.generation)
+    listed = services.manifests.committed_files(live.generation)
     return f"{sum(file.size for file in listed.files) / (1 << 30):.2f} GiB" if listed else "the exported table"
 
 

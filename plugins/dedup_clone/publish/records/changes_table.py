@@ -110,7 +110,7 @@ def load_changes(services: Services) -> None:
             if not is_loaded:
                 continue
         folder.remove(changes)
-        services.store.delete_folder(services.layout.changes_folder(changes.attempt))
+        services.store.delete_prefix(services.layout.changes_folder(changes.attempt))
 
 
 def _problem(services: Services, changes: PendingChanges) -> str:

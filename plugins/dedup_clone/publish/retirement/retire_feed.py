@@ -104,10 +104,10 @@ def _delete_state(services: Services, record: Retirement) -> None:
     export = export_folder(services, record.attempt)
     for folder in (*store.folders(layout.data), *store.folders(f"{layout.feed}/")):
         if not folder.startswith((*retained, export)) and folder != layout.data:
-            store.delete_folder(folder)
+            store.delete_prefix(folder)
     for info in list(store.objects(f"{layout.feed}/")):
         if not info.name.startswith((*retained, export)):
             store.delete(info.name, expected_object_generation=info.object_generation)
     StatusRows(store).delete(layout.feed)
-    store.delete_folder(layout.freshness)
-    store.delete_folder(layout.current)
+    store.delete_prefix(layout.freshness)
+    store.delete_prefix(layout.current)

@@ -194,7 +194,7 @@ def _retention_of_staging(services: Services, source: Manifest) -> int:
 
 
 def _candidate(services: Services, restorable: RestorableGeneration, manifest: Manifest) -> Candidate:
-    files = services.manifests.files(restorable.manifest.generation)
+    files = services.manifests.committed_files(restorable.manifest.generation)
     file_list_uri = load_uris_uri = None
     if files is not None and manifest.data_folder is not None:
         file_list_uri = services.store.uri(services.layout.file_list(restorable.manifest.generation))
