@@ -53,8 +53,8 @@ VARIANTS = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The figures of one variant. `overlap`: `cluster_overlap` of the publish's ledger record.
+class VariantFigures:
+    """The figures of one PublishVariant. `overlap`: `cluster_overlap` of the publish's ledger record.
 
     `at_once`, `reclustered`: the share of the columns' bytes that a filter reads, before and after re-clustering.
     """
@@ -85,7 +85,7 @@ def main() -> None:
         feeds[0].pass_time(TIME_UNTIL_RECLUSTERED)
         reclustered = [share_read(feed, rows, "re-clustered") for feed in feeds]
     print("| Files | Overlap | A filter on one value reads | After re-clustering |\n| --- | --: | --: | --: |")
-    for measured in map(Measured, VARIANTS, overlaps, at_once, reclustered):
+    for measured in map(VariantFigures, VARIANTS, overlaps, at_once, reclustered):
         overlap = "unknown" if measured.overlap is None else f"{measured.overlap:.0%}"
         print(f"| {measured.variant.name} | {overlap} | {measured.at_once:.1%} | {measured.reclustered:.1%} |")
 

@@ -29,8 +29,8 @@ LAYOUT = (
     f'partition_by={{"field": "{PRODUCTS.partition_column}", "data_type": "date"}}, '
     f"cluster_by={list(PRODUCTS.cluster_by)}"
 )
-# A snapshot lacks rows that the table must retain, so each partition is replaced by the newest row of each key.
-NEWEST_ROWS = f"""
+# A snapshot lacks rows that the table must retain, so a partition is replaced by the newest row of each key from both.
+NEWEST_ROWS_SQL = f"""
 select * from (
   select * from {DATASET}.delivered
   {{% if is_incremental() %}} union all select * from {{{{ this }}}} {{% endif %}}
@@ -46,8 +46,8 @@ MODELS = {
         f"select * from {DATASET}.delivered",
     ),
     # dbt finds the dates itself, from a temporary table with the model's rows.
-    "insert_overwrite": (OVERWRITE, NEWEST_ROWS),
-    "insert_overwrite of given dates": (f"{OVERWRITE}, partitions=var('days')", NEWEST_ROWS),
+    "insert_overwrite": (OVERWRITE, NEWEST_ROWS_SQL),
+    "insert_overwrite of given dates": (f"{OVERWRITE}, partitions=var('days')", NEWEST_ROWS_SQL),
 }
 
 

@@ -50,7 +50,7 @@ BACKGROUND_JOBS = "cdc_background"  # how the ids of jobs begin in which BigQuer
 
 @dataclass(frozen=True)
 class Way:
-    """An engine and the form of its statement. Only engine `bigquery` uses the form."""
+    """A way of publishing: an engine, and the form of its statement, which only engine `bigquery` uses."""
 
     engine: Engine
     form: SqlForm = SqlForm.QUALIFY
@@ -67,8 +67,8 @@ WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Wa
 class StepCost:
     """The cost of one step of a publish.
 
-    `processed`: the bytes that BigQuery processed, or that were streamed. `table_multiple`: these bytes divided by the
-    table's size. `usd_per_tib`: their price.
+    `way`: the name of a Way, or of a model of dbt. `processed`: the bytes that BigQuery processed, or that were
+    streamed. `table_multiple`: these bytes divided by the table's size. `usd_per_tib`: their price.
     """
 
     way: str
@@ -105,6 +105,7 @@ def main() -> None:
 
 
 def without_update_ids(table: Table) -> Table:
+    """The rows without their last column, because engine `cdc` keeps the former update id of an unchanged row."""
     return [row[:-1] for row in table]
 
 

@@ -43,6 +43,7 @@ from testkit.spark_submit_conf import conf_arguments
 
 COMMAND = "fixed-cost"
 ROWS = 26_000_000
+# Names of peers in the results: the job in a new process, with plan `adopt` or `window`.
 COLD, COLD_WINDOW = "cold-adopt", "cold-window"
 _ROUNDS, _REPEATS = 2, 3
 _TIMEOUT_S = 600
@@ -123,7 +124,7 @@ def report(results: Results) -> str:
     )
     lines = []
     for title, peer, inputs in cases:
-        cold, warm = results.of(peer, inputs), results.of(ADOPT, inputs)
+        cold, warm = results.figures_of(peer, inputs), results.figures_of(ADOPT, inputs)
         fixed = f"{wall(cold) - wall(warm):.2f}" if peer == COLD else ""
         lines.append(
             [

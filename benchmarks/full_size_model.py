@@ -47,7 +47,7 @@ REASONS = {
     "row_bytes": "six columns of eight bytes each, as in the measured run of the reference method",
     "dates": "two years",
     "publishes_per_day": "one per delivery",
-    "changed_share": "of the rows, which engine `cdc` streams",
+    "changed_share": "the share of the rows that engine `cdc` streams",
     "dcus_per_vcpu": "Google's definition of a DCU",
     "dcus_per_gb": "Google's definition of a DCU; each vCPU of executors and driver has 3 GB by default",
     "usd_per_dcu_hour": "the price of the standard tier",
@@ -107,11 +107,14 @@ class FullSize:
 
     @property
     def writes(self) -> float:
-        """Class A operations of Cloud Storage."""
+        """The number of Class A operations of Cloud Storage in one publish."""
         return self.files * self.assumed.writes_per_file + self.assumed.dates * self.assumed.requests_per_date
 
     def reads(self, workload: Workload) -> float:
-        """Class B operations of Cloud Storage. What writes dates anew also reads the parent's files."""
+        """The number of Class B operations of Cloud Storage in one publish.
+
+        A publish that writes all dates anew also reads the parent's files.
+        """
         snapshots = workload.deliveries + (workload.method in ALL_S_PER_ROW)
         return (
             snapshots * self.files * self.assumed.reads_per_file + self.assumed.dates * self.assumed.requests_per_date
@@ -128,12 +131,12 @@ class FullSize:
 
     @property
     def streamed_gib(self) -> float:
-        """What engine `cdc` streams."""
+        """The GiB that engine `cdc` streams in one publish."""
         return self.assumed.table_bytes * self.assumed.changed_share / GIB
 
     @property
     def stream_usd(self) -> float:
-        """The price of streaming these rows, and of applying them on demand, which reads the table once."""
+        """The price of one publish's stream, and of applying it on demand, which reads the table once."""
         return self.streamed_gib * USD_PER_STREAMED_GIB + self.on_demand_usd(1)
 
     def on_demand_usd(self, table_multiple: float) -> float:
@@ -149,16 +152,16 @@ def measured_per_row(results: Results) -> MeasuredPerRow:
     """The values per row from the results of sub-command `main`. Raises StatisticsError when a peer is missing."""
 
     def divide_by_rows(peer: str, value: float) -> float:
-        return value / results.of(peer)[0].rows
+        return value / results.figures_of(peer)[0].rows
 
-    adopt, row_number = results.of(ADOPT), results.of(ROW_NUMBER)
+    adopt, row_number = results.figures_of(ADOPT), results.figures_of(ROW_NUMBER)
     # This peer writes only the snapshot, so its written bytes are the size of the snapshot's files.
-    copied_bytes = median(results.of(_COPY), lambda figure: figure.written_bytes)
+    copied_bytes = median(results.figures_of(_COPY), lambda figure: figure.written_bytes)
     return MeasuredPerRow(
         adopt_read_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.read_bytes or 0)),
         adopt_shuffled_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.shuffled_bytes)),
         row_number_cpu_s=divide_by_rows(ROW_NUMBER, cpu(row_number)),
         row_number_shuffled_bytes=divide_by_rows(ROW_NUMBER, median(row_number, lambda figure: figure.shuffled_bytes)),
-        qualify_cpu_s=divide_by_rows(_QUALIFY, cpu(results.of(_QUALIFY))),
+        qualify_cpu_s=divide_by_rows(_QUALIFY, cpu(results.figures_of(_QUALIFY))),
         snapshot_file_bytes=divide_by_rows(_COPY, copied_bytes),
     )

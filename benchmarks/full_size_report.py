@@ -1,6 +1,6 @@
 """Makes the tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB.
 
-docs/costs.md holds them. Tests hold all other pages to their numbers.
+The tables are in docs/costs.md. Tests compare the numbers in all other pages with them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from testkit.table_contracts import PRODUCTS
 
 _EXECUTOR_COUNTS = (25, 50, 71, 100)
 _NS_PER_S = 1e9
-_MOST_EXECUTORS = 2000  # the most that a feed may allow
-# Times the table that dbt reads, as `python -m benchmarks.engine_costs` measures on the stand-in.
+_MOST_EXECUTORS = 2000  # the highest bound that a feed file may set
+# How many times the table's bytes dbt reads, as `python -m benchmarks.engine_costs` measures on the stand-in.
 _DBT = {"incremental `merge`": 2.66, "`insert_overwrite` of given dates": 3.00, "`insert_overwrite`, dates found": 4.16}
 
 
@@ -33,11 +33,12 @@ def prices(main_results: Results) -> str:
     merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, existing=rows)
     adopted, rewritten = (_publish_usd(model, method) for method in (Method.ADOPT, Method.REWRITE))
 
-    def multiple(billed: float) -> float:
+    def table_multiple(billed: float) -> float:
         return billed / model.assumed.table_bytes
 
-    def engine(which: Engine) -> float:
-        return multiple(expected_cost(which, PRODUCTS, row_bytes, delivered=rows, existing=rows).query_bytes_billed)
+    def engine_multiple(engine: Engine) -> float:
+        cost = expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, existing=rows)
+        return table_multiple(cost.query_bytes_billed)
 
     lines = [
         ("`spark`, dates adopted", 0.0, adopted),
@@ -46,11 +47,11 @@ def prices(main_results: Results) -> str:
         *(
             (name, times, model.on_demand_usd(times))
             for name, times in {
-                "QUALIFY alone, as published": multiple(merged.qualify_bytes_billed),
-                "MERGE alone": multiple(merged.merge_bytes_billed),
+                "QUALIFY alone, as published": table_multiple(merged.qualify_bytes_billed),
+                "MERGE alone": table_multiple(merged.merge_bytes_billed),
                 **{f"dbt, {model_of_dbt}": times for model_of_dbt, times in _DBT.items()},
-                "`bigquery` with examination and counts": engine(Engine.BIGQUERY),
-                "`merge` with examination and counts": engine(Engine.MERGE),
+                "`bigquery` with examination and counts": engine_multiple(Engine.BIGQUERY),
+                "`merge` with examination and counts": engine_multiple(Engine.MERGE),
             }.items()
         ),
     ]

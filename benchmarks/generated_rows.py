@@ -127,6 +127,7 @@ def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Genera
     values = _generate_values(rng, keys.attribute)
     draws = rng.random(count)
     is_survivor = draws >= 1 - shape.survivor_share
+    # For each arriving snapshot the masks of its changed, new and missing rows, one list after the other.
     kinds = (_CHANGED_SHARE, _NEW_SHARE, _MISSING_SHARE)
     differing_rows = _draw_masks(draws, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
     all_new = np.logical_or.reduce(differing_rows[1 :: len(kinds)])
@@ -134,6 +135,7 @@ def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Genera
     in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
     increase = rng.integers(1, 50, count)
     expected = GeneratedRows(keys, values, np.where(in_parent, PARENT_ID, np.where(in_oldest, OLDEST_ID, _NO_ID)))
+    # Which keys the last snapshot so far has, and the value of every key in it.
     present, current, arriving = in_parent, values, []
     for number, arriving_id in enumerate(arriving_ids):
         changed, new, missing = differing_rows[number * len(kinds) :][: len(kinds)]
@@ -197,16 +199,16 @@ def _add_duplicates(
     return _concatenate(rows, GeneratedRows(surplus.keys, second_values, surplus.ids)), greatest
 
 
-def _concatenate(one: GeneratedRows, other: GeneratedRows) -> GeneratedRows:
+def _concatenate(first: GeneratedRows, second: GeneratedRows) -> GeneratedRows:
     def joined(a: Integers, b: Integers) -> Integers:
         return np.concatenate([a, b])
 
     keys = Keys(
-        joined(one.keys.product, other.keys.product),
-        joined(one.keys.store, other.keys.store),
-        joined(one.keys.attribute, other.keys.attribute),
+        joined(first.keys.product, second.keys.product),
+        joined(first.keys.store, second.keys.store),
+        joined(first.keys.attribute, second.keys.attribute),
     )
-    return GeneratedRows(keys, joined(one.values, other.values), joined(one.ids, other.ids))
+    return GeneratedRows(keys, joined(first.values, second.values), joined(first.ids, second.ids))
 
 
 def _maybe_shuffle(rng: np.random.Generator, rows: GeneratedRows, *, shuffled: bool) -> GeneratedRows:

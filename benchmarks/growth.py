@@ -1,7 +1,7 @@
 """Measures how the job's time grows with rows, dates, differing rows, deliveries, string keys and survivors.
 
-It is the sub-command `growth`. One process, in which the job has run before, runs it on all data sets in turn, so that
-their figures can be compared.
+This is the sub-command `growth`. One warm process runs the job on all data sets in turn, so that their figures can be
+compared.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def report(results: Results, rows: int = ROWS) -> str:
     """The tables in Markdown. `rows`: the number of rows in the largest snapshot."""
 
     def adopt_on(shape: DatasetShape) -> list[Figure]:
-        return results.of(ADOPT, shape.name)
+        return results.figures_of(ADOPT, shape.name)
 
     def line(title: str, shape: DatasetShape, first: DatasetShape) -> list[str]:
         """The cells of one shape. `first`: the first shape of the same part, with which it is compared."""
-        adopt, read_both, row_number = (results.of(peer, shape.name) for peer in (ADOPT, READ_BOTH, ROW_NUMBER))
+        adopt, read_both, row_number = (results.figures_of(peer, shape.name) for peer in (ADOPT, READ_BOTH, ROW_NUMBER))
         growth = _per_row(adopt) / _per_row(adopt_on(first))
         return [
             title,
@@ -110,7 +110,7 @@ def report(results: Results, rows: int = ROWS) -> str:
             f"{wall(adopt) / adopt[0].rows * 1e9:.0f}",
             f"{growth:.2f}",
             f"{wall(read_both):.2f}" if read_both else "",
-            f"{_per_row(read_both) / _per_row(results.of(READ_BOTH, first.name)):.2f}" if read_both else "",
+            f"{_per_row(read_both) / _per_row(results.figures_of(READ_BOTH, first.name)):.2f}" if read_both else "",
             f"{wall(row_number):.1f}" if row_number else "",
             f"{wall(row_number) / wall(adopt):.1f}" if row_number else "",
             adopt[0].notes["plans"],
@@ -149,7 +149,7 @@ def _per_row(figures: list[Figure]) -> float:
 def _compare_plans(results: Results, rows: int) -> str:
     """A table that compares plan `adopt`, the DataFrame plans and ROW_NUMBER on the same few rows."""
     shape = shape_for_plans(rows)
-    figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *DATAFRAME_PLANS, ROW_NUMBER)}
+    figures_by_peer = {name: results.figures_of(name, shape.name) for name in (ADOPT, *DATAFRAME_PLANS, ROW_NUMBER)}
     lines = [
         [ENTRIES[name].title, f"{figures[0].rows:,}", f"{wall(figures):.2f}", f"{cpu(figures):.1f}"]
         for name, figures in figures_by_peer.items()

@@ -67,7 +67,7 @@ def report(results: Results, rows: int = ROWS) -> str:
     lines = []
     for part in parts(rows):
         for shape in part.shapes:
-            figures = results.of(part.peer, shape.name)[0]
+            figures = results.figures_of(part.peer, shape.name)[0]
             lines.append(
                 [
                     part.title,
@@ -92,8 +92,8 @@ def large_date_mib(results: Results, part: Part) -> float:
 
     It is extrapolated from the two largest measured dates of the part, as a linear function of their number of buckets.
     """
-    measured = [(shape, results.of(part.peer, shape.name)[0]) for shape in part.shapes]
-    points = sorted((_buckets(one.rows, shape), one.worker_bytes / MIB) for shape, one in measured)
+    measured = [(shape, results.figures_of(part.peer, shape.name)[0]) for shape in part.shapes]
+    points = sorted((_buckets(run.rows, shape), run.worker_bytes / MIB) for shape, run in measured)
     (few_buckets, few_mib), (many_buckets, many_mib) = points[-2:]
     slope = max(0.0, (many_mib - few_mib) / (many_buckets - few_buckets))
     return many_mib + slope * (_buckets(LARGE_DATE_ROWS, part.shapes[-1]) - many_buckets)

@@ -1,6 +1,6 @@
 """The interface of a peer: a way of making the new table from the rows of the parent and of the arriving snapshot.
 
-The dedup job with one of its plans is a peer too. Two peers are lower bounds: they only read or copy files.
+The dedup job with one of its plans is a peer too. Some peers are only lower bounds: they just read or copy files.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
 
 def report(results: Results) -> str:
     """The table in Markdown, with the fastest peer first."""
-    by_peer = {name: results.of(name) for name in ENTRIES if results.of(name)}
+    by_peer = {name: results.figures_of(name) for name in ENTRIES if results.figures_of(name)}
     row_number, adopt = by_peer.get(ROW_NUMBER), by_peer.get(ADOPT)
     lines = [
         _table_line(name, figures, row_number, adopt)

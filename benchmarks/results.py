@@ -62,7 +62,7 @@ class Results:
     figures: tuple[Figure, ...]
     failures: dict[str, str] = field(default_factory=dict)
 
-    def of(self, peer: str, inputs: str | None = None) -> list[Figure]:
+    def figures_of(self, peer: str, inputs: str | None = None) -> list[Figure]:
         """The figures of a peer, on all data sets or on the one named `inputs`."""
         return [f for f in self.figures if f.peer == peer and (inputs is None or f.inputs == inputs)]
 
@@ -71,21 +71,21 @@ def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
     """The figures of a run on a snapshot of `rows` rows and `dates` dates."""
     spent = run.spent
     return Figure(
-        run.peer,
-        run.inputs,
-        rows,
-        dates,
-        round(spent.wall_s, 3),
-        round(spent.cpu_s, 2),
-        spent.jvm_bytes,
-        spent.python_bytes,
-        spent.worker_bytes,
-        spent.driver_bytes,
-        round(spent.foreign_cores, 2),
-        run.shuffled,
-        run.written,
-        run.result.bytes_read,
-        run.result.notes,
+        peer=run.peer,
+        inputs=run.inputs,
+        rows=rows,
+        dates=dates,
+        wall_s=round(spent.wall_s, 3),
+        cpu_s=round(spent.cpu_s, 2),
+        jvm_bytes=spent.jvm_bytes,
+        python_bytes=spent.python_bytes,
+        worker_bytes=spent.worker_bytes,
+        driver_bytes=spent.driver_bytes,
+        foreign_cores=round(spent.foreign_cores, 2),
+        shuffled_bytes=run.shuffled,
+        written_bytes=run.written,
+        read_bytes=run.result.bytes_read,
+        notes=run.result.notes,
     )
 
 
@@ -119,6 +119,7 @@ def load(command: str) -> Results | None:
 
 
 def path_of(command: str, *, is_default_size: bool) -> Path:
+    """The file with the results of a sub-command. Results of other sizes are not part of the repository."""
     return (RESULTS if is_default_size else OTHER_SIZE_RESULTS) / f"{command}.json"
 
 

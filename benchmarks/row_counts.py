@@ -22,11 +22,11 @@ class RowCounts:
 
     def __add__(self, other: RowCounts) -> RowCounts:
         pairs = zip(self._values(), other._values(), strict=True)
-        return RowCounts(*((mine or 0) + (theirs or 0) for mine, theirs in pairs))
+        return RowCounts(*((own or 0) + (added or 0) for own, added in pairs))
 
     def agrees_with(self, expected: RowCounts) -> bool:
         """Whether every count that is not None equals the expected one."""
-        return all(mine in (None, theirs) for mine, theirs in zip(self._values(), expected._values(), strict=True))
+        return all(own in (None, right) for own, right in zip(self._values(), expected._values(), strict=True))
 
     def _values(self) -> list[int | None]:
         return [getattr(self, field.name) for field in fields(self)]

@@ -1,7 +1,7 @@
 """Does with DuckDB, date by date, the work of plan `adopt`.
 
 The peer validates the landed values, counts new, changed, missing and surviving rows and duplicate keys, and writes the
-survivors. Other than `adopt`, it stores no fingerprints for the next publish, and copies no files.
+survivors. Unlike `adopt`, it stores no fingerprints for the next publish, and copies no files.
 """
 
 from __future__ import annotations

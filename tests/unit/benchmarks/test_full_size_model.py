@@ -108,8 +108,8 @@ def test_measured_rates_are_multiples_of_the_rate_on_the_largest_date() -> None:
         "correction, adopted": pytest.approx(1.25 * adopt),
         "older delivery of a backlog": pytest.approx((3.0 - 1) / 5 * adopt),
         "`dedup.exact`": pytest.approx(2 * adopt),
-        "rewritten, rows of both sides": pytest.approx(20 / 1000),
-        "joined by Spark, rows of both sides": pytest.approx(50 / 1000),
+        "rewritten, rows of parent and delivery": pytest.approx(20 / 1000),
+        "joined by Spark, rows of parent and delivery": pytest.approx(50 / 1000),
     }
 
 
