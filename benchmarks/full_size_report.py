@@ -13,7 +13,7 @@ from benchmarks.rate_checks import RateCheck, check_rates
 from benchmarks.results import Results
 from dedup_clone.contract.billing import TIB, USD_PER_SLOT_HOUR
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, core_seconds, size_run
+from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, size_run, vcpu_seconds
 from dedup_clone.orchestration.runners.workload import Method
 from dedup_clone.publish.records.publish_costs import expected_cost, merge_input_of_rows
 from dedup_clone.settings.spark_settings import Runner, SparkSize
@@ -97,7 +97,7 @@ def report(main_results: Results, growth_results: Results, memory: Results) -> s
 
 def _sizes(model: FullSize) -> str:
     measured, terabyte = model.measured, 1e12
-    adopt_hours = core_seconds(model.workload()) / HOUR_S
+    adopt_hours = vcpu_seconds(model.workload()) / HOUR_S
     facts = [
         ["rows of one snapshot", f"{model.rows:.3g}"],
         ["time of adopt", f"{adopt_hours:.1f} vCPU-hours"],
@@ -169,7 +169,7 @@ def _deliveries(model: FullSize) -> str:
         rows.append(
             [
                 title,
-                f"{bounded.core_seconds / HOUR_S:.0f}",
+                f"{bounded.vcpu_seconds / HOUR_S:.0f}",
                 str(bounded.executors),
                 f"{bounded.expected_minutes:.1f}",
                 f"{model.publish_usd(workload, bounded):.2f}",

@@ -146,8 +146,8 @@ def test_every_number_of_executors_and_vcpus_is_the_models() -> None:
     sizes = [size_of(method=method) for method in Method] + [size_of(deliveries=number) for number in (2, 6)]
     assert unknown("executors", {str(size.executors) for size in sizes}) == []
     work_s = (SparkSize().target_minutes - START_MINUTES[Runner.SERVERLESS]) * 60
-    needed = size_of().core_seconds / work_s / CORE_UTILIZATION
-    known = before("vCPU", REPORT) | {f"{needed:.0f}", f"{size_of().core_seconds:,.0f}"}
+    needed = size_of().vcpu_seconds / work_s / CORE_UTILIZATION
+    known = before("vCPU", REPORT) | {f"{needed:.0f}", f"{size_of().vcpu_seconds:,.0f}"}
     assert unknown("vCPU", known) == []
 
 

@@ -28,9 +28,9 @@ def text_of(page: str) -> str:
 def test_the_latency_budget() -> None:
     page, size = text_of("hour.md"), size_of()
     work_minutes = SparkSize().target_minutes - START_MINUTES[Runner.SERVERLESS]
-    needed = size.core_seconds / (work_minutes * 60) / CORE_UTILIZATION
+    needed = size.vcpu_seconds / (work_minutes * 60) / CORE_UTILIZATION
     for text in (
-        f"x {DELIVERED_S_PER_ROW[Method.ADOPT] * 1e9:.0f} ns = {size.core_seconds:,.0f} vCPU seconds",
+        f"x {DELIVERED_S_PER_ROW[Method.ADOPT] * 1e9:.0f} ns = {size.vcpu_seconds:,.0f} vCPU seconds",
         f"in {work_minutes} minutes at {CORE_UTILIZATION:.0%} use that is {needed:.0f} vCPUs".replace("%", " %"),
         f"{size.executors} executors of four",
     ):

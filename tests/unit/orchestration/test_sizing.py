@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_clone.orchestration.runners.sizing import OLDER_S_PER_ROW, core_seconds, size_run, spark_properties
+from dedup_clone.orchestration.runners.sizing import OLDER_S_PER_ROW, size_run, spark_properties, vcpu_seconds
 from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 
@@ -40,13 +40,13 @@ def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
 
 
 def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:
-    one, two, six = (core_seconds(work(REFERENCE_ROWS, deliveries=count)) for count in (1, 2, 6))
+    one, two, six = (vcpu_seconds(work(REFERENCE_ROWS, deliveries=count)) for count in (1, 2, 6))
     assert two - one == pytest.approx(REFERENCE_ROWS * OLDER_S_PER_ROW)
     assert six - one == pytest.approx(5 * (two - one))
 
 
 def test_each_method_takes_longer_than_the_one_before() -> None:
-    seconds = [core_seconds(work(REFERENCE_ROWS, method=method)) for method in Method]
+    seconds = [vcpu_seconds(work(REFERENCE_ROWS, method=method)) for method in Method]
     assert seconds == sorted(seconds)
 
 

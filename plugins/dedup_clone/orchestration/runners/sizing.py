@@ -13,7 +13,8 @@ from math import ceil
 from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 
-# A vCPU is one of the two threads of a core, and is taken for half of a core of the machine that was measured.
+# A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
+# core of the machine that was measured.
 VCPUS_PER_CORE = 2
 # vCPU seconds for each row of the newest delivery. Dates of hundreds of millions of rows take twice as long a row as
 # dates of two million, because their fingerprints do not fit the processor's cache; these are the rates of large dates.
@@ -50,7 +51,7 @@ class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
     `most_executors`: how many the run may use: enough to rewrite all dates, and up to twice `executors`.
-    `core_seconds`: the work, in vCPU seconds. `reason`: why it is so many executors, for the log.
+    `vcpu_seconds`: the work. `reason`: why it is so many executors, for the log.
     """
 
     executors: int
@@ -58,7 +59,7 @@ class RunSize:
     executor_cores: int
     expected_minutes: float
     target_minutes: int
-    core_seconds: float
+    vcpu_seconds: float
     reason: str
 
     @property
@@ -78,7 +79,7 @@ class RunSize:
         )
 
 
-def core_seconds(workload: Workload) -> float:
+def vcpu_seconds(workload: Workload) -> float:
     """The vCPU seconds of work that the run needs, summed over all executors."""
     if workload.method in ALL_S_PER_ROW:
         return ALL_S_PER_ROW[workload.method] * (workload.delivered_rows + workload.parent_rows)
@@ -87,7 +88,7 @@ def core_seconds(workload: Workload) -> float:
 
 def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
     """The fewest executors that finish within `spark.target_minutes`, as far as the feed's bounds allow."""
-    seconds_of_work, start_s = core_seconds(workload), START_MINUTES[runner] * 60
+    work, start_s = vcpu_seconds(workload), START_MINUTES[runner] * 60
     if spark.executors is not None:
         executors = most = spark.executors
         reason = "as the feed says"
@@ -100,14 +101,14 @@ def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
         )
     if workload.reason:
         reason = f"{reason}, because {workload.reason}"
-    seconds = start_s + seconds_of_work / (executors * spark.executor_cores * CORE_UTILIZATION)
+    seconds = start_s + work / (executors * spark.executor_cores * CORE_UTILIZATION)
     most = max(executors, most, min(2 * executors, spark.max_executors))
-    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, seconds_of_work, reason)
+    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, work, reason)
 
 
 def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:
     target_s = max(spark.target_minutes * 60 - start_s, 60)
-    needed = ceil(core_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
+    needed = ceil(vcpu_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
     useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
     return max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
 

@@ -80,7 +80,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         """Returns the job's id, or defers until the job has ended."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         self.engine = spec.engine
-        with self._fail_if_job_is_at_fault(services, spec):
+        with self._fail_without_retry_if_permanent(services, spec):
             services.current.require_intent(spec.attempt)
             super().execute(context)
             self.finish(services, spec)
@@ -89,14 +89,14 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
         self.engine = spec.engine
-        with self._fail_if_job_is_at_fault(services, spec):
+        with self._fail_without_retry_if_permanent(services, spec):
             super().execute_complete(context, event)
             self.finish(services, spec)
         return str(self.job_id)
 
     @contextmanager
-    def _fail_if_job_is_at_fault(self, services: Services, spec: PublishSpec) -> Iterator[None]:
-        """Fails without a retry if a retry cannot help.
+    def _fail_without_retry_if_permanent(self, services: Services, spec: PublishSpec) -> Iterator[None]:
+        """Turns an error of the block into one without a retry if a retry would fail the same way.
 
         The provider's error is only a text, so BigQuery is asked for the reason of the failed job.
         """
