@@ -64,7 +64,8 @@ def find_sample(uri: str) -> Sample:
         raise ConfigurationError(
             f"There are no Parquet files below [{uri}]: name the folder of a landed snapshot, or the one above it."
         )
-    markers = [name.rsplit("/", 1)[1] for name in names if not listed[name]]
+    # An object whose name ends in a slash stands for a folder, and an empty data file is no marker.
+    markers = [name.rsplit("/", 1)[1] for name in names if not listed[name] and not name.endswith(("/", ".parquet"))]
     return Sample(files, newest, _prefix(files[0].uri), markers[0] if markers else None)
 
 

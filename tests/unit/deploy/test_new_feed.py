@@ -13,6 +13,8 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import Feed, read_feed
+from dedup_spark import storage
+from dedup_spark.storage import StoredObject
 from deploy.new_feed.__main__ import main
 from deploy.new_feed.proposal import bigquery_column, propose
 from deploy.new_feed.sample import find_sample
@@ -105,6 +107,14 @@ def test_only_the_newest_snapshot_of_several_counts(tmp_path: Path) -> None:
     write(tmp_path / "landed", SECOND, sales(1, 3), snapshot_id=12)
     sample = find_sample(str(tmp_path / "landed"))
     assert (sample.snapshot_id, len(sample.files), propose(sample).rows) == (12, 1, 3)
+
+
+def test_neither_a_folder_nor_a_data_file_is_taken_for_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools that show folders make an empty object for each, whose name ends in a slash."""
+    sizes = {"": 0, "day=2026-01-01/": 0, "day=2026-01-01/a.parquet": 9, "day=2026-01-01/b.parquet": 0, "ready": 0}
+    objects = {name: StoredObject(generation=1, size=size) for name, size in sizes.items()}
+    monkeypatch.setattr(storage, "list_objects", lambda uri: objects)
+    assert find_sample("gs://landing/sales/snapshot_id=7").marker == "ready"
 
 
 def test_rows_that_would_be_refused_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
