@@ -81,9 +81,9 @@ class _PlannedPublish:
 
 
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
-    """Return what the attempt would have published; None if nothing is recorded of the attempt.
+    """Return what the attempt would have published; None if no record says so.
 
-    Nothing is recorded if a publish died before it wrote its request, or a rollback before it wrote its candidate.
+    There is no record if a publish died before it wrote its request, or a rollback before it wrote its candidate.
     """
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:

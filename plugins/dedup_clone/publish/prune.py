@@ -11,15 +11,15 @@ from dedup_clone.state.pending_changes import PendingChangesFolder
 
 # The committed generation and its parent. A rollback to an older one needs no files within BigQuery's time travel.
 GENERATIONS_WITH_DATA = 2
-# Folders of attempts at this many generations stay, counted back from the live one.
+# How many of the last generations, by number, retain the folders of their attempts.
 GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
 
 
 def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
-    Folders of a running attempt stay. Attempt folders (request, check results) stay for
-    GENERATIONS_WITH_ATTEMPT_FOLDERS. Of generations before an erasure nothing stays.
+    Folders of a running attempt stay. Attempt folders (request, check results) of the last
+    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay. Of generations before an erasure nothing stays.
     """
     current = services.current.read()
     if current.generation is None:

@@ -75,13 +75,13 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
     not loaded stay in state.
     """
     backlog = ReportingBacklog(services.store)
-    for number in range(MAX_LOADS):
+    for loads_done in range(MAX_LOADS):
         stored = backlog.read_writer()
         if stored.writer.load is not None and not _is_abandoned(services, stored.writer.load, holder):
             return
         try:
             stored, _ = _reconcile_load(services, backlog, stored)
-            stored = _begin(services, backlog, stored, holder, is_first=number == 0)
+            stored = _begin(services, backlog, stored, holder, is_first=loads_done == 0)
             if stored.writer.load is None:
                 return
             _start(services, backlog, stored.writer.load)
@@ -100,7 +100,10 @@ def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
 def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
-    """Record the next load; return the stored writer. It has no load if none is due or BigQuery's limits forbid one."""
+    """Record the next load; return the stored writer. It has no load if none is due or BigQuery's limits forbid one.
+
+    If the last load is too recent, the first load of a call is left to a later run; further loads of the call wait.
+    """
     writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:

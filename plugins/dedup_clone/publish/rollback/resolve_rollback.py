@@ -42,7 +42,10 @@ class RollbackRequest:
 
 @dataclass(frozen=True)
 class RestorableGeneration:
-    """A generation that can be restored: by time travel to `restored_at`, or, if `restored_at` is None, from files."""
+    """A generation that can be restored: by a clone of staging as of `restored_at`, or, if that is None, from files.
+
+    `snapshot_id`: what readers saw as its snapshot. `swapped_at`: when it became live.
+    """
 
     manifest: Manifest
     snapshot_id: int
@@ -118,7 +121,7 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
     intent = acquire_lease(services, IntentKind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
     live_manifest = services.manifests.read(rollback_request.live_shown)
     manifest = _restored_manifest(services, restorable.manifest, intent, live_manifest)
-    services.manifests.write_candidate(intent.attempt, _candidate(services, restorable, manifest))
+    services.manifests.write_candidate(intent.attempt, _candidate(services, restorable.manifest, manifest))
     services.log(
         f"acquired the lease for attempt [{intent.attempt}]: restores generation {restorable.manifest.generation} "
         f"{f'as staging was at {restored_at:%Y-%m-%d %H:%M:%S} UTC' if restored_at else 'from its files'}"
@@ -193,13 +196,22 @@ def _retention_of_staging(services: Services, source: Manifest) -> int:
     return round(staging.expiration_days) if staging and staging.expiration_days else source.table.retention_days
 
 
-def _candidate(services: Services, restorable: RestorableGeneration, manifest: Manifest) -> Candidate:
-    files = services.manifests.committed_files(restorable.manifest.generation)
+def _candidate(services: Services, source: Manifest, manifest: Manifest) -> Candidate:
+    """The candidate with the new generation's `manifest`, and with the files of `source` if they still exist."""
+    files = services.manifests.committed_files(source.generation)
     file_list_uri = load_uris_uri = None
     if files is not None and manifest.data_folder is not None:
-        file_list_uri = services.store.uri(services.layout.file_list(restorable.manifest.generation))
+        file_list_uri = services.store.uri(services.layout.file_list(source.generation))
         load_uris_uri = _write_uris(services, manifest, files)
-    return Candidate(manifest, file_list_uri, load_uris_uri, (), (), (), DedupMetrics(0, 0, {}))
+    return Candidate(
+        manifest=manifest,
+        file_list_uri=file_list_uri,
+        load_uris_uri=load_uris_uri,
+        deliveries=(),
+        refused=(),
+        examples=(),
+        metrics=DedupMetrics(0, 0, {}),
+    )
 
 
 def _write_uris(services: Services, manifest: Manifest, files: FileList) -> str:
