@@ -1,7 +1,7 @@
 -- Purpose: create an empty table for the deliveries that an SQL engine applies. All columns are nullable:
 --   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already.
 -- Params: none.
--- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: under one job id for each attempt.
+-- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: yes, by the job id: an attempt runs it once.
 DROP TABLE IF EXISTS {{ names.incoming }};
 CREATE TABLE {{ names.incoming }} (
 {%- for column in table.columns %}

@@ -1,4 +1,4 @@
--- Purpose: copy target's rows into a table with the columns that the feed file declares now, to export them from it.
+-- Purpose: copy target's rows into a table with the columns that the feed file declares now. An export follows.
 -- Params: @retention_day DATE.
 -- Writes: the incoming table, which must not exist.  Safe to retry: only after that table is dropped.
 CREATE TABLE `local-dev.warehouse.store_visits_incoming`
