@@ -15,7 +15,7 @@ from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, attempt_job_id, qu
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
 
-STATEMENT = "checks/content_audit.sql"
+SQL_FILE = "checks/content_audit.sql"
 MAX_TRIES = 3  # readings of one partition, each of which a publish may make useless
 
 
@@ -125,7 +125,7 @@ def _live_target(services: Services) -> _LiveTarget:
 
 def _audit_query(services: Services, live: _LiveTarget, day: date) -> Mapping[str, Any]:
     manifest = services.manifests.read(live.generation)
-    sql = services.warehouse.render(STATEMENT, names=services.names, table=manifest.table)
+    sql = services.warehouse.render(SQL_FILE, names=services.names, table=manifest.table)
     parameters = {"audited_date": ("DATE", day.isoformat())}
     return query_configuration(services, "audit", sql, parameters)
 
