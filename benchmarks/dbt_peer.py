@@ -58,6 +58,7 @@ class DbtPeer:
         self.servers = servers
         self.client = client
         self.folder = folder
+        self.days: list[str] = []  # the dates of the loaded snapshot, as SQL literals
         client.create_dataset(DATASET)
         models = {
             f"models/{_file_name(model)}.sql": (

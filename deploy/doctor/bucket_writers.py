@@ -130,10 +130,10 @@ def _findings(live: LiveEnvironment, bucket: Bucket, name: str, writers: list[_W
     people = [w for w in unexpected if w.member.startswith(("user:", "group:", "domain:"))]
     programs = [w for w in unexpected if w not in agents and w not in people]
     if programs:
-        text = f"besides {_as_text(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
+        text = f"besides {_account_names(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
         yield Finding(Level.WARN, subject, text, "\n".join(w.removal for w in programs))
     else:
-        yield ok(subject, f"of service accounts, only {_as_text(expected)} can write [{name}].")
+        yield ok(subject, f"of service accounts, only {_account_names(expected)} can write [{name}].")
     if people or agents:
         text = f"[{name}] can also be written by people and by Google's service agents: "
         yield Finding(Level.NOTE, subject, text + "; ".join(map(str, [*people, *agents])) + ".")
@@ -152,5 +152,5 @@ def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
     return {f"serviceAccount:{accounts[grant.who]}" for grant in writing}
 
 
-def _as_text(members: set[str]) -> str:
+def _account_names(members: set[str]) -> str:
     return " and ".join(f"[{member.partition(':')[2]}]" for member in sorted(members))

@@ -73,6 +73,7 @@ class ProbeDataset:
 
     @property
     def usd(self) -> float:
+        """What the queries so far have cost."""
         return self.billed_bytes / TIB * USD_PER_TIB
 
     @property
@@ -85,6 +86,7 @@ class ProbeDataset:
         return self.today - timedelta(days=days)
 
     def table(self, name: str) -> str:
+        """The full name of a table (PROJECT.DATASET.TABLE)."""
         return f"{self.dataset}.{name}"
 
     def new_table(
@@ -197,6 +199,7 @@ class ProbeDataset:
         return now  # type: ignore[no-any-return]
 
     def view(self, name: str) -> str:
+        """The dataset's INFORMATION_SCHEMA view of this name, for a FROM clause."""
         return f"`{self.dataset}`.INFORMATION_SCHEMA.{name}"
 
     def rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:

@@ -32,15 +32,15 @@ class DeployedList:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._generation = 0
+        self._object_generation = 0
 
     def read(self) -> Deployed:
         """The list, empty before the first release. Raises ConfigurationError when a later version wrote it."""
         stored = self._store.read(LIST_NAME)
         if stored is None:
-            self._generation = 0
+            self._object_generation = 0
             return Deployed()
-        self._generation = stored.object_generation
+        self._object_generation = stored.object_generation
         record = json.loads(stored.text)
         if record.get("format") != FORMAT:
             raise ConfigurationError(
@@ -53,4 +53,6 @@ class DeployedList:
         """Replace the list. Raises LostRace when another release wrote it meanwhile."""
         record = {"format": FORMAT, "objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
         text = json.dumps(record, indent=1) + "\n"
-        self._generation = self._store.replace(LIST_NAME, text, expected_object_generation=self._generation)
+        self._object_generation = self._store.replace(
+            LIST_NAME, text, expected_object_generation=self._object_generation
+        )

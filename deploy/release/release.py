@@ -56,13 +56,13 @@ class Release:
         self._items = items
         self._environment = environment
         self._state = state
-        self._list = DeployedList(environment)
+        self._deployed_list = DeployedList(environment)
         self._run = run
         self._deployed = Deployed()
 
     def plan(self) -> Plan:
         """Compare the release with the buckets, and change nothing."""
-        self._deployed = self._list.read()
+        self._deployed = self._deployed_list.read()
         return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
     def apply(self, plan: Plan, *, take_over: bool = False) -> None:
@@ -78,12 +78,12 @@ class Release:
             )
         if plan.changes:
             # Written before the first change, so that after a crash the next release knows these objects.
-            self._list.write(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
+            self._deployed_list.write(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
             self._upload(plan)
             self._delete(plan)
             self._verify()
         if plan.changes or plan.after != self._deployed:
-            self._list.write(plan.after)
+            self._deployed_list.write(plan.after)
 
     def _upload(self, plan: Plan) -> None:
         items = [change.item for change in plan.changes_of(Action.CREATE, Action.REPLACE) if change.item is not None]

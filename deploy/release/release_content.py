@@ -51,16 +51,16 @@ class ReleaseObject:
 def make_release(repository: Path, *, environment_bucket: str, state_bucket: str) -> tuple[ReleaseObject, ...]:
     """All objects of a release, sorted by URI. Raises ConfigurationError for a file that nothing would read."""
     items = [
-        *_folder(repository / "dags", "dags", environment_bucket, "dags/"),
-        *_folder(repository / "plugins", "plugins", environment_bucket, "plugins/"),
+        *_folder_objects(repository / "dags", "dags", environment_bucket, "dags/"),
+        *_folder_objects(repository / "plugins", "plugins", environment_bucket, "plugins/"),
         # Below dags/, because Airflow's workers can read only dags/ and plugins/.
-        *_folder(repository / "sql", "sql", environment_bucket, "dags/sql/"),
-        *_spark(repository, environment_bucket, state_bucket),
+        *_folder_objects(repository / "sql", "sql", environment_bucket, "dags/sql/"),
+        *_spark_objects(repository, environment_bucket, state_bucket),
     ]
     return tuple(sorted(items, key=lambda item: item.uri))
 
 
-def _folder(folder: Path, part: str, bucket: str, prefix: str) -> Iterator[ReleaseObject]:
+def _folder_objects(folder: Path, part: str, bucket: str, prefix: str) -> Iterator[ReleaseObject]:
     for path in sorted(folder.rglob("*")):
         if path.is_dir() or "__pycache__" in path.parts:
             continue
@@ -72,7 +72,7 @@ def _folder(folder: Path, part: str, bucket: str, prefix: str) -> Iterator[Relea
         yield ReleaseObject(part, bucket, prefix + path.relative_to(folder).as_posix(), path.read_bytes())
 
 
-def _spark(repository: Path, environment_bucket: str, state_bucket: str) -> Iterator[ReleaseObject]:
+def _spark_objects(repository: Path, environment_bucket: str, state_bucket: str) -> Iterator[ReleaseObject]:
     """The job's main file and archive, in a folder named by their digest, and the record that gives DAGs their URIs."""
     code = build_spark_code(repository)
     folder = f"{SPARK_CODE_PREFIX}{code.digest}/"
