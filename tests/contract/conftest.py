@@ -1,4 +1,7 @@
-"""What this project sends to BigQuery and Cloud Storage in these tests says nothing that the services do not know."""
+"""Checks in each test of this folder that the requests to BigQuery and Cloud Storage agree with Google's descriptions.
+
+The stand-in and fake-gcs-server may accept fields that the services do not have.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 
 from tests.request_validator import RequestValidator
 
-# Here requests are sent that are wrong on purpose, to see what the stand-in makes of them.
+# The tests in this folder send wrong requests on purpose, to see how the stand-in answers.
 WRONG_ON_PURPOSE = Path(__file__).parent / "bigquery"
 
 

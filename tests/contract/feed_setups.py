@@ -1,4 +1,4 @@
-"""The setup of a world's feed, as the DAGs have it."""
+"""Makes the FeedSetup of a test's feed with the local profile, as the DAG files do."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
 
 def setup_of(world: FeedOnStandIn) -> FeedSetup:
+    """The feed's setup, with the feed file and the local profile of this repository."""
     deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
     return FeedSetup(world.feed, deployment, find_folders(REPOSITORY / "dags"))

@@ -1,4 +1,4 @@
-"""The state of a feed as the watchdog reads it, without what only Airflow knows."""
+"""Reads the state of a feed as the watchdog does, without what only Airflow knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command gcloud storage, as far as a release uses it."""
+"""Fakes the commands of `gcloud storage` that a release runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from google.cloud import storage
 
 
 class Commands:
-    """Carries out `gcloud storage cp --recursive` and `rm` through the client, and remembers them."""
+    """Carries out `gcloud storage cp --recursive` and `rm` with the client library.
+
+    `run`: the commands so far. `fail_at`: the number of a command, from 0, that fails; None if none fails.
+    """
 
     def __init__(self, client: storage.Client) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Makes a feed of its own for each test."""
+"""Makes a feed with a new name for each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _numbers = itertools.count(1)
 
 
 def new_feed(prefix: str = "") -> Feed:
-    """A feed that no other test has; `prefix` keeps it apart from those of another folder's tests."""
+    """The worked example's feed under a name that no other test uses. `prefix`: of the name, one for each folder."""
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
     name = f"{prefix}feed_{next(_numbers)}"
     landing = shipped.landing.model_copy(update={"prefix": name})

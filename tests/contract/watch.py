@@ -1,4 +1,4 @@
-"""The watch DAG's sensor on a test's feed, with the publish runs that Airflow would know."""
+"""Runs the watch DAG's sensor on a test's feed, and simulates the publish runs that Airflow knows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
 
 class Watch:
-    """The sensor of one feed; `runs` are the publish runs that Airflow knows, by id. Its clock can be set forward."""
+    """The sensor of one feed. `runs`: the publish runs that Airflow knows, by id.
+
+    `later`: by how much the feed's clock is ahead of the real time.
+    """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
@@ -38,17 +41,19 @@ class Watch:
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
         self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
 
+    # Airflow's name: this object takes the place of RuntimeTaskInstance.
     def get_dr_count(self, dag_id: str, *, run_ids: list[str], states: list[str] | None = None) -> int:
         return sum(run_id in run_ids and (not states or run.state in states) for run_id, run in self.runs.items())
 
     def mark(self, *snapshot_ids: int) -> None:
+        """Upload the markers of these snapshots."""
         bucket = self.world.storage.bucket("landing")
         for snapshot_id in snapshot_ids:
             name = f"{self.world.feed.landing.prefix}/snapshot_id={snapshot_id}/_SUCCESS"
             bucket.blob(name).upload_from_string("")
 
     def register(self) -> list[str]:
-        """The runs that this registration starts; Airflow has them from then on."""
+        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows."""
         context: Any = {}
         found = [
             item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "found a marker"})
@@ -63,6 +68,7 @@ class Watch:
         self.runs[run_id] = SimpleNamespace(run_id=run_id, state=state, end_date=self.world.now())
 
     def failed(self) -> FailedPublish:
+        """The failed publish that the sensor finds for the deliveries that wait."""
         found = find_failed_publish(self.world.services, "publish", self.waiting)
         assert found
         return found

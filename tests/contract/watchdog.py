@@ -1,4 +1,4 @@
-"""The watchdog's check of a test's feed, with what Airflow would answer."""
+"""Runs the watchdog's check of a test's feed, and simulates Airflow's answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from tests.contract.feed_setups import setup_of
 
 
 class Watchdog:
-    """`gauges` are the emitted metrics by name; Airflow's answers can be set."""
+    """The check of one feed. `gauges`: the metrics that it emitted, by name.
+
+    Tests may set what Airflow answers: `paused`, the ids of paused DAGs, and `failed`, the failed publish run. `later`:
+    by how much the feed's clock is ahead of the real time.
+    """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
         from airflow.sdk.observability import stats
@@ -39,7 +43,7 @@ class Watchdog:
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
 
     def expect(self, when: timedelta) -> None:
-        """A snapshot every day at the time that is so much later than now, half an hour of grace."""
+        """Expect a snapshot every day at the time of day that is `when` after now, with half an hour of grace."""
         expected = ExpectedArrivals(times=(f"{datetime.now(UTC) + when:%H:%M}",))
         freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
         self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
@@ -49,13 +53,14 @@ class Watchdog:
         return DagActivity(dag_id, dag_id in self.paused, True, None, None)
 
     def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
-        """The titles of the alerts that a check sends so much later than now."""
+        """Run a check `later` after now. Returns the titles of the alerts that it sends."""
         self.later = later
         self.caplog.clear()
         check_feed(self.setup)
         return self.titles()
 
     def titles(self) -> list[str]:
+        """The titles of the feed's alerts in the log since the last check began."""
         prefix = f"[{self.world.feed.feed}] "
         lines = [r.getMessage().splitlines()[0] for r in self.caplog.records if r.name == "dedup_clone.alerts"]
         return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]

@@ -1,4 +1,4 @@
-"""A running object store and stand-in, with Google's clients for both."""
+"""Starts fake-gcs-server and the stand-in for the tests of this folder, with Google's clients of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, object_store: str) -> Iterator[str]:
-    """A stand-in for each file, because some tests move its clock on, in the evening into the next day."""
+    """A stand-in for each test file. Some tests advance its clock, and so perhaps the date that other tests rely on."""
     folder = tmp_path_factory.mktemp("stand_in")
     with start_stand_in(folder, object_store) as address:
         yield address
@@ -57,7 +57,7 @@ def dataset(client: bigquery.Client) -> str:
 
 @pytest.fixture
 def control(stand_in: str) -> Iterator[Control]:
-    switches = Control(stand_in)
-    yield switches
-    switches.clear_faults()
-    switches.clear_grants()
+    control = Control(stand_in)
+    yield control
+    control.clear_faults()
+    control.clear_grants()

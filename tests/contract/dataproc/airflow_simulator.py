@@ -1,4 +1,7 @@
-"""Runs the dedup task as Airflow does: tries, deferrals, triggers, kills. Each try and resumption is a new operator."""
+"""Simulates how Airflow runs the dedup task: with tries, deferrals, triggers and killed processes.
+
+As in Airflow, each try and each resumption after a deferral gets a new operator object.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ WORK = Workload(deliveries=1, delivered_bytes=10**9, newest_rows=10**8, older_ro
 
 @dataclass
 class SimulatedRun:
-    """The dedup task of one DAG run. `errors` are those of its tries."""
+    """The dedup task of one DAG run.
+
+    `clear_number`: how often the run was cleared. `tries`: the number of tries since then. `errors`: those of its
+    tries. `result`: what the task returned. `state`: "none", "success" or "failed".
+    """
 
     setup: FeedSetup
     clear_number: int = 0
@@ -57,7 +64,7 @@ class SimulatedRun:
     state: str = "none"
 
     def run(self) -> SimulatedRun:
-        """Runs the task until it succeeds or has no try left; on failure then stops Spark, as the DAG does."""
+        """Run the task until it succeeds or has no try left. If it fails, stop Spark, as the DAG does."""
         self.tries = 0
         while self.tries < RETRIES + 1:
             self.tries += 1
@@ -74,6 +81,7 @@ class SimulatedRun:
         return self
 
     def run_try(self) -> Any:
+        """Run one try, with all its deferrals. Returns the task's result."""
         try:
             return self.operator().execute(self.context())
         except TaskDeferred as deferred:
@@ -88,7 +96,7 @@ class SimulatedRun:
                 deferred = again
 
     async def run_trigger(self, trigger: BaseTrigger) -> TriggerEvent:
-        """When a triggerer dies, another one starts from the stored trigger."""
+        """The trigger's event. If the triggerer is killed, another one starts with the stored trigger."""
         while True:
             try:
                 return await anext(aiter(trigger.run()))
@@ -96,12 +104,13 @@ class SimulatedRun:
                 trigger = self.recreated(trigger)
 
     def recreated(self, trigger: BaseTrigger) -> SparkRunTrigger:
+        """The trigger that a triggerer makes from what Airflow has stored of it."""
         path, kwargs = trigger.serialize()
         assert path == "dedup_clone.orchestration.runners.spark_run_trigger.SparkRunTrigger"
         return SparkRunTrigger(**kwargs)
 
     def deferral(self) -> TaskDeferred:
-        """Runs the task's next try until it is deferred."""
+        """Run the task's next try until it is deferred, and return the deferral."""
         self.tries += 1
         with pytest.raises(TaskDeferred) as deferred:
             self.operator().execute(self.context())
@@ -126,7 +135,7 @@ class SimulatedRun:
 
 
 def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Path) -> FeedSetup:
-    """The worked example on that runner; `dags` holds the file that names the Spark code."""
+    """The setup of the worked example with this runner. `dags`: the folder of spark_code.json, which names the code."""
     deployment, shipped = _shipped()
     quick = deployment.model_copy(update={"spark": settings, "job_poll_interval_s": 0.001, "runner": runner})
     feed = shipped.model_copy(update={"spark": size})
@@ -136,17 +145,17 @@ def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Pa
 
 @cache
 def _shipped() -> tuple[Deployment, Feed]:
-    """Read once: there are hundreds of simulated runs."""
+    """The shipped profile and feed, read only once, because there are hundreds of simulated runs."""
     dags = REPOSITORY / "dags"
     deployment = read_deployment(dags / "profiles", {"DEDUP_CLONE_PROFILE": "gcp"})
     return deployment, read_feed(dags / "feeds" / "worked_example.yaml")
 
 
-STORED: dict[str, str] = {}  # what the tasks put into the state bucket
+STORED: dict[str, str] = {}  # the objects that tasks wrote to the state bucket: text by name
 
 
 def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives the task a publish spec and a workload, so that it needs no state."""
+    """Give the task a publish spec and a workload, so that it reads nothing from the state bucket."""
     STORED.clear()
     spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
     services = SimpleNamespace(

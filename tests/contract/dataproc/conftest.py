@@ -1,4 +1,4 @@
-"""The fake services (one server for all tests, a new state for each), and the dedup task on each runner."""
+"""Starts the fake services once for the tests of this folder, and makes the dedup task for each runner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
     "own_cluster": (Runner.CLUSTER, OWN_CLUSTER),
     "procedure": (Runner.BIGQUERY_PROCEDURE, SPARK),
 }
-# For tests that take the procedure far longer than the others: it is tried exhaustively.
+# The runners, for tests that take far longer with the procedure: it is tried only in `make exhaustive`.
 PROCEDURE_IS_SLOW = [
     pytest.param(name, marks=pytest.mark.exhaustive if name == "procedure" else ()) for name in RUNNERS
 ]
@@ -45,7 +45,10 @@ def procedures() -> Iterator[FakeProcedures]:
 
 @pytest.fixture
 def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Fake]:
-    """The fake that serves a runner, with a new state: `fakes(runner)`."""
+    """A function: `fakes(runner)` returns the fake service of a runner, with a new state.
+
+    Keyword arguments are fields of ServiceState.
+    """
     connect_hook(dataproc.address, monkeypatch)
     connect_bigquery(procedures.address, monkeypatch)
     without_state(monkeypatch)
@@ -61,14 +64,14 @@ def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytes
 
 @pytest.fixture
 def simulate(tmp_path: Path) -> Simulate:
-    """The task on a runner: `simulate(runner)`."""
-    note = {"main": "gs://code/0a1b/dedup_snapshot.py", "archive": "gs://code/0a1b/dedup_spark.zip"}
-    (tmp_path / "spark_code.json").write_text(json.dumps(note))
+    """A function: `simulate(runner)` returns the dedup task on a runner."""
+    spark_code = {"main": "gs://code/0a1b/dedup_snapshot.py", "archive": "gs://code/0a1b/dedup_spark.zip"}
+    (tmp_path / "spark_code.json").write_text(json.dumps(spark_code))
 
     def made(
         runner: str, *, size: SparkSize | None = None, settings: SparkSettings | None = None, **kw: int
     ) -> SimulatedRun:
-        kind, usual = RUNNERS[runner]
-        return SimulatedRun(setup_for(kind, settings or usual, size or SparkSize(), tmp_path), **kw)
+        kind, default_settings = RUNNERS[runner]
+        return SimulatedRun(setup_for(kind, settings or default_settings, size or SparkSize(), tmp_path), **kw)
 
     return made

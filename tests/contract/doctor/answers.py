@@ -1,4 +1,4 @@
-"""What Google's APIs answer about a healthy environment, in the fields of their published schemas."""
+"""Holds the answers of Google's APIs about a healthy environment, for tests of `make doctor`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUOTAS = (
     "/consumerQuotaMetrics"
 )
 
-# Of each role, the permissions that matter for who can write a GCS bucket (iam/docs/roles-permissions).
+# The permissions of each role, as far as they decide who can write a GCS bucket (iam/docs/roles-permissions).
 _USER = ("storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list")
 ROLES: dict[str, tuple[str, ...]] = {
     "roles/bigquery.jobUser": ("bigquery.jobs.create",),
@@ -68,7 +68,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "projects/my-project/roles/uploader": ("storage.objects.create",),
 }
 
-# The address -> the discovery document, and the schema of its answer.
+# The discovery document that describes the answer from an address, and the answer's schema in it.
 SCHEMAS = {
     SERVICES: ("serviceusage.v1", "ListServicesResponse"),
     LANDING: ("storage.v1", "Bucket"),
@@ -119,7 +119,7 @@ def _policy(*grants: tuple[str, str]) -> dict[str, Any]:
 
 
 def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
-    """A grant under the condition that Terraform gives it."""
+    """A grant with the condition that deploy/terraform sets: in Cloud Storage it applies to this bucket only."""
     name = f"projects/_/buckets/{bucket}"
     expression = (
         f'resource.service != "storage.googleapis.com" || resource.name == "{name}" || '
@@ -129,7 +129,7 @@ def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
 
 
 def healthy() -> dict[str, Any]:
-    """Address -> answer, to be changed by each test."""
+    """The answers by address: a new copy, which a test may change."""
     enabled = (
         "bigquery",
         "bigqueryreservation",
@@ -248,7 +248,11 @@ class Answer:
 
 
 class RecordedGoogle:
-    """A session that answers from a record: 404 for an address that is not in it, an HTTP status for a number."""
+    """A session that answers from `answers`, by address.
+
+    A number in `answers` is an error status; for an address that it lacks the status is 404. `asked`: the method and
+    address of each request. `bodies`, `parameters`: those of the last request to an address.
+    """
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers = dict(answers)

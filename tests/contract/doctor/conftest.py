@@ -1,4 +1,4 @@
-"""The doctor checks production, whatever profile tests have."""
+"""Lets the doctor check the profile for Google Cloud, although other tests use the local profile."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def production(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The profile without a variable; tests have the local one."""
+    """Unset the variable that names the local profile. Without it the default, the profile `gcp`, is used."""
     monkeypatch.delenv("DEDUP_CLONE_PROFILE", raising=False)

@@ -1,4 +1,4 @@
-"""What the doctor finds in an environment that gives recorded answers."""
+"""Runs the doctor's checks on recorded answers of Google's APIs, and returns its findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
 
 @contextmanager
 def feed_with(policies: str) -> Iterator[None]:
-    """The only feed has these policies."""
+    """In the block there is only one feed, whose file declares these policies. `policies`: YAML."""
     text = (doctor.FEEDS / "product_attributes.yaml").read_text()
     declared = text.replace("  retention_days:", f"  policies: {policies}\n  retention_days:", 1)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -45,13 +45,15 @@ def findings(
     feed_runner: Runner | None = None,
     **settings: Any,
 ) -> list[Finding]:
-    """Of the environment that gives these answers. `feed_runner`: the runner of the feeds' files. `settings`: of the
-    profile's section `spark`.
+    """The findings in an environment whose APIs give these answers.
+
+    `feed_runner`: the runner that the feed files name. `settings`: more settings of the profile's section `spark`. The
+    other arguments are settings of the profile.
     """
     profile = read_profile()
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
-    place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
-    spark = profile.spark.model_copy(update=place)
+    spark_settings = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
+    spark = profile.spark.model_copy(update=spark_settings)
     alerts = profile.alerts.model_copy(update={"webhooks": webhooks})
     live = LiveEnvironment(
         GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
@@ -72,16 +74,19 @@ def findings(
 
 
 def faults(answers: dict[str, Any]) -> dict[str, Finding]:
+    """The findings that are failures or warnings, by their subject."""
     return {f.subject: f for f in findings(answers) if f.level in (Level.FAIL, Level.WARN)}
 
 
 def set_at(answers: dict[str, Any], url: str, path: str, value: Any) -> None:
+    """Set a field of the answer from `url`. `path`: the names of the field's parents and of the field, with dots."""
     *parents, last = path.split(".")
-    place = answers[url]
+    parent = answers[url]
     for name in parents:
-        place = place.setdefault(name, {})
-    place[last] = value
+        parent = parent.setdefault(name, {})
+    parent[last] = value
 
 
 def granted(role: str, member: str, **condition: str) -> dict[str, Any]:
+    """A binding of an IAM policy. `condition`: the fields of its condition, if it has one."""
     return {"role": role, "members": [member], **({"condition": condition} if condition else {})}

@@ -1,4 +1,7 @@
-"""Faults of an environment, one a line, with what the doctor must say of each."""
+"""Lists faults of an environment, and for each what the doctor must report.
+
+Each case changes one field of one recorded answer (`answers.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from tests.contract.doctor import answers as google
 
 DELETE_OLD = [{"action": {"type": "Delete"}, "condition": {"age": 1}}]
 CASES = [
-    # address, field, value, subject, level, word of the text, word of the command
+    # Address of the answer, field, value; subject and level of the finding, a part of its text and of its command.
     (google.LANDING, "location", "US", "landing bucket", "fail", "US", "relocate"),
     (google.LANDING, "lifecycle.rule", DELETE_OLD, "landing lifecycle", "fail", "after [1] days", "--lifecycle-file"),
     (google.STATE, "lifecycle.rule", DELETE_OLD, "state lifecycle", "fail", "rules that delete", "--clear-lifecycle"),

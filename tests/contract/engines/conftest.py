@@ -1,6 +1,6 @@
-"""One object store and one stand-in for all tests of the engines; each test has a feed of its own.
+"""Starts one fake-gcs-server and one stand-in for the tests of this folder. Each test makes a feed of its own.
 
-Tests that move the stand-in's clock, so that it applies streamed changes, share another pair of servers.
+Tests that advance the stand-in's clock, so that it applies streamed changes, share another pair of servers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def clients_of_moved_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def streaming_clients(
     clients_of_moved_clock: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Storage, BigQuery]:
-    """Clients of servers whose clock tests move; rows are streamed to the same stand-in."""
+    """Clients of the servers whose clock tests advance. Rows are streamed to the same stand-in."""
     monkeypatch.setenv(ADDRESS_VARIABLE, write_api_address(clients_of_moved_clock[1]))
     return clients_of_moved_clock
 

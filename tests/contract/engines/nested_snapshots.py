@@ -1,4 +1,4 @@
-"""Random snapshots of the nested table within the retention."""
+"""Makes random snapshots of the table NESTED of testkit.table_contracts, on dates that have not expired."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from testkit.feed_on_stand_in import TODAY
 from testkit.table_contracts import NESTED
 from tests.shared.random_rows import FIRST_DAY, random_rows
 
-# The oldest day that is kept today; tomorrow it is not.
+# The oldest date that has not expired today. Tomorrow it will have.
 OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
 
 
 def snapshot(random: Random, number: int) -> list[Row]:
+    """The rows of snapshot `number` on three dates from OLDEST on, one of which is missing."""
     rows = (row for _ in range(3) for row in random_rows(random, number, 3, [number % 3]))
     return [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]

@@ -1,4 +1,4 @@
-"""A feed of engine `cdc` beside the oracle, and load tasks that are killed while they stream."""
+"""Publishes a feed of engine `cdc` and computes the expected table; kills load tasks while they stream rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STALENESS = timedelta(minutes=CdcSettings().max_staleness_minutes)
 
 
 class Killed(BaseException):
-    """Takes the place of a signal that ends the process: no `except Exception` sees it."""
+    """Stands for the end of the process. It is no Exception, so that no handler catches it."""
 
 
 class StreamedFeed(FeedAgainstOracle):
@@ -42,12 +42,14 @@ class StreamedFeed(FeedAgainstOracle):
         return self.land(snapshot_id, rows)
 
     def publish_expected(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
+        """Land and publish the snapshot, and assert that target is the expected table. `changes`: see `publish`."""
         record = self.publish(self.land_expected(snapshot_id, rows), **changes)
         self.assert_equal(self.expected)
         return record
 
 
 def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
+    """A new feed of engine `cdc` with this table. `cdc`: settings of the feed file's section of that name."""
     settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
     world = StreamedFeed(clients, feed_with_table(table, Engine.CDC).model_copy(update={"cdc": settings}))
     world.expected = OracleState(world.oracle_table, last_changed=True)
@@ -55,11 +57,12 @@ def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
 
 
 def snapshot(number: int) -> list[Row]:
-    """Product 1 changes in each snapshot, product 10 + N is new, product 2 never changes."""
+    """Three rows: product 1 has a new value in each snapshot, product 10 + `number` is new, product 2 never changes."""
     return [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
 
 
 def staging_state(world: StreamedFeed) -> tuple[StagingState, bool]:
+    """The state in the record STAGING, and whether staging is streamed."""
     staging = world.services.staging.read()
     assert staging
     return staging.state, staging.is_streamed
@@ -72,7 +75,10 @@ def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
 
 
 def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """The next writer is killed after so many rows, when the others have been sent, or, with 99, after all were."""
+    """Let the next process that streams rows be killed after `rows` rows, once they are sent.
+
+    If `rows` is more than there are, it is killed after all rows are sent.
+    """
     append, finish = RowAppender.append, RowAppender.finish
 
     def dies(appender: RowAppender, *arguments: Any) -> None:
@@ -92,7 +98,7 @@ def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
 
 
 def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
-    """The attempt's load task is killed after so many rows."""
+    """Publish the delivery `name` up to its load task, which is killed after `rows` rows. Returns the spec."""
     spec = world.resolve(name)
     world.deduplicate(spec)
     with pytest.MonkeyPatch.context() as patch:

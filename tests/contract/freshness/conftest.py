@@ -1,4 +1,4 @@
-"""One object store and one stand-in for all tests of freshness; each test has a feed of its own."""
+"""Starts one fake-gcs-server and one stand-in for the tests of this folder, and makes a feed for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An HTTP session that makes servers behave otherwise: it changes requests before and answers after they are sent."""
+"""Simulates servers that behave in another way: an HTTP session changes requests before they are sent, and answers.
+
+Tests use it to prove that `make probe` notices when BigQuery or Cloud Storage breaks an assumption.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 @dataclass
 class Call:
-    """One request. `body` is its JSON, None for another kind of content."""
+    """One request. `body`: its JSON, None if its content is something else."""
 
     method: str
     url: str
@@ -22,19 +25,19 @@ class Call:
 
 
 class RefusedRequest(Exception):
-    """The changed server refuses the request, with status 400 and this message."""
+    """The simulated server refuses the request with status 400 and this message."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a server does otherwise: each function changes a request or an answer, and returns whether it did."""
+    """How a simulated server differs: functions that change a request or an answer, and return whether they did."""
 
     request: Callable[[Call], bool] = lambda call: False
     answer: Callable[[Call, Any], bool] = lambda call, content: False
 
 
 class BrokenSession(AuthorizedSession):
-    """Without a change, an ordinary session. `applied`: how many requests and answers were changed."""
+    """The session. `change`: what it changes, at first nothing. `applied`: how many requests and answers it changed."""
 
     def __init__(self) -> None:
         super().__init__(AnonymousCredentials())

@@ -1,4 +1,4 @@
-"""The local servers, and clients of them whose requests and answers a test may change."""
+"""Starts the local servers, with clients whose requests and answers a test may change."""
 
 from __future__ import annotations
 

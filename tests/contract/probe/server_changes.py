@@ -1,4 +1,7 @@
-"""Changes of requests and answers, by which a server breaks an assumption."""
+"""Makes the changes of requests and answers by which a server breaks an assumption of the probe.
+
+Functions that return a Change say what the simulated server does. `edit` changes a part of a request or answer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tests.contract.probe.broken_session import Call, Change, RefusedRequest
 
 
 def query_of(call: Call) -> dict[str, Any] | None:
-    """The object that holds the request's SQL text under `query`."""
+    """The object in the request's JSON that has SQL text in its field `query`; None if there is none."""
     if call.method != "POST" or not isinstance(call.body, dict):
         return None
     inside: Any = call.body.get("configuration", {}).get("query") or call.body
@@ -20,7 +23,7 @@ def query_of(call: Call) -> dict[str, Any] | None:
 
 
 def sql(pattern: str, replacement: str) -> Change:
-    """The server runs another statement than it was sent."""
+    """The server runs another statement than it was sent: matches of `pattern` are replaced."""
 
     def request(call: Call) -> bool:
         query = query_of(call)
@@ -44,7 +47,7 @@ def refused(pattern: str, message: str = "not supported") -> Change:
 
 
 def job(kind: str, edit: Callable[[dict[str, Any]], bool]) -> Change:
-    """The server runs a job with another configuration of this kind, such as load."""
+    """The server runs jobs of this kind, such as load, with a changed configuration."""
 
     def request(call: Call) -> bool:
         found = (call.body or {}).get("configuration", {}).get(kind) if call.method == "POST" else None
@@ -54,6 +57,8 @@ def job(kind: str, edit: Callable[[dict[str, Any]], bool]) -> Change:
 
 
 def disposition(sent: str, used: str, kind: str = "load") -> Change:
+    """The server uses write disposition `used` for jobs that are sent with `sent`."""
+
     def edit(configuration: dict[str, Any]) -> bool:
         if configuration.get("writeDisposition") != sent:
             return False
@@ -64,7 +69,7 @@ def disposition(sent: str, used: str, kind: str = "load") -> Change:
 
 
 def answer(path: str, edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server answers a GET whose address matches otherwise. `edit` changes the content."""
+    """The server gives changed answers to GET requests whose address matches `path`."""
 
     def changed(call: Call, content: Any) -> bool:
         if call.method != "GET" or not re.search(path, call.url):
@@ -77,7 +82,7 @@ def answer(path: str, edit: Callable[[dict[str, Any]], object]) -> Change:
 
 
 def statistics(edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server tells other statistics of jobs."""
+    """The server reports changed statistics of jobs."""
 
     def changed(call: Call, content: Any) -> bool:
         if "statistics" not in content:
@@ -90,7 +95,7 @@ def statistics(edit: Callable[[dict[str, Any]], object]) -> Change:
 
 
 def address(pattern: str, replacement: str) -> Change:
-    """The server overlooks a part of the address."""
+    """The server overlooks a part of the address: matches of `pattern` are replaced."""
 
     def request(call: Call) -> bool:
         before, call.url = call.url, re.sub(pattern, replacement, call.url)
@@ -100,10 +105,12 @@ def address(pattern: str, replacement: str) -> Change:
 
 
 def target(edit: Callable[[dict[str, Any]], object], table: str = r"\w+_target|engines_\d+") -> Change:
+    """The server reports changed metadata of target tables."""
     return answer(rf"/tables/({table})(\?|$)", edit)
 
 
 def clone(**changed: Any) -> Change:
+    """The server reports other values in the clone definition of target tables."""
     return target(lambda t: t["cloneDefinition"].update(changed) if "cloneDefinition" in t else None)
 
 
@@ -112,10 +119,13 @@ def without(name: str) -> Callable[[dict[str, Any]], object]:
 
 
 def query_statistics(**values: str) -> Change:
+    """The server reports these statistics of queries."""
     return statistics(lambda s: (s.update(values), s.setdefault("query", {}).update(values)))
 
 
 def uris(edit: Callable[[str], str | None]) -> Change:
+    """The server loads other URIs. `edit`: returns the other URI, None to leave a URI out."""
+
     def changed(load: dict[str, Any]) -> bool:
         before = load["sourceUris"]
         load["sourceUris"] = [uri for uri in map(edit, before) if uri]
@@ -125,13 +135,14 @@ def uris(edit: Callable[[str], str | None]) -> Change:
 
 
 def without_decorator(load: dict[str, Any]) -> bool:
+    """Load into the whole table and not into the partition that `$` names. Returns whether there was a partition."""
     table = load["destinationTable"]
     before, table["tableId"] = table["tableId"], table["tableId"].partition("$")[0]
     return table["tableId"] != before
 
 
 def rewritten(edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server answers a copy of an object otherwise."""
+    """The server gives changed answers to copies of objects."""
 
     def changed(call: Call, content: Any) -> bool:
         if "/rewriteTo/" not in call.url:
@@ -155,6 +166,8 @@ def shown_rows() -> Change:
 
 
 def fresh_job_ids() -> Change:
+    """The server runs jobs under other ids than they were sent with."""
+
     def request(call: Call) -> bool:
         reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
         if not reference.get("jobId"):
@@ -215,6 +228,8 @@ def keeps_replaced_policies() -> Change:
 
 
 def uploaded(edit: Callable[[dict[str, Any]], object]) -> Change:
+    """The server gives changed answers to uploads."""
+
     def changed(call: Call, content: Any) -> bool:
         if call.method != "POST" or "/upload/" not in call.url:
             return False
@@ -253,7 +268,7 @@ def whole_table(extract: dict[str, Any]) -> bool:
 
 
 def patched(edit: Callable[[dict[str, Any]], object], path: str = "/tables/") -> Change:
-    """The server overlooks a part of a change of a table, or of what else the path matches."""
+    """The server overlooks a part of PATCH requests whose address matches `path`, by default changes of tables."""
 
     def request(call: Call) -> bool:
         if call.method != "PATCH" or not re.search(path, call.url):
@@ -266,7 +281,7 @@ def patched(edit: Callable[[dict[str, Any]], object], path: str = "/tables/") ->
 
 
 def permissions(granted: str) -> Change:
-    """The server says that the caller has a permission which it has not."""
+    """The server says that the caller has the permission `granted`, although it does not."""
 
     def changed(call: Call, content: Any) -> bool:
         if ":testIamPermissions" not in call.url:
@@ -295,7 +310,7 @@ def still_required(table: dict[str, Any]) -> None:
 
 
 def without_table_access() -> Change:
-    """The server has no access of single tables: it takes any, and knows of none."""
+    """The server ignores IAM policies of tables: it accepts every policy and returns none."""
 
     def request(call: Call) -> bool:
         before = call.url
@@ -308,6 +323,7 @@ def without_table_access() -> Change:
 
 
 def together(*changes: Change) -> Change:
+    """The server does all of this."""
     return Change(
         lambda call: any([change.request(call) for change in changes]),
         lambda call, content: any([change.answer(call, content) for change in changes]),

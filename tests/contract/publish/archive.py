@@ -1,4 +1,4 @@
-"""An archive of snapshots for a backfill."""
+"""Makes an archive of snapshots, and lands and registers them as a backfill does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, Row, parquet_bytes
 
 
 class Archive:
-    """A folder of the state bucket, so that copies go from one bucket to another."""
+    """An archive for the feed of `world`. It is a folder of the state bucket, so that copies go to another bucket."""
 
     def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
@@ -19,11 +19,13 @@ class Archive:
         self.landing = Landing(ObjectStore(world.storage, world.places.state), self.prefix, world.feed.landing.marker)
 
     def put(self, snapshot_id: int, rows: list[Row]) -> None:
+        """Write a snapshot with one file and its marker into the archive."""
         bucket, folder = self.world.storage.bucket(self.world.places.state), f"{self.prefix}/snapshot_id={snapshot_id}"
         bucket.blob(f"{folder}/date={TODAY}/part-0.parquet").upload_from_string(parquet_bytes(rows))
         bucket.blob(f"{folder}/{self.world.feed.landing.marker}").upload_from_string("")
 
     def land_next(self) -> bool:
+        """Land the next snapshots. Returns whether nothing is left to do."""
         return land_next_snapshots(self.world.services, self.landing, self.request)
 
     def notice(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A table that somebody else maintained, and the steps by which a feed takes it over."""
+"""Makes a table that other software has maintained, and runs the steps by which a bootstrap takes it over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = ("date", "product_id", "store_id", "attribute_id")
 
 
 def maintain(world: FeedOnStandIn) -> None:
-    """Make target as MERGE would have left it."""
+    """Make target with the rows that MERGE statements would have left: MAINTAINED, from two snapshots."""
     create_table(world, world.feed.target)
     insert(world, world.feed.target, SNAPSHOT_7)
     merge(world, world.feed.target, SNAPSHOT_8)
@@ -48,10 +48,12 @@ def preview(world: FeedOnStandIn, *, count_limit: int = COUNT_LIMIT, **changes: 
 
 
 def begin(world: FeedOnStandIn, **changes: Any) -> PublishSpec:
+    """Run the bootstrap's first task that acquires the lease, after the preview."""
     return resolve_bootstrap(world.services, bootstrap_request(**changes), preview(world, **changes).version)
 
 
 def until_load(world: FeedOnStandIn, **changes: Any) -> PublishSpec:
+    """Run the bootstrap up to and including the load."""
     spec = begin(world, **changes)
     export_existing(world.services, spec.attempt)
     world.deduplicate(spec)
@@ -60,6 +62,7 @@ def until_load(world: FeedOnStandIn, **changes: Any) -> PublishSpec:
 
 
 def bootstrap(world: FeedOnStandIn, **changes: Any) -> LedgerRecord:
+    """Run the whole bootstrap. `changes`: other values of the fields of BootstrapRequest."""
     spec = until_load(world, **changes)
     world.swap(spec, world.check(spec))
     record = world.commit(spec)
@@ -68,7 +71,7 @@ def bootstrap(world: FeedOnStandIn, **changes: Any) -> LedgerRecord:
 
 
 def create_table(world: FeedOnStandIn, name: str) -> None:
-    """A table with the layout that the feed declares."""
+    """Create a table as the feed file declares it."""
     names = world.services.warehouse.table_names(name, name)
     world.services.warehouse.create_staging(names, world.feed.table.to_contract())
 
@@ -78,15 +81,15 @@ def insert(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
 
 
 def merge(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
-    """What the table was kept fresh by before: rows of a snapshot replace those of their keys."""
+    """Merge a snapshot's rows into the table, as the software before did: they replace the rows of their keys."""
     columns = list(rows[0])
-    update = ", ".join(f"{c} = brought.{c}" for c in columns if c not in KEYS)
+    update = ", ".join(f"{c} = snapshot.{c}" for c in columns if c not in KEYS)
     selects = " UNION ALL ".join("SELECT " + ", ".join(f"{_literal(v)} AS {c}" for c, v in r.items()) for r in rows)
     world.bigquery.query_and_wait(
-        f"MERGE warehouse.{name} AS held USING ({selects}) AS brought ON "
-        + " AND ".join(f"held.{key} = brought.{key}" for key in KEYS)
+        f"MERGE warehouse.{name} AS stored USING ({selects}) AS snapshot ON "
+        + " AND ".join(f"stored.{key} = snapshot.{key}" for key in KEYS)
         + f" WHEN MATCHED THEN UPDATE SET {update}"
-        + f" WHEN NOT MATCHED THEN INSERT {_columns(rows[0])} VALUES ({', '.join(f'brought.{c}' for c in columns)})"
+        + f" WHEN NOT MATCHED THEN INSERT {_columns(rows[0])} VALUES ({', '.join(f'snapshot.{c}' for c in columns)})"
     )
 
 

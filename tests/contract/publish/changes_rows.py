@@ -16,4 +16,5 @@ def changes(world: FeedOnStandIn) -> list[tuple[int, str, int, int | None, int]]
 
 
 def pending(world: FeedOnStandIn) -> list[int]:
+    """The generations whose changes wait to be loaded into the table."""
     return [s.changes.generation for s in PendingChangesFolder(world.services.store, world.feed.feed).read()]

@@ -1,4 +1,4 @@
-"""Airflow's hook for BigQuery, on a test's client."""
+"""Replaces Airflow's BigQuery hook by one that uses a test's client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn
 
 
 class ClientHook:
-    """The two calls of BigQueryHook that the operator makes, on a client that tests have."""
+    """The two methods of BigQueryHook that the operator calls. `inserted`: the ids of the inserted jobs."""
 
     labels: dict[str, str] | None = None
 

@@ -1,4 +1,7 @@
-"""A world for each test: its own feed on servers that are shared."""
+"""Makes a feed for each test of this folder, on servers that all of them share.
+
+The tests call it `world`: the feed with its tables, records and landed files.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from tests.contract.publish.bootstrap_steps import maintain
 
 @pytest.fixture(autouse=True)
 def own_status(clients: tuple[Storage, BigQuery]) -> None:
-    """Each publish reads what the reporting tables lack of all feeds, so that of earlier tests is deleted.
+    """Delete the rows of earlier tests that the reporting tables lack: each publish reads such rows of all feeds.
 
-    The writer's record stays, because the tables' limits go on from test to test.
+    The writer's record stays, because BigQuery's limits of these tables go on from test to test.
     """
     for prefix in (FOLDER, f"{reporting_backlog.FOLDER}ledger/"):
         clients[0].bucket("state").delete_blobs(list(clients[0].list_blobs("state", prefix=prefix)))
@@ -32,6 +35,6 @@ def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
 
 @pytest.fixture
 def maintained(world: FeedOnStandIn) -> FeedOnStandIn:
-    """A world whose target was maintained by MERGE statements, for a bootstrap."""
+    """A feed whose target was maintained by MERGE statements, for a bootstrap."""
     maintain(world)
     return world

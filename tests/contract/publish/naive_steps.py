@@ -1,7 +1,7 @@
-"""The protocol that one would write first, on the same servers: what each scenario of the protocol is measured against.
+"""Publishes with a naive protocol, to prove that each scenario of test_scenarios.py needs the real one.
 
-It appends what it computed to staging date by date, clones staging as it is, and notes what is current afterwards. No
-lease, no generations, no time of the clone; landed files are read again when they are loaded.
+The naive protocol loads the rows that it computed into staging date by date, clones staging as it is at that time, and
+records the current rows afterwards. It has no lease and no generations, and reads landed files again when it loads.
 """
 
 from __future__ import annotations
@@ -22,15 +22,24 @@ Key = tuple[Any, ...]
 
 @dataclass
 class NaiveAttempt:
+    """One publish.
+
+    `name`: its delivery's. `rows`: the table that it computed. `delivered_keys`: the keys whose rows in it are those of
+    the delivery. `dates`: the dates to load.
+    """
+
     name: str
     rows: dict[Key, Row]
-    taken: set[Key]
+    delivered_keys: set[Key]
     dates: set[date]
     jobs: list[Any] = field(default_factory=list)
 
 
 class NaiveSteps:
-    """The steps that scenarios call; `current` is what the last commit noted."""
+    """The steps that scenarios call (protocol_steps.Steps).
+
+    `current`: the rows that the last commit recorded. `swapped_at`: the time of each swap's clone.
+    """
 
     def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
@@ -44,19 +53,19 @@ class NaiveSteps:
     def begin(self, name: str) -> NaiveAttempt:
         landed = self._landed(name)
         rows = dict(self.current)
-        taken = set()
+        delivered_keys = set()
         for row in landed:
-            held = rows.get(_key(row))
-            if held is None or _rank(row) > _rank(held):
+            current_row = rows.get(_key(row))
+            if current_row is None or _rank(row) > _rank(current_row):
                 rows[_key(row)] = row
-                taken.add(_key(row))
-        return NaiveAttempt(name, rows, taken, {row["date"] for row in landed})
+                delivered_keys.add(_key(row))
+        return NaiveAttempt(name, rows, delivered_keys, {row["date"] for row in landed})
 
     def start_load(self, attempt: NaiveAttempt) -> None:
-        """Makes the load jobs and does not wait for them."""
-        again = {_key(row): row for row in self._landed(attempt.name) if _key(row) in attempt.taken}
+        """Start the load jobs, and do not wait for them."""
+        landed_now = {_key(row): row for row in self._landed(attempt.name) if _key(row) in attempt.delivered_keys}
         for day in sorted(attempt.dates):
-            rows = [again.get(key, row) for key, row in attempt.rows.items() if row["date"] == day]
+            rows = [landed_now.get(key, row) for key, row in attempt.rows.items() if row["date"] == day]
             config = LoadJobConfig(
                 source_format=SourceFormat.PARQUET, write_disposition=WriteDisposition.WRITE_TRUNCATE_DATA
             )
@@ -116,4 +125,5 @@ def _key(row: Row) -> Key:
 
 
 def _rank(row: Row) -> tuple[int, int]:
+    """Of two rows of a key the one with the higher rank wins."""
     return (row["update_id"], row["attr_value"])

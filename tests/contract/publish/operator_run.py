@@ -1,4 +1,4 @@
-"""A run of the publish DAG's own operators."""
+"""Runs the publish DAG's own operators from resolve to approval on a test's feed, without a scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
 
 class Run:
-    """One run of a small publish DAG, whose tasks are called as the task runner calls them."""
+    """One run of a DAG with three tasks of the publish DAG, which are called as Airflow's task runner calls them.
+
+    `active_runs`: how many runs of the DAG are active, as Airflow reports it. `results`: XComs by task and key.
+    """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
         self.active_runs = 1
@@ -44,6 +47,8 @@ class Run:
             self.resolve_task >> self.check_task >> self.approve_task
 
     def context(self, task: Any, **params: Any) -> Any:
+        """The context of a task instance. `params`: the fields of the form that differ from their defaults."""
+
         def push(*, key: str, value: Any) -> None:
             self.results[task.task_id, key] = value
 
@@ -61,12 +66,13 @@ class Run:
         return result
 
     def check(self) -> None:
-        """Runs the steps from the resolved spec to the end of the checks."""
+        """Run the steps after resolve up to and including the checks before the swap."""
         self.world.deduplicate(self.spec)
         self.world.load(self.spec)
         self.check_task.execute(self.context(self.check_task))
 
     def answer(self, option: str) -> None:
+        """Answer the approval task with this option, as a person does."""
         self.approve_task.hitl_summary_extra = {}
         event = {
             "chosen_options": [option],

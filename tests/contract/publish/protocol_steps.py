@@ -1,4 +1,7 @@
-"""The product's protocol as the steps that scenarios call, so that the naive one can run the same scenario."""
+"""Defines the steps that the scenarios of test_scenarios.py call, and carries them out with the product's protocol.
+
+naive_steps.py carries the same steps out with a naive protocol.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, job_id
 
 
 class Steps(Protocol):
-    """What a scenario may do. A run that dies is one of which no further step is called."""
+    """The steps that a scenario may call. To let a run die, a scenario calls no further step of it."""
 
     world: FeedOnStandIn
 
@@ -38,6 +41,8 @@ class ProtocolAttempt:
 
 
 class ProtocolSteps:
+    """The steps with the product's protocol."""
+
     def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
 

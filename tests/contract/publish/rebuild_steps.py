@@ -1,4 +1,4 @@
-"""Changed feed files, and the steps of a rebuild."""
+"""Makes changed feed files, and runs the steps of the rebuild that they need."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def with_columns(feed: Feed, **columns: ColumnSettings | None) -> Feed:
 
 
 def as_text(feed: Feed) -> Feed:
-    """Attribute values get another name and type, and there is a new column."""
+    """The feed with another name and type of attribute values, and with a new column."""
     note = ColumnSettings(name="note", type="STRING")
     return with_columns(feed, attr_value=ColumnSettings(name="value", type="STRING"), note=note)
 
 
 def without_attribute(feed: Feed) -> Feed:
-    """A column is dropped that is a key and clusters the table."""
+    """The feed without the column `attribute_id`, which is a key and clusters the table."""
     keys = tuple(key for key in feed.table.keys if key != "attribute_id")
     return with_table(with_columns(feed, attribute_id=None), keys=keys, cluster_by=("product_id",))
 
 
 def by_sale(feed: Feed) -> Feed:
-    """The table is partitioned by another column."""
+    """The feed with a table that is partitioned by a new column."""
     sold_on = ColumnSettings(name="sold_on", type="DATE")
     return with_table(with_columns(feed, sold_on=sold_on), partition_column="sold_on", keys=("sold_on", "product_id"))
 
@@ -62,7 +62,7 @@ def by_sale(feed: Feed) -> Feed:
 def until(world: FeedOnStandIn, step: str, **params: Any) -> PublishSpec:
     """Run the rebuild up to and including this step. The DAG's own tasks are called as the task runner calls them."""
     results: dict[str, Any] = {}
-    setup: Any = None  # the tasks only open its services, which are the world's
+    setup: Any = None  # the tasks use it only to open services, which are replaced below
     form = {name: param.value for name, param in rebuild_tasks.rebuild_params().items()}
     context: Any = {
         "ti": SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids)),
@@ -97,19 +97,21 @@ def swap(world: FeedOnStandIn, spec: PublishSpec) -> None:
     world.swap(spec, checked)
 
 
-def rebuild(world: FeedOnStandIn, **changes: Any) -> LedgerRecord:
-    spec = until(world, "swap", **changes)
+def rebuild(world: FeedOnStandIn, **params: Any) -> LedgerRecord:
+    """Run the whole rebuild. `params`: fields of the form that differ from their defaults."""
+    spec = until(world, "swap", **params)
     record = world.commit(spec)
     delete_copies(world.services, spec)
     return record
 
 
 def select(world: FeedOnStandIn, columns: str) -> list[tuple[Any, ...]]:
+    """The sorted rows of target with these columns. `columns`: separated by commas."""
     found = world.bigquery.query_and_wait(f"SELECT {columns} FROM warehouse.{world.feed.target} ORDER BY {columns}")
     return [tuple(r.values()) for r in found]
 
 
 def land(world: FeedOnStandIn, snapshot_id: int, rows: list[Row]) -> str:
-    """Land rows of today in the form that the feed file declares."""
+    """Land rows of today with the columns that the feed file declares. Returns the delivery's name."""
     content = parquet_bytes(rows, schema(world.feed.table.to_contract()))
     return world.land_files(snapshot_id, {f"date={TODAY}/part-0.parquet": content})

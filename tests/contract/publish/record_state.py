@@ -1,8 +1,8 @@
 """Records the state that this release leaves, for the tests of later releases: `make record-state`.
 
-Once for each release, when its version is set. The output is `former_states/VERSION.json`, with all objects of one
-feed: two publishes, a refused delivery, a rollback, a publish and an audit, while a further publish has swapped and is
-not committed. For a release of the past, copy this file into a checkout of that release.
+Run it once for each release, when its version is set. It writes `former_states/VERSION.json`, with all objects of one
+feed after two publishes, a refused delivery, a rollback, a publish, an audit, and a publish that has swapped but has
+not been committed. For an earlier release, copy this file into a checkout of that release.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ STATES = Path(__file__).parent / "former_states"
 DAY, DAY_BEFORE = date(2026, 11, 23), date(2026, 11, 22)
 RETENTION_DAYS = 3650  # so that BigQuery does not expire the recorded rows while the tests are in use
 FEED = "recorded"
-# The rows of generations 3 and 6, and those of 6 are the last ones.
+# THIRD: the rows of generation 3. ROWS: those of generation 6, the newest.
 THIRD = [row(9, 1, 21, day=DAY), row(9, 2, day=DAY_BEFORE)]
 ROWS = [row(7, 2, day=DAY_BEFORE), row(11, 1, 23, day=DAY), row(10, 3, day=DAY)]
 
 
 def recorded_feed(storage: Storage, bigquery: BigQuery) -> FeedOnStandIn:
-    """The feed as its file says."""
+    """The worked example's feed under the name FEED."""
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
     changes = {
         "feed": FEED,
@@ -48,13 +48,14 @@ def recorded_feed(storage: Storage, bigquery: BigQuery) -> FeedOnStandIn:
 
 
 def audit(world: FeedOnStandIn, run_id: str) -> None:
-    """Compare a partition of target with the files of the live generation, as the DAG does."""
+    """Compare partitions of target with the files of the live generation, as the audit DAG does."""
     found = fingerprint_target(world.services, choose_partitions(world.services, None).dates, run_id)
     files = {p.date: fingerprint_files(world.services, p.generation, p.date) for p in found if p.found}
     compare_fingerprints(world.services, found, files)
 
 
 def make_state(world: FeedOnStandIn) -> None:
+    """Publish, refuse, roll back and audit as the module's docstring says."""
     world.publish(world.land(7, [row(7, 1, day=DAY), row(7, 2, day=DAY_BEFORE)]))
     world.dedup.refused_ids = {8}
     try:
@@ -72,7 +73,7 @@ def make_state(world: FeedOnStandIn) -> None:
 
 
 def objects_of(storage: Storage) -> dict[str, dict[str, str]]:
-    """The feed's objects in state, by name: those of text as text, the others in base64."""
+    """The content of the feed's objects in state, by name: text as it is, other content in Base64."""
     found = {}
     for blob in storage.list_blobs("state"):
         if blob.name.startswith((f"{FEED}/", f"_status/{FEED}.", f"_freshness/{FEED}.")):

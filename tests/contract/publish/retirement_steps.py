@@ -1,4 +1,4 @@
-"""Retires a feed, and reads what is left of it."""
+"""Retires a feed, and reads which objects and exported rows are left of it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def retire(world: FeedOnStandIn, target: TargetAction) -> Retirement:
 
 
 def kept(world: FeedOnStandIn) -> list[str]:
-    """The names of what is left in the feed's folder, without what follows the first folder in it."""
+    """The names of the objects and subfolders that are left in the feed's folder."""
     names = [info.name for info in world.services.store.objects(f"{world.feed.feed}/")]
     return sorted({name.split("/")[1] for name in names})
 
 
 def exported_rows(world: FeedOnStandIn, record: Retirement) -> list[tuple[Any, ...]]:
+    """The rows that the retirement has exported, in the form of FeedOnStandIn.rows."""
     folder = f"{world.feed.feed}/data/{record.attempt}-export/"
     files = [b.download_as_bytes() for b in world.storage.list_blobs("state", prefix=folder)]
     return expected(*(r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()))

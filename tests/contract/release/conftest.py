@@ -1,4 +1,4 @@
-"""A small repository, two buckets, and `gcloud storage` as far as a release uses it."""
+"""Makes a small repository and two buckets for each test of a release, and fakes `gcloud storage`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Buckets:
 
 
 class ReleaseSetup:
-    """A repository to deploy from, the buckets, and what was run."""
+    """A repository to release from, the buckets that a release writes, and the commands that it ran."""
 
     def __init__(self, repository: Path, buckets: Buckets) -> None:
         self.repository = repository
@@ -41,6 +41,7 @@ class ReleaseSetup:
         self.commands = Commands(buckets.client)
 
     def release(self) -> Release:
+        """A release of what the repository contains now."""
         items = make_release(
             self.repository,
             environment_bucket=self.buckets.environment.bucket,
@@ -49,7 +50,7 @@ class ReleaseSetup:
         return Release(items, self.buckets.environment, self.buckets.state, self.commands)
 
     def deploy(self, *, take_over: bool = False) -> list[tuple[str, str]]:
-        """Plan and apply; the changes as (action, address)."""
+        """Plan a release and apply it. Returns the action and the URI of each change."""
         release = self.release()
         plan = release.plan()
         release.apply(plan, take_over=take_over)
@@ -74,7 +75,7 @@ def buckets(storage_address: str, request: pytest.FixtureRequest) -> Buckets:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A copy of what is shipped, to be edited at will; without most of the library, which is only more of the same."""
+    """A copy of what is shipped, which a test may edit. Most of the library is left out, to save time."""
     for folder in ("dags", "plugins", "sql", "spark_jobs"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for package in ("checks", "freshness", "orchestration", "page", "publish", "state"):
@@ -89,7 +90,7 @@ def setup(repository: Path, buckets: Buckets) -> ReleaseSetup:
 
 @pytest.fixture
 def gcloud_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """No person's login: any token does for the emulator."""
+    """Environment variables by which gcloud uses no person's login but a dummy token, which fake-gcs-server accepts."""
     folder = tmp_path_factory.mktemp("gcloud")
     (folder / "token").write_text("local\n")
     return {

@@ -1,4 +1,4 @@
-"""Opens Google's own clients on the fake, in place of what Airflow's hook opens."""
+"""Connects the clients of Airflow's Google hooks to the fake services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.contract.dataproc.fake.faults import KILLED, WorkerKilled
 
 
 class _Killing(grpc.UnaryUnaryClientInterceptor):
-    """Takes the caller down where the fake says so."""
+    """Raises WorkerKilled in the caller if the fake's error says that the caller is killed."""
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         call = continuation(details, request)
@@ -32,7 +32,7 @@ class _Killing(grpc.UnaryUnaryClientInterceptor):
 
 
 def connect_hook(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's hook opens its clients on `address`."""
+    """Let Airflow's Dataproc hook connect its clients to the fake at `address`, host:port."""
     channel = grpc.intercept_channel(grpc.insecure_channel(address), _Killing())
 
     def opening(client: Any, transport: Any) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def connect_hook(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _KillingSession(AuthorizedSession):
-    """The same over HTTP."""
+    """Raises WorkerKilled as _Killing does, for clients over HTTP."""
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
         response = super().request(*args, **kwargs)
@@ -57,7 +57,7 @@ class _KillingSession(AuthorizedSession):
 
 
 def connect_bigquery(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's BigQuery hook opens its client on `address`."""
+    """Let Airflow's BigQuery hook connect its client to the fake at `address`, a URL."""
 
     def open_client(self: Any, *, project_id: str, location: str) -> Client:
         return Client(

@@ -1,4 +1,4 @@
-"""Which call goes wrong and how. Counted by method, from 1, as the calls arrive."""
+"""Defines faults of the fake services: which call fails, and how. Calls are counted for each method, from 1."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ KILLED = "the worker was killed"
 
 
 class WorkerKilled(BaseException):
-    """The process that made the call is gone: nothing in it catches this."""
+    """Stands for the end of the process that made the call. It is no Exception, so that no handler catches it."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The `number`th call of `method` fails with `code` (a gRPC status), `accepted` or not before it does.
+    """The call with this number of `method` fails with `code`, the name of a gRPC status.
 
-    With `kills` the caller dies instead of getting an answer.
+    `accepted`: whether the service carries the call out before it fails. `kills`: whether the caller is killed instead
+    of getting the error.
     """
 
     method: str
@@ -37,7 +38,7 @@ class Fault:
 
 
 class Refused(Exception):
-    """The call fails with this gRPC status."""
+    """The service refuses the call. `code`: the name of a gRPC status."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class Refused(Exception):
 
 
 class Faults:
-    """Every call of the services goes through `serve`."""
+    """The planned faults, which `serve` applies to every call of a service. `calls`: method and number of each call."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
@@ -55,18 +56,19 @@ class Faults:
         self._lock = Lock()
 
     def plan(self, faults: Iterable[Fault]) -> None:
+        """Let the calls of these faults fail, instead of those planned before."""
         self._planned = {(f.method, f.number): f for f in faults}
 
     def always(self, fault: Fault) -> None:
-        """Every call of the fault's method, whatever its number."""
+        """Let every call of the fault's method fail, whatever its number."""
         self._always[fault.method] = fault
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
         self._planned, self._always = {}, {}
 
     def serve(self, method: str, answer: Callable[[], Answer]) -> Answer:
-        """`answer()`, one call at a time, or Refused."""
+        """The result of `answer`, called for one call of `method` at a time. Raises Refused if a fault applies."""
         with self._lock:
             self._counts[method] += 1
             self.calls.append((method, self._counts[method]))

@@ -1,4 +1,4 @@
-"""BigQuery's jobs API as far as a procedure call needs it (insert, get, cancel), over real HTTP."""
+"""Fakes the methods of BigQuery's jobs API that a procedure call needs (insert, get, cancel), as a real HTTP server."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _HTTP = {
 _ENDED = {
     "failed": "invalidQuery",
     "cancelled": "stopped",
-    "timed_out": "stopped",  # the page on error messages: "timeout" or "stopped"; nothing relies on it
+    "timed_out": "stopped",  # BigQuery's page on error messages names "timeout", too; this project relies on neither
 }
 CREATED_MS = 1_763_640_000_000
 _CALLED = re.compile(r"CALL `([^`]+)`\(@request\)")
 
 
 class FakeProcedures:
-    """`requests` are the configurations of the inserted jobs."""
+    """The server. `requests`: pairs of "InsertJob" and the configuration of each inserted job."""
 
     def __init__(self) -> None:
         self.reset()
@@ -69,13 +69,14 @@ class FakeProcedures:
                 self.wfile.write(text)
 
             def log_message(self, *_: Any) -> None:
-                """Quiet."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     def reset(self, **state: Any) -> ServiceState:
+        """Forget everything. `state`: fields of the new state, which is returned."""
         self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
         self.configurations: dict[str, dict[str, Any]] = {}
         return self.state

@@ -1,4 +1,4 @@
-"""What the real services refuse: names, labels, sizes and properties, from their public reference."""
+"""Checks requests by the rules of the real services, from their public reference. Breaches raise Refused."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from tests.contract.dataproc.fake.faults import Refused
 BATCH_ID = re.compile(r"[a-z0-9-]{4,63}")
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 CLUSTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")
-# What the reference asks of labels. Google's general rules of labels allow more; a profile's labels follow those.
+# The reference demands RFC 1035 of labels; this project's own labels follow it. Google's general rules of labels allow
+# more; the labels of a profile follow the general rules.
 RFC_1035 = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
-# From the page on Spark properties, which has one list for all runtimes: most of Spark's own, except those of YARN and
-# of the external shuffle service. (Google's Jupyter plugin sets spark.shuffle.manager, so not all of shuffles.) Users
-# reported that spark.submit.pyFiles is refused.
+# From the page on Spark properties, which has one list for all runtimes: most of Spark's own properties, except those
+# of YARN and of the external shuffle service. Not all properties of shuffles are refused, because Google's Jupyter
+# plugin sets spark.shuffle.manager. Users reported that spark.submit.pyFiles is refused.
 ALLOWED_BY_SERVERLESS = ("spark.", "dataproc.")
 REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.")
+# Pairs are the least and the greatest value that is allowed.
 LIFETIME_S = (600, 14 * 24 * 3600)
 IDLE_S = (300, 14 * 24 * 3600)
 MB_PER_CORE = (1024, 7424)
-# From the page on autoscaling. Its editions differ in the most initial executors; this is the lowest that was found.
+# From the page on autoscaling. Its versions name different limits of initial executors; this is the lowest of them.
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
 PINNED_RUNTIMES = ("2.3", "3.0")
 PROJECT, REGION = "my-project", "europe-west1"  # of the tests' settings
@@ -53,13 +55,14 @@ def quota_of(method: str) -> str:
     return f"{_QUOTA_OF.get(method, 'Default')}RequestsPerMinutePerProjectPerRegion"
 
 
-def require(good: object, message: str) -> None:
-    if not good:
+def require(condition: object, message: str) -> None:
+    """Raise Refused if the condition is false."""
+    if not condition:
         raise Refused("INVALID_ARGUMENT", message)
 
 
 def check_place(*places: str) -> None:
-    """Every project, region, and beginning of a resource name in a request is that of the tests' settings."""
+    """Require that projects, regions, and resource names of a request are of the tests' project and region."""
     parent = f"projects/{PROJECT}/locations/{REGION}"
     allowed = (PROJECT, REGION, parent)
     for place in places:
@@ -104,7 +107,10 @@ def check_serverless_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_batch(batch: Batch) -> None:
-    """Runtime 3.0 has no staging bucket, and without a type of authentication it runs as whoever submits the batch."""
+    """Check a batch.
+
+    Runtime 3.0 allows no staging bucket, and without a type of authentication a batch runs as the user who submits it.
+    """
     check_labels(batch.labels)
     check_serverless_properties(batch.runtime_config.properties)
     execution, version = batch.environment_config.execution_config, batch.runtime_config.version

@@ -1,4 +1,4 @@
-"""The state of the fake services: runs and clusters, which change state after a number of polls."""
+"""Keeps the state of the fake services: runs and clusters, which change state after a number of polls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ TIMED_OUT = "timed_out"  # the service ended the run at the limit that the reque
 
 @dataclass
 class Run:
-    """A batch, a job or a procedure call. `polls_left`: until it is finished. `outcome` is None while it is active.
+    """A batch, a job or a procedure call. `argument`: the URI of its request.
 
-    `polls`: so far. `stopping`: how many polls still report that it is being cancelled.
+    `polls`: the number of polls so far. `polls_left`: the number of polls until it ends with the outcome `ends`.
+    `outcome`: None while it is active. `stopping`: how many more polls report that it is being cancelled.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Run:
                 self.outcome = self.ends
 
 
-# The state into which a cluster goes by itself. REST reference, ClusterStatus.State.
+# The state that follows by itself, by a cluster's state (REST reference, ClusterStatus.State).
 _NEXT = {
     "REPAIRING": "RUNNING",
     "STARTING": "RUNNING",
@@ -60,7 +61,7 @@ _NEXT = {
 
 @dataclass
 class FakeCluster:
-    """`polls_left`: until the state changes. `created_as`: the state after CREATING."""
+    """A cluster. `polls_left`: the number of polls until its state changes. `created_as`: the state after CREATING."""
 
     name: str
     polls_left: int
@@ -81,9 +82,12 @@ class FakeCluster:
 
 @dataclass
 class ServiceState:
-    """`slowness`: polls until a state changes. `endings`: how the first runs end, in order; later ones succeed.
+    """The runs and clusters of one fake service, by name.
 
-    `created_as`: the states of the first clusters once they are created; later ones are RUNNING.
+    `slowness`: the number of polls until a state changes. `endings`: outcome and message of the first runs, in order;
+    later runs succeed. `created_as`: the states of the first clusters once they are created; later clusters are
+    RUNNING. `max_active`: the greatest number of runs that were active at once. `requests`: the number of requests of
+    this minute, by quota. `answers`: answers by method and request id.
     """
 
     slowness: int = 1
@@ -96,7 +100,7 @@ class ServiceState:
     answers: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def count(self, method: str) -> None:
-        """Counts a request of this minute. One beyond the quota is refused, and after it the next minute begins."""
+        """Count a request of this minute. The first request beyond a quota is refused; after it a new minute begins."""
         quota = rules.quota_of(method)
         self.requests[quota] += 1
         if self.requests[quota] > rules.QUOTAS[quota]:
@@ -108,7 +112,7 @@ class ServiceState:
             )
 
     def answer_once(self, method: str, request: Any, answer: Callable[[Any], Any]) -> Any:
-        """Of two requests of one method with the same request id, the second gets the answer to the first."""
+        """The answer to a request. A request id that an earlier request of the method had gets the earlier answer."""
         request_id = getattr(request, "request_id", "")
         if not request_id:
             return answer(request)
@@ -159,7 +163,7 @@ class ServiceState:
         return cluster
 
     def delete_cluster(self, name: str) -> None:
-        """Scheduled deletion: "Jobs running on a cluster when the cluster is deleted will fail"."""
+        """Delete a cluster. Its active runs fail, as Dataproc's page on scheduled deletion says."""
         cluster = self.cluster(name)
         cluster.state, cluster.polls_left = "DELETING", self.slowness
         for run in self.active:

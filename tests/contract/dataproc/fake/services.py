@@ -1,4 +1,4 @@
-"""Dataproc's JobController, BatchController and ClusterController as real gRPC services over a fake state."""
+"""Fakes Dataproc's JobController, BatchController and ClusterController as real gRPC services."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
 from tests.contract.dataproc.fake.service_state import TIMED_OUT, FakeCluster, Run, ServiceState
 
+# The words of the services for the states of a run, as arguments of Run.state: of active runs, of runs that are being
+# cancelled, and of runs by their outcome.
 BATCH_STATES = (
     ("PENDING", "RUNNING"),
     ("CANCELLING",),
-    # Of batches that reached their ttl the reference says "terminated"; users saw CANCELLED (kubeflow/pipelines 10190).
+    # The reference says that a batch which reaches its ttl is "terminated". Users saw CANCELLED (kubeflow/pipelines
+    # 10190).
     {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED", "timed_out": "CANCELLED"},
 )
 JOB_STATES = (
@@ -37,11 +40,11 @@ Handler = Callable[[Any], Any]
 
 DCU_HOURS = 5  # of each finished batch
 CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
-CREATION, NO_TIME = timedelta(minutes=2), timedelta(0)  # of a cluster, before its job begins
+CREATION, NO_TIME = timedelta(minutes=2), timedelta(0)  # CREATION: how long a cluster is created before its job begins
 
 
 class FakeDataproc:
-    """One server on 127.0.0.1; `reset` gives it a new state. `requests` are what was accepted, by method."""
+    """The server, on 127.0.0.1. `requests`: the method and the request of each call that was accepted."""
 
     def __init__(self) -> None:
         self.reset()
@@ -52,6 +55,7 @@ class FakeDataproc:
         self._server.start()
 
     def reset(self, **state: Any) -> ServiceState:
+        """Forget everything. `state`: fields of the new state, which is returned."""
         self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
         self.batches: dict[str, b.Batch] = {}
         self.lifetimes: dict[str, timedelta] = {}  # of clusters, by name
@@ -137,7 +141,7 @@ class FakeDataproc:
         self.state.delete_cluster(request.cluster_name)
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.cluster_name}")
 
-    # -- what they have in common
+    # -- used by several services
 
     def _poll(self, name: str) -> Run:
         run = self.state.run(name)

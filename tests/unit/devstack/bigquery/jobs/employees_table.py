@@ -1,4 +1,4 @@
-"""A table with a primary key, the changes that are streamed into it, and its rows."""
+"""Makes a table with a primary key, streams changes into it, and reads its rows."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def append(warehouse: Warehouse, *changes: RowChange, table: TableId = TABLE) ->
 
 
 def queried(warehouse: Warehouse, sql: str = "SELECT * FROM d.t ORDER BY id") -> list[tuple[Any, ...]]:
+    """The rows that a query returns, with streamed changes that are not applied yet."""
     record = warehouse.run(sql)
     assert record.error is None, record.error
     found = record.configuration["query"]["destinationTable"]
@@ -48,15 +49,18 @@ def queried(warehouse: Warehouse, sql: str = "SELECT * FROM d.t ORDER BY id") ->
 
 
 def stored(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    """The sorted rows that the table stores, without streamed changes that are not applied yet."""
     return sorted(warehouse.rows("d.t"))
 
 
 def failure(warehouse: Warehouse, sql: str) -> str:
+    """The error message of a statement, which must fail."""
     error = warehouse.run(sql).error
     assert error is not None
     return str(error["message"])
 
 
 def advance(warehouse: Warehouse, **time: float) -> None:
+    """Advance the stand-in's clock, and run its garbage collector. `time`: arguments of timedelta."""
     warehouse.stand_in.clock.advance(int(timedelta(**time).total_seconds() * MICROSECONDS))
     warehouse.stand_in.garbage_collector.sweep()

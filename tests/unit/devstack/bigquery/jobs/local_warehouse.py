@@ -1,4 +1,4 @@
-"""A stand-in in this process, without HTTP: runs SQL and returns statistics and rows."""
+"""Runs SQL in a stand-in in this process, without HTTP, and returns statistics and rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ WAIT_S = 60
 
 
 class Warehouse:
+    """The stand-in, with all its data below `folder`."""
+
     def __init__(self, folder: Path) -> None:
         self.stand_in: StandIn = open_stand_in(folder, UNLIMITED)
 
     def start(self, sql: str, **configured: Any) -> JobRecord:
-        """`configured`: further fields of the job's configuration."""
+        """Start a query job. `configured`: further fields of the job's configuration."""
         configuration = {"jobType": "QUERY", "query": {"query": sql, "useLegacySql": False}, **configured}
         record = JobRecord(
             "local-dev", "US", f"job_{uuid.uuid4().hex}", configuration, self.stand_in.clock.now_us()
@@ -37,14 +39,14 @@ class Warehouse:
         return self.wait(self.start(sql))
 
     def statistics(self, sql: str) -> Mapping[str, Any]:
-        """Runs a query that must succeed and returns its statistics."""
+        """Run a query, which must succeed, and return its statistics."""
         record = self.run(sql)
         assert record.error is None, record.error
         found: Mapping[str, Any] = record.statistics["query"]
         return found
 
     def view(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query, in its order."""
+        """Run a query, which must succeed, and return its rows in the query's order."""
         record = self.run(sql)
         assert record.error is None, record.error
         table = record.configuration["query"]["destinationTable"]

@@ -1,4 +1,4 @@
-"""Google's grammar and reference implementation, shared by all tests of this folder."""
+"""Starts ZetaSQL once for the tests of this folder: Google's grammar and reference implementation of GoogleSQL."""
 
 from __future__ import annotations
 

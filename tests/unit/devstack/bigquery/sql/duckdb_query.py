@@ -1,4 +1,4 @@
-"""Runs a BigQuery SELECT on an empty DuckDB."""
+"""Translates a SELECT of BigQuery and runs it in an empty DuckDB, as the stand-in does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def run(
     resolve: Any = no_table,
     **more: Any,
 ) -> tuple[tuple[TableField, ...], list[tuple[Any, ...]]]:
-    """Columns and rows. INT64 columns that are wider in DuckDB are converted to int."""
+    """The columns and rows of a SELECT. Values of INT64 columns that DuckDB returns as Decimal are converted to int.
+
+    `resolve`: finds a table for its name and time. `more`: further arguments of `to_duckdb`.
+    """
     (statement,) = parse_script(text).statements
     assert isinstance(statement, Query)
     sql = to_duckdb(statement.tree, resolve, parameters or {}, variables or {}, now=NOW, **more)

@@ -1,5 +1,8 @@
-"""Refused SQL texts. `CONSTRUCTS` are valid but unsupported GoogleSQL, with the construct's name in the error. `SYNTAX`
-is invalid GoogleSQL, with a part of the error message."""
+"""Lists SQL texts that the stand-in must refuse.
+
+`CONSTRUCTS`: valid but unsupported GoogleSQL, and the construct that the error must name. `SYNTAX`: invalid GoogleSQL,
+and a part of the error message.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  (one SELECT a line, as it would be typed)
-"""SELECTs that bring their own rows, by topic, and what each returns; a STRUCT value is the tuple of its fields.
+"""Lists SELECTs that contain their own rows, by topic, and what each returns. A STRUCT value is a tuple of its fields.
 
-The expected rows are those of Google's reference implementation, which `test_selects.py` asks again where it can.
-Rows without ORDER BY are compared in any order.
+The expected rows are those of Google's reference implementation, with which `test_selects.py` compares some of them
+again in each run. Rows of a SELECT without ORDER BY may have any order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Supported statements with their expected syntax trees."""
+"""Lists supported statements with their expected syntax trees."""
 
 from __future__ import annotations
 

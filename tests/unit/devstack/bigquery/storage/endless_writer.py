@@ -1,4 +1,4 @@
-"""A process that loads and clones until it is killed. It prints each commit after it is done."""
+"""Loads and clones tables in the stand-in's storage until its process is killed. Prints each commit once it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables for tests of the storage, with rows of a day and a number."""
+"""Makes small tables with the columns day and number, for tests of the stand-in's storage."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def clone(catalog: Catalog, target: str, source: str, options: TableOptions | No
 
 
 def numbers(catalog: Catalog, version: TableVersion) -> list[int]:
+    """The values of the column `number` in a version of a table."""
     return [
         number
         for segment in version.segments()
