@@ -13,7 +13,7 @@ from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SqlCheck
-from dedup_clone.warehouse.jobs import Selected
+from dedup_clone.warehouse.jobs import QueryResult
 from dedup_clone.warehouse.sql_files import render_query
 
 ROWS_SHOWN = 3  # as examples in the result of a failed check
@@ -53,7 +53,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
         return estimated, 0
     try:
         found_rows = services.warehouse.jobs.select(
-            with_billing_limit(configuration, check.max_bytes_billed), rows=ROWS_SHOWN
+            with_billing_limit(configuration, check.max_bytes_billed), max_rows=ROWS_SHOWN
         )
     except JobFailed as error:
         if not error.is_invalid_input:
@@ -63,7 +63,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     return result, found_rows.bytes_billed
 
 
-def _row_count_result(check: SqlCheck, found_rows: Selected) -> CheckResult:
+def _row_count_result(check: SqlCheck, found_rows: QueryResult) -> CheckResult:
     return check_result(
         check.result_name,
         found_rows.row_count <= check.max_rows,
@@ -74,7 +74,7 @@ def _row_count_result(check: SqlCheck, found_rows: Selected) -> CheckResult:
     )
 
 
-def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> CheckResult:
+def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) -> CheckResult:
     """Check that the query's one value lies in the check's range. NULL, such as an average of no rows, does not."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
@@ -96,7 +96,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: Selected) -> 
     )
 
 
-def _shape(found_rows: Selected) -> str:
+def _shape(found_rows: QueryResult) -> str:
     types = [type(value).__name__ for row in found_rows.first_rows[:1] for value in row.values()]
     return f"{found_rows.row_count} rows" + (f", the first of types {', '.join(types)}" if types else "")
 
@@ -111,7 +111,7 @@ def _look_at_snapshot(check: SqlCheck) -> str:
 
 def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, Any]) -> CheckResult:
     try:
-        size = services.warehouse.jobs.dry_run_select(configuration)
+        size = services.warehouse.jobs.dry_run_select_bytes(configuration)
     except JobFailed as error:
         if not error.is_invalid_input:
             raise

@@ -18,8 +18,8 @@ URIS = "uris.txt"  # the list of the files to load, in the folder with an attemp
 class PendingChanges:
     """The changes of one committed attempt. `publish_day`: the UTC day on which the attempt began.
 
-    `uris`: the object name of the list of the files to load. `job_number`: the number of the current load job; jobs with
-    lower numbers have failed.
+    `uris`: the object name of the list of the files to load. `job_number`: the number of the current load job; jobs
+    with lower numbers have failed.
     """
 
     attempt: str

@@ -42,7 +42,7 @@ def open_write_client(credentials: Credentials | None) -> BigQueryWriteClient:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer, or, without `response`, what ended the connection."""
+    """An answer; if the connection has ended, `response` is None and `error` says why."""
 
     response: AppendRowsResponse | None
     error: Exception = field(default_factory=lambda: ConnectionLost("The connection has ended."))
@@ -58,10 +58,11 @@ class AppendConnection:
         threading.Thread(target=self._receive, name="append-rows", daemon=True).start()
 
     def send(self, request: AppendRowsRequest) -> None:
+        """Queue a request, and return at once."""
         self._requests.put(request)
 
     def receive(self) -> AppendRowsResponse:
-        """The next answer. Raises what ended the connection, or ConnectionLost."""
+        """The next answer. Raises the error that ended the connection, or ConnectionLost if there is none."""
         try:
             result = self._answers.get(timeout=ANSWER_TIMEOUT_S)
         except queue.Empty:

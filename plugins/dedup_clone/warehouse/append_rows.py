@@ -1,6 +1,6 @@
 """Appends rows to a table's default stream of the Storage Write API (BigQuery's pages "Storage Write API (gRPC)").
 
-The default stream takes each row at least once. Several requests are sent before the first is acknowledged, and
+The default stream stores each row at least once. Several requests are sent before the first is acknowledged, and
 BigQuery answers in their order. After a lost connection all requests without an answer are sent again.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
     from google.cloud.bigquery_storage_v1.types import AppendRowsRequest
 
-# BigQuery refuses requests of 20 MB (its page "Quotas and limits"); larger ones than this are no faster.
+# BigQuery refuses requests of 20 MB (its page "Quotas and limits"). Requests larger than this constant are no faster.
 MAX_REQUEST_BYTES = 9_000_000
-# Bytes that each row takes in a request besides its own.
+# Bytes by which each row makes a request longer, besides the bytes of the row.
 _ROW_OVERHEAD_BYTES = 6
 REQUESTS_IN_FLIGHT = 8
 MAX_TRIES = 8
@@ -32,7 +32,7 @@ _ERRORS_SHOWN = 3
 class RowAppender:
     """Appends rows to one table. Not thread-safe.
 
-    `rows`, `size`: rows and their bytes that were handed over. `requests`: how many requests they took.
+    `rows`, `size`, `requests`: how many rows were appended so far, their bytes, and the requests that contain them.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RowAppender:
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`table`: projects/P/datasets/D/tables/T."""
+        """`table`: projects/P/datasets/D/tables/T. `messages`: converts a row to bytes."""
         self._client, self._messages, self._sleep = client, messages, sleep
         self._stream = f"{table}/streams/_default"
         self._connection: AppendConnection | None = None
@@ -54,7 +54,10 @@ class RowAppender:
         self.rows = self.size = self.requests = 0
 
     def append(self, row: Mapping[str, Any], sequence: str) -> None:
-        """Append a row, in a request with others. Raises JobFailed as soon as BigQuery refuses a former one."""
+        """Append a row, which is sent in one request with others. Raises JobFailed if BigQuery refused earlier rows.
+
+        `sequence`: the row's change sequence number (see row_messages.sequence_number).
+        """
         message = self._messages.upsert(row, sequence)
         size = len(message) + _ROW_OVERHEAD_BYTES
         if self._batch and self._batch_bytes + size > MAX_REQUEST_BYTES:
@@ -65,7 +68,7 @@ class RowAppender:
         self.size += len(message)
 
     def finish(self) -> None:
-        """Return when BigQuery has acknowledged every row. Raises JobFailed."""
+        """Return when BigQuery has acknowledged every row. Raises JobFailed if BigQuery refused some."""
         if self._batch:
             self._send_batch()
         while self._unanswered:
@@ -91,7 +94,7 @@ class RowAppender:
         self._connection.send(self._request(rows, with_schema=is_first))
 
     def _request(self, rows: list[bytes], *, with_schema: bool) -> AppendRowsRequest:
-        """The first request of a connection describes the rows of all."""
+        """The request with these rows. The first request of a connection describes the rows of all (`with_schema`)."""
         from google.cloud.bigquery_storage_v1 import types
 
         data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))
@@ -109,13 +112,13 @@ class RowAppender:
         self._failures += 1
         self.close()
         if not _is_transient(error) or self._failures >= MAX_TRIES:
-            raise _refusal(self._stream, error, self._failures) from error
+            raise _job_failed(self._stream, error, self._failures) from error
         self._sleep(min(2.0 ** (self._failures - 1), _MAX_PAUSE_S))
         for rows in self._unanswered:
             self._send(rows)
 
     def _receive(self) -> Exception | None:
-        """What BigQuery or the connection answered instead of acknowledging the oldest request."""
+        """Receive the answer to the oldest request: None if BigQuery acknowledged it, otherwise the error."""
         from google.api_core.exceptions import from_grpc_status
 
         assert self._connection
@@ -142,11 +145,11 @@ def _is_transient(error: Exception) -> bool:
     return isinstance(error, transient)
 
 
-def _refusal(stream: str, error: Exception, tries: int) -> JobFailed:
+def _job_failed(stream: str, error: Exception, tries: int) -> JobFailed:
     response: Any = getattr(error, "response", None)
-    rows = list(getattr(response, "row_errors", ()))
-    shown = "; ".join(f"row {row.index}: {row.message}" for row in rows[:_ERRORS_SHOWN])
-    text = f"{getattr(error, 'message', None) or error}{f' ({len(rows)} rows: {shown})' if rows else ''}"
+    row_errors = list(getattr(response, "row_errors", ()))
+    shown = "; ".join(f"row {row_error.index}: {row_error.message}" for row_error in row_errors[:_ERRORS_SHOWN])
+    text = f"{getattr(error, 'message', None) or error}{f' ({len(row_errors)} rows: {shown})' if row_errors else ''}"
     return JobFailed(
         f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. The generation is not committed. "
         f"Correct what it names, then clear the run from load_staging: rows that are sent twice do no harm.",

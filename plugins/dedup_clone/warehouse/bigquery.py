@@ -1,4 +1,4 @@
-"""Reads metadata from BigQuery, and runs the statements and loads that are not tasks of their own."""
+"""The warehouse: reads metadata from BigQuery, and runs the small statements and loads that no task is made for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 
 
 class Warehouse:
-    """The dataset of one deployment.
+    """The BigQuery dataset of one deployment, with its tables and jobs.
 
     `organization_views`: whether materialized views are also looked for in the other projects of the organization.
     """
@@ -70,6 +70,7 @@ class Warehouse:
         self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
 
     def table_names(self, staging: str, target: str) -> TableNames:
+        """The identifiers of a feed's tables in statements, from the names of staging and target in the dataset."""
         return TableNames(self._project, self._dataset, staging, target)
 
     def with_dataset(self, dataset: str) -> Warehouse:
@@ -129,7 +130,10 @@ class Warehouse:
         )
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
-        """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read."""
+        """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read.
+
+        Raises LookupError if the table does not exist.
+        """
         from google.cloud.bigquery import ScalarQueryParameter
 
         table = self.table(table_name)
@@ -164,16 +168,16 @@ class Warehouse:
         return read_row_policies(self._client, self._reference(table_name))
 
     def missing_access(self, table_name: str) -> list[str]:
-        """What this account lacks to clone the table as of a past time; nothing if no row access policy is on it."""
+        """What this account lacks to clone the table as of a past time, one text for each; empty if it may clone it."""
         return missing_access(self._client, self._reference(table_name))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
-        """The materialized views that read the table. They break when the table is replaced."""
+        """The names of the materialized views that read the table. They break when the table is replaced."""
         views = self._read_views() if self._cached_views is None else self._cached_views
         return [view.name for view in views if reads_table(view, self._project, self._dataset, table_name)]
 
     def cache_materialized_views(self) -> None:
-        """Read all materialized views once, for a check of many feeds: all later calls use what was read."""
+        """Read all materialized views once, before a check of many feeds: later calls of this object use the result."""
         self._cached_views = self._read_views()
 
     def _read_views(self) -> list[MaterializedView]:
@@ -268,7 +272,7 @@ class Warehouse:
             )
 
     def describe_table(self, name: str, description: str, columns: Mapping[str, str]) -> bool:
-        """As `descriptions.describe_table`."""
+        """Set the descriptions of a table and its columns. Returns False if it has them already."""
         return describe_table(self._client, f"{self._project}.{self._dataset}.{name}", description, columns)
 
     def _reference(self, table_name: str) -> TableReference:

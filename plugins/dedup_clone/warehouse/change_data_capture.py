@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Watermark:
     """How far BigQuery has applied the changes streamed into a table. Times are by BigQuery's clock.
 
-    `applied_until`: all changes acknowledged before it are applied; None until BigQuery has applied some.
-    `bytes_billed`: by the query that read it.
+    `applied_until`: all changes acknowledged before this time are applied; None until BigQuery has applied some.
+    `bytes_billed`: bytes billed for the query that read the watermark.
     """
 
     observed_at: datetime
@@ -32,7 +32,7 @@ class Watermark:
 
 
 def staleness_text(minutes: int) -> str:
-    """The option `max_staleness` of a table, as BigQuery writes an interval."""
+    """The value of a table's option `max_staleness`, as BigQuery writes an interval."""
     return f"0-0 0 {minutes // 60}:{minutes % 60}:0"
 
 

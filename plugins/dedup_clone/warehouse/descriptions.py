@@ -1,4 +1,4 @@
-"""Describes a table and its columns, for those who find it in BigQuery."""
+"""Sets the descriptions of a table and its columns, which BigQuery shows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
-# BigQuery limits how often a table changes in ten seconds. A table that changes all the time is described another time.
+# Seconds in which a refused change is repeated. BigQuery limits how often a table changes in ten seconds. If other
+# changes of the table use up this limit, the caller must try again later.
 REPEATED_FOR_S = 12.0
 
 
 def describe_table(client: Client, table_id: str, description: str, columns: Mapping[str, str]) -> bool:
-    """Sets the descriptions of the table and of its `columns`, by name. Changes nothing, and returns False, if it has
-    them already. A column that is not in `columns` keeps its own. A refused change is repeated for REPEATED_FOR_S.
+    """Set the descriptions of the table and of its `columns`, by name. Other columns keep theirs.
+
+    Changes nothing, and returns False, if the table has them already. A refused change is repeated for REPEATED_FOR_S.
     """
     from google.cloud.bigquery import DEFAULT_RETRY, SchemaField
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FIRST_POLL_S = 0.05
 BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once a second
-BRIEF_TIMEOUT_S = 60.0  # for the loads of small tables, which no publish may wait for
+BRIEF_TIMEOUT_S = 60.0  # for loads of small tables: no publish waits longer for them
 
 
 def poll_intervals(poll_s: float) -> Iterator[float]:
@@ -42,8 +42,8 @@ class EndedJob:
 
 
 @dataclass(frozen=True)
-class Selected:
-    """The result of a SELECT: the number of rows, the first rows, and the bytes billed."""
+class QueryResult:
+    """The result of a query: the number of its rows, the first of them, and the bytes billed."""
 
     row_count: int
     first_rows: tuple[Mapping[str, Any], ...]
@@ -99,23 +99,26 @@ class Jobs:
         job: Any = self._client.get_job(job_id, project=self._project, location=self._location)
         yield from job.result()
 
-    def select(self, configuration: Mapping[str, Any], *, rows: int) -> Selected:
-        """Run a query job and return the number of its rows, with the first `rows`. Raises JobFailed."""
+    def select(self, configuration: Mapping[str, Any], *, max_rows: int) -> QueryResult:
+        """Run a query job, and return its result with at most `max_rows` rows. Raises JobFailed."""
         from google.api_core.exceptions import GoogleAPICallError
 
         try:
             job = self._query(configuration)
-            found = job.result(max_results=rows)
+            found = job.result(max_results=max_rows)
         except GoogleAPICallError as error:
             raise _job_failed(error) from error
-        return Selected(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)
+        return QueryResult(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)
 
     def dry_run_bytes(self, configuration: Mapping[str, Any]) -> int:
         """The bytes that a query job would read, by a dry run (free of charge)."""
         return int(self._query({**configuration, "dryRun": True}).total_bytes_processed or 0)
 
-    def dry_run_select(self, configuration: Mapping[str, Any]) -> int:
-        """As `dry_run_bytes`. Raises JobFailed when BigQuery rejects the query, or when it is not one SELECT."""
+    def dry_run_select_bytes(self, configuration: Mapping[str, Any]) -> int:
+        """The bytes that a query would read, by a dry run (free of charge).
+
+        Raises JobFailed when BigQuery rejects the query, or when it is not one SELECT.
+        """
         from google.api_core.exceptions import GoogleAPICallError
 
         try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
-# The first request is repeated for so long when BigQuery does not answer: the watchdog, which ends after ten minutes,
-# then goes on without BigQuery.
+# Seconds in which the first request is repeated if BigQuery does not answer. The watchdog, whose task ends after ten
+# minutes, needs the remaining time for its other checks.
 _FIRST_ANSWER_S = 60.0
 
 
@@ -26,11 +26,11 @@ class MaterializedView(NamedTuple):
 
 
 def reads_table(view: MaterializedView, project: str, dataset: str, table: str) -> bool:
-    """Whether the view's query names the table of `project`. A name without a project is of the view's own project."""
+    """Whether the view's query names the table. A name without a project means the view's own project."""
     optional = "?" if view.project == project else ""
     name = rf"(?:{re.escape(project)}\.){optional}{re.escape(dataset)}\.{re.escape(table)}"
-    plain = re.sub(r"\s*\.\s*", ".", view.query.replace("`", ""))
-    return re.search(rf"(?<![\w.:-]){name}(?![\w-])", plain) is not None
+    unquoted_query = re.sub(r"\s*\.\s*", ".", view.query.replace("`", ""))
+    return re.search(rf"(?<![\w.:-]){name}(?![\w-])", unquoted_query) is not None
 
 
 def read_materialized_views(client: Client, project: str, location: str) -> list[MaterializedView]:

@@ -1,4 +1,4 @@
-"""Metadata of tables, partitions and jobs, independent of the client library's classes."""
+"""Classes for metadata of tables, partitions and jobs, and their conversion from the client library's classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
-# The REST API names types as legacy SQL does.
+# The REST API uses legacy SQL's names of types.
 _STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
 
 
@@ -22,7 +22,7 @@ _STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "R
 class StreamingBuffer:
     """Rows that were streamed into a table and that a clone, a copy or an extract of it lacks.
 
-    BigQuery estimates their number, and may know no `oldest_at` yet.
+    `rows` is BigQuery's estimate. `oldest_at`: when the oldest row was streamed; None if BigQuery does not say.
     """
 
     rows: int
@@ -33,10 +33,12 @@ class StreamingBuffer:
 class TableMetadata:
     """A table as tables.get describes it, free of charge. `size` in logical bytes.
 
-    `streaming_buffer`: None when it is empty. `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning:
-    DAY, HOUR, …; None without one. `version` changes with every change of rows, schema or description.
-    `expires_at`: when BigQuery deletes the whole table, None for never.
-    `options`: its labels, constraints, descriptions and so on (see table_options.py), without row access policies.
+    `expiration_days`: days after which a partition is deleted; None for never. `streaming_buffer`: None when it is
+    empty. `clone_of`, `clone_time`: the table of which this one is a clone, and as of when; None for other tables.
+    `kind`: TABLE, VIEW, EXTERNAL, …. `granularity`: DAY, HOUR, … of the time partitioning; None without one. `version`:
+    a text that changes with every change of rows, schema or description. `expires_at`: when BigQuery deletes the whole
+    table; None for never. `options`: labels, constraints, descriptions and so on (see table_options.py), without row
+    access policies.
     """
 
     name: str
@@ -82,7 +84,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True)
 class Observation:
-    """A table and its partitions as of `observed_at`, by BigQuery's clock. `bytes_billed`: by the metadata query.
+    """A table and its partitions as of `observed_at`, by BigQuery's clock. `bytes_billed`: of the metadata query.
 
     `observed_at` is floored to a millisecond, the resolution in which BigQuery shows the time of a clone.
     """
@@ -121,7 +123,7 @@ def to_milliseconds(moment: datetime) -> datetime:
 
 
 def contract_column(field: SchemaField) -> Column:
-    """A column of a BigQuery schema as the table contract has it, nested columns included."""
+    """Convert a column of a BigQuery schema, with its nested columns, to a column of the table contract."""
     return Column(
         name=field.name,
         type=_STANDARD_TYPES.get(field.field_type, field.field_type),
@@ -131,7 +133,7 @@ def contract_column(field: SchemaField) -> Column:
 
 
 def job_metadata(job: Any) -> JobMetadata:
-    """The job as the client library has it, of any kind."""
+    """The metadata of a job of the client library (QueryJob, LoadJob, …)."""
     return JobMetadata(
         job_id=job.job_id,
         kind=job.job_type,
@@ -149,12 +151,13 @@ def job_metadata(job: Any) -> JobMetadata:
 
 
 def schema_field(column: Column) -> dict[str, Any]:
-    """A column of the table contract as the REST API has it."""
+    """Convert a column of the table contract, with its nested columns, to the REST API's form."""
     field: dict[str, Any] = {"name": column.name, "type": column.type, "mode": str(column.mode)}
     return field | {"fields": [schema_field(inner) for inner in column.fields]} if column.fields else field
 
 
 def table_metadata(table: Table) -> TableMetadata:
+    """The metadata of a table of the client library."""
     partitioning, clone = table.time_partitioning, table.clone_definition
     expiration_ms = None if partitioning is None else partitioning.expiration_ms
     return TableMetadata(

@@ -13,11 +13,13 @@ from dedup_clone.warehouse.metadata import Policies
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
 
+# Two IAM permissions: to read the rows that a policy lets through, and to read past rows of a table with policies.
 READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 READ_PAST = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 
 
 def read_policies(client: Client, table: TableReference) -> Policies:
+    """The table's row access policies and policy tags."""
     schema = client.get_table(table).schema
     return Policies(
         row_access=tuple(policy["rowAccessPolicyReference"]["policyId"] for policy in _row_policies(client, table)),
@@ -31,9 +33,10 @@ def read_row_policies(client: Client, table: TableReference) -> dict[str, str]:
 
 
 def missing_access(client: Client, table: TableReference) -> list[str]:
-    """What this account lacks to clone the table as of a past time; nothing if the table has no row access policy.
+    """What this account lacks to clone the table as of a past time, one text for each; empty if it may clone it.
 
-    BigQuery does not promise that its answers about permissions are exact: the clone may still find one missing.
+    A table without row access policies needs nothing. BigQuery does not promise that its answers about permissions are
+    exact: the clone may still fail because one is missing.
     """
     policies = list(_row_policies(client, table))
     if not policies:

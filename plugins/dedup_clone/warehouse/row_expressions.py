@@ -1,8 +1,8 @@
 """SQL expressions that order and compare the rows of a table as docs/data-contract.md says, whatever their types.
 
-BigQuery orders scalars in this way, but puts NaN lowest; it cannot order structs and arrays. So each value column is
-turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the expressions of
-its fields, an array into a text that sorts as the array's elements do.
+BigQuery orders scalars in this way, except NaN, which it puts lowest; it cannot order structs and arrays. So each value
+column is turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the
+expressions of its fields, an array into a text that sorts as the array's elements do.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def quoted(name: str) -> str:
 
 
 def value_expressions(table: TableContract) -> list[str]:
-    """Expressions that order the rows of one key and one snapshot id; all descending, so the greatest row is first.
+    """Expressions for ORDER BY, each descending, which put the greatest row of one key and one snapshot id first.
 
-    Two rows have the same values when no expression is distinct between them.
+    Two rows have the same values when each expression of one IS NOT DISTINCT FROM that of the other.
     """
     return [leaf for column in table.value_columns for leaf in _leaves(column, quoted(column.name))]
 
@@ -77,8 +77,8 @@ def _text(column: Column, path: str, depth: int) -> str:
     return f"IF({path} IS NULL, '0', CONCAT('1', {_scalar_text(column.type, path)}))"
 
 
-def _scalar_text(kind: str, path: str) -> str:
-    match kind:
+def _scalar_text(column_type: str, path: str) -> str:
+    match column_type:
         case "INT64":
             return _integer_text(path)
         case "DATE":
@@ -95,7 +95,7 @@ def _scalar_text(kind: str, path: str) -> str:
             return f"TO_HEX(CAST({path} AS BYTES)), {_TERMINATOR}"
         case "BYTES":
             return f"TO_HEX({path}), {_TERMINATOR}"
-    raise ValueError(f"[{kind}] has no text in SQL that keeps its order")  # settings refuse such feeds
+    raise ValueError(f"[{column_type}] has no text in SQL that keeps its order")  # settings refuse such feeds
 
 
 def _integer_text(path: str) -> str:

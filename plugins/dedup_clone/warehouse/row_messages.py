@@ -1,6 +1,7 @@
-"""Rows as protocol buffers for BigQuery's Storage Write API (BigQuery's page "Supported protocol buffer data types").
+"""Converts rows to protocol buffer messages for BigQuery's Storage Write API.
 
-Each message also has the pseudocolumns of change data capture, which say that the row replaces that of its key.
+BigQuery's page "Supported protocol buffer data types" defines their form. Each message also has the pseudocolumns of
+change data capture, which say that the row replaces the row of its key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"
 UPSERT = "UPSERT"
 _EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# The message's type of each BigQuery type that is not a STRUCT, and how a value is converted.
+# For each BigQuery type except STRUCT, the type in messages, and the function that converts a value.
 _SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "BOOL": ("TYPE_BOOL", bool),
     "BYTES": ("TYPE_BYTES", bytes),
@@ -34,12 +35,15 @@ _SCALARS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def sequence_number(*sections: int) -> str:
-    """A value of `_CHANGE_SEQUENCE_NUMBER`: at most four hexadecimal sections, of which the first is compared first."""
+    """A value of `_CHANGE_SEQUENCE_NUMBER`: one to four hexadecimal sections, which are compared from left to right.
+
+    Of several changes of one key, the one with the highest number counts.
+    """
     return "/".join(f"{section:X}" for section in sections)
 
 
 class RowMessages:
-    """Makes messages of rows of a table with these columns."""
+    """Converts the rows of a table with these columns to messages."""
 
     def __init__(self, columns: Iterable[Column]) -> None:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -64,7 +68,7 @@ class RowMessages:
         return described
 
     def upsert(self, row: Mapping[str, Any], sequence: str) -> bytes:
-        """The message that makes `row` the row of its key, unless a change with a higher sequence number has."""
+        """The message that makes `row` the row of its key, unless a change of the key has a higher number."""
         values = self._convert(row)
         values[CHANGE_TYPE], values[CHANGE_SEQUENCE_NUMBER] = UPSERT, sequence
         serialized: bytes = self._message(**values).SerializeToString()
@@ -80,7 +84,7 @@ def _describe(message: DescriptorProto, columns: Iterable[Column], path: str) ->
         label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
         field: FieldDescriptorProto = message.field.add(name=column.name, number=number, label=label)
         if column.type == "STRUCT":
-            # Fields and nested messages of a message share their names.
+            # A field and a nested message of one message must not have the same name.
             nested = f"Struct{number}_{column.name}"
             field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{path}.{nested}"
             _describe(message.nested_type.add(name=nested), column.fields, f"{path}.{nested}")
@@ -89,7 +93,7 @@ def _describe(message: DescriptorProto, columns: Iterable[Column], path: str) ->
 
 
 def _struct_converter(columns: tuple[Column, ...]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Converts a dict of values by column name. A NULL is left out: an absent field is NULL."""
+    """A function that converts a dict of values by column name. It leaves NULLs out: an absent field is NULL."""
     converters = [(column.name, _converter(column)) for column in columns]
 
     def convert(row: Mapping[str, Any]) -> dict[str, Any]:

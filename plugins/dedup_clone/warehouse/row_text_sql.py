@@ -39,9 +39,9 @@ def _array(column: Column, path: str, depth: int) -> str:
     )
 
 
-def _scalar(kind: str, path: str) -> str:
+def _scalar(column_type: str, path: str) -> str:
     """The expression for a scalar's text; it is NULL if the scalar is NULL."""
-    match kind:
+    match column_type:
         case "BOOL" | "INT64" | "NUMERIC":
             return f"CAST({path} AS STRING)"
         case "DATE":
@@ -57,4 +57,4 @@ def _scalar(kind: str, path: str) -> str:
             return f"CONCAT(CAST(BYTE_LENGTH({path}) AS STRING), ':', {path})"
         case "BYTES":
             return f"TO_HEX({path})"
-    raise ValueError(f"[{kind}] has no canonical text")  # settings allow no other type
+    raise ValueError(f"[{column_type}] has no canonical text")  # settings allow no other type

@@ -16,7 +16,7 @@ from dedup_clone.warehouse.row_text_sql import row_text
 
 @dataclass(frozen=True)
 class TableNames:
-    """The table identifiers of statements, such as `{{ names.target }}`. Settings have validated them."""
+    """The identifiers of a feed's tables in statements, such as `{{ names.target }}`. Settings have validated them."""
 
     project: str
     dataset: str
@@ -77,11 +77,11 @@ def render(
     column: Column | None = None,
     sources: Sequence[tuple[Column, Column | None]] = (),
 ) -> str:
-    """The statement `folder/name` for one feed. An undefined name in it is an error.
+    """The statement in the file `folder/name`, for one feed. A variable that it does not define here is an error.
 
     `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
-    rows. `options`: those of target. `column`: the one that the statement changes. `sources`: for each column of a copy
-    the one from which it is copied; None for a new one.
+    rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
+    copied table, with the column from which it is copied; None for a new column.
     """
     import jinja2
 
@@ -107,9 +107,10 @@ def render(
 
 
 def render_query(query: str, *, name: str, names: TableNames, is_now: bool = False) -> str:
-    """The SQL check `name` of a feed, over staging as of the parameter `checked_at`, or as it is now.
+    """The query of SQL check `name` with a subquery in place of `{{ staging }}`.
 
-    Raises ConfigurationError.
+    The subquery reads staging as of the query parameter `checked_at`; with `is_now`, as staging is now. Raises
+    ConfigurationError if the query uses any other variable.
     """
     import jinja2
 

@@ -1,4 +1,7 @@
-"""Drops tables, and changes their metadata by requests that BigQuery refuses if the table was changed meanwhile."""
+"""Drops tables, and changes their metadata.
+
+BigQuery refuses a change with PreconditionFailed if the table was changed since this module read it.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +32,27 @@ class TableChanges:
         self._client.update_table(table, ["time_partitioning"])
 
     def set_clustering(self, table_name: str, columns: Sequence[str]) -> None:
-        """Cluster by other columns the rows that are written from now on; those that the table has stay as they are."""
+        """Set the clustering columns for rows that are written from now on. Present rows are not clustered again."""
         table = self._table(table_name)
         table.clustering_fields = list(columns) or None
         self._client.update_table(table, ["clustering_fields"])
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
-        """Set descriptions of columns, by their paths, and the primary key, if one is given. Others stay."""
+        """Set the descriptions of columns, by column path, and the primary key, unless `primary_key` is empty.
+
+        Descriptions of other columns, and foreign keys, stay.
+        """
         from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
         table = self._table(table_name)
         _set_in_schema(table, "description", descriptions)
         if primary_key:
-            others = table.table_constraints.foreign_keys if table.table_constraints else None
-            table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
+            foreign_keys = table.table_constraints.foreign_keys if table.table_constraints else None
+            table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), foreign_keys)
         self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
 
     def add_columns(self, table_name: str, columns: Sequence[Column]) -> None:
-        """Add columns behind all others; rows have NULL there."""
+        """Add columns after all others; present rows have NULL there."""
         from google.cloud.bigquery import SchemaField
 
         table = self._table(table_name)
@@ -54,13 +60,13 @@ class TableChanges:
         self._client.update_table(table, ["schema"])
 
     def relax_columns(self, table_name: str, paths: Sequence[str]) -> None:
-        """Let REQUIRED columns be NULL, by their paths. DDL statements change no nested column."""
+        """Make REQUIRED columns NULLABLE, by column path. DDL statements cannot do this to nested columns."""
         table = self._table(table_name)
         _set_in_schema(table, "mode", dict.fromkeys(paths, "NULLABLE"))
         self._client.update_table(table, ["schema"])
 
     def set_kms_key(self, table_name: str, key: str) -> None:
-        """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until all rows are."""
+        """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until all rows have it."""
         from google.cloud.bigquery import EncryptionConfiguration
 
         table = self._table(table_name)

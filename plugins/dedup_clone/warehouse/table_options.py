@@ -1,6 +1,7 @@
-"""What a table has beside its rows, columns and layout: options, constraints, descriptions, policies.
+"""Describes what a table has besides rows, columns and layout: options, constraints, descriptions, policies.
 
-Each is an entry `name: value`, both as text, so that two tables can be compared and a message can name the difference.
+Each of these is an entry, a name and a value, both as text, so that two tables can be compared and a message can name
+the difference.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def row_policy_entry(name: str) -> str:
 
 
 def table_options(resource: Mapping[str, Any]) -> dict[str, str]:
-    """The entries of a table as tables.get describes it. Labels of this project and row policies are left out."""
+    """The entries of a table, given tables.get's answer. Labels of this project and row policies are left out."""
     return dict(_entries(resource))
 
 
 def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[str]) -> dict[str, str]:
-    """The entries without those of columns that are not `retained`, the names of columns that stay."""
+    """The entries without those of removed columns. `retained`: the names of the columns that stay."""
 
     def is_kept(entry: str) -> bool:
         _, found, path = entry.partition(" of column [")
@@ -47,7 +48,7 @@ def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[
 def with_values(
     fields: Sequence[Mapping[str, Any]], key: str, values: Mapping[str, str], prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """The fields of a schema, in the form of the REST API, with these values of `key`, by column path."""
+    """Copies of a schema's fields, in the form of the REST API, with `values` set as their `key`, by column path."""
     changed = []
     for field in fields:
         path, new = f"{prefix}{field['name']}", dict(field)
@@ -65,14 +66,14 @@ def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield label_entry(key), str(value)
     for key, value in (resource.get("resourceTags") or {}).items():
         yield f"{RESOURCE_TAG} [{key}]", str(value)
-    single = {
+    table_values = {
         FRIENDLY_NAME: resource.get("friendlyName"),
         KMS_KEY: (resource.get("encryptionConfiguration") or {}).get("kmsKeyName"),
         MAX_STALENESS: resource.get("maxStaleness"),
         "default collation": resource.get("defaultCollation"),
         "default rounding mode": resource.get("defaultRoundingMode"),
     }
-    yield from ((name, str(value)) for name, value in single.items() if value)
+    yield from ((name, str(value)) for name, value in table_values.items() if value)
     partitioning = resource.get("timePartitioning") or {}
     if resource.get("requirePartitionFilter") or partitioning.get("requirePartitionFilter"):
         yield PARTITION_FILTER, "true"
@@ -81,16 +82,17 @@ def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if key:
         yield PRIMARY_KEY, ", ".join(key)
     for foreign in constraints.get("foreignKeys") or ():
-        other = foreign["referencedTable"]["tableId"]
-        pairs = (f"{c['referencingColumn']} = {other}.{c['referencedColumn']}" for c in foreign["columnReferences"])
-        yield f"foreign key [{foreign.get('name') or other}]", ", ".join(pairs)
+        referenced = foreign["referencedTable"]["tableId"]
+        columns = foreign["columnReferences"]
+        pairs = (f"{c['referencingColumn']} = {referenced}.{c['referencedColumn']}" for c in columns)
+        yield f"foreign key [{foreign.get('name') or referenced}]", ", ".join(pairs)
     yield from _column_entries((resource.get("schema") or {}).get("fields") or (), "")
 
 
 def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, str]]:
     for field in fields:
         path = f"{prefix}{field['name']}"
-        single = {
+        column_values = {
             description_entry(path): field.get("description"),
             f"default value of column [{path}]": field.get("defaultValueExpression"),
             f"policy tag of column [{path}]": ", ".join((field.get("policyTags") or {}).get("names") or ()),
@@ -99,7 +101,7 @@ def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterato
             f"rounding mode of column [{path}]": field.get("roundingMode"),
             f"{TYPE_PARAMETERS} of column [{path}]": _parameters(field),
         }
-        yield from ((name, str(value)) for name, value in single.items() if value)
+        yield from ((name, str(value)) for name, value in column_values.items() if value)
         yield from _column_entries(field.get("fields") or (), f"{path}.")
 
 

@@ -190,13 +190,13 @@ def test_a_query_may_name_a_column_that_the_publish_adds(world: FeedOnStandIn, t
 def test_a_query_that_would_cost_too_much_is_not_run(
     world: FeedOnStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dry_run = Jobs.dry_run_select
+    dry_run = Jobs.dry_run_select_bytes
 
     def dry_run_without_limit(jobs: Jobs, configuration: Mapping[str, Any]) -> int:
         assert "maximumBytesBilled" not in configuration["query"]
         return dry_run(jobs, configuration)
 
-    monkeypatch.setattr(Jobs, "dry_run_select", dry_run_without_limit)
+    monkeypatch.setattr(Jobs, "dry_run_select_bytes", dry_run_without_limit)
     check = SqlCheck.model_construct(name="positive_values", max_rows=0, max_bytes_billed=1)
     world.feed = with_query(world.feed, tmp_path, POSITIVE)
     checks = world.feed.checks.model_copy(update={"sql": (check,)})

@@ -70,10 +70,10 @@ def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int
     sql = services.warehouse.render(COUNT_SQL_FILE, names=services.names, table=table)
     parameters = {**key_parameters(keys), "retention_day": ("DATE", services.retention_window()[0].isoformat())}
     configuration = query_configuration(services, "preview", sql, parameters)
-    size = services.warehouse.jobs.dry_run_select(configuration)
+    size = services.warehouse.jobs.dry_run_select_bytes(configuration)
     if size > limit_bytes:
         return size, None
-    found = services.warehouse.jobs.select(configuration, rows=MAX_RANGE_DAYS)
+    found = services.warehouse.jobs.select(configuration, max_rows=MAX_RANGE_DAYS)
     return size, {row["found_day"]: row["found_rows"] for row in found.first_rows}
 
 
