@@ -118,9 +118,9 @@ def report(results: Results) -> str:
     large = max(results.figures, key=lambda figure: figure.rows).inputs
     small = min(results.figures, key=lambda figure: figure.rows).inputs
     cases = (
-        ("adopt, all of it", COLD, large),
-        ("adopt, small", COLD, small),
-        ("window, small", COLD_WINDOW, small),
+        ("adopt, all rows", COLD, large),
+        ("adopt, few rows", COLD, small),
+        ("window, few rows", COLD_WINDOW, small),
     )
     lines = []
     for title, peer, inputs in cases:

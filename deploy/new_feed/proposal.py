@@ -87,7 +87,7 @@ def propose(sample: Sample) -> Proposal:
 
 
 def _unfit_names(columns: tuple[Column, ...]) -> list[str]:
-    """Names that no column of a feed file may have, also those of nested columns."""
+    """Names in the sample, also of nested columns, that no column of a feed file may have."""
     found = []
     for column in columns:
         try:

@@ -66,7 +66,7 @@ def adds_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 @assumption(
     "publish-widens-a-column",
-    statement="ALTER COLUMN … SET DATA TYPE widens a column of staging, which is then loaded and cloned as ever",
+    statement="ALTER COLUMN … SET DATA TYPE widens a column of staging, and staging can be loaded and cloned as before",
     rule="A wider type in the feed file needs nothing but the next publish.",
     code=("plugins/dedup_clone/publish/planning/declared_changes.py", "sql/ddl/widen_column.sql"),
     instead="Change the type by FEED_rebuild.",
@@ -86,7 +86,7 @@ def widens_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 @assumption(
     "publish-changes-its-engine",
-    statement="Files that extract jobs exported from staging are read as those of a generation, and publishes go on",
+    statement="Files that extract jobs export from staging can stand in for the parent's files in the next publish",
     rule="A feed may change from an engine in SQL to engine spark and back.",
     code=(
         "plugins/dedup_clone/publish/planning/partition_export.py",

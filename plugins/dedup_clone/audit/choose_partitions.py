@@ -14,7 +14,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# A run skips partitions that would exceed the budget, so it gets more dates than it will audit: so many times as many.
+# A run skips partitions that would exceed the budget. So it gets this many dates for each partition that it may audit.
 DATES_PER_AUDITED = 10
 # BigQuery may delete a partition at any time near its expiration; an audit takes less time than this.
 MAX_AUDIT_DURATION = timedelta(days=1)

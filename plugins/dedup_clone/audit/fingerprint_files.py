@@ -42,7 +42,7 @@ def fingerprint_files(services: Services, generation: int, day: date) -> Partiti
 
 
 def fingerprint_batches(table: TableContract, batches: Iterable[pa.RecordBatch]) -> PartitionFingerprint:
-    """The fingerprint of the rows, equal to the one that `sql/checks/content_audit.sql` gives for the same rows."""
+    """The fingerprint of the rows; `sql/checks/content_audit.sql` computes the same for the same rows in BigQuery."""
     rows, exclusive_or, total = 0, np.int64(0), 0
     for batch in batches:
         hashes = farm_fingerprints(row_texts(table, batch))

@@ -127,7 +127,7 @@ def test_the_fixed_cost_is_the_cold_time_minus_the_warm_time() -> None:
         figure(ADOPT, "small", 10, wall_s=0.25),
     )
     text = fixed_cost.report(measured)
-    assert "| adopt, all of it | 1,000 | 8.50 | 1.0 | 1.50 | 7.00 | adopt 1.00 |" in text
+    assert "| adopt, all rows | 1,000 | 8.50 | 1.0 | 1.50 | 7.00 | adopt 1.00 |" in text
     assert "| 10 | 2.00 | 1.0 | 0.25 | 1.75 |" in text
     assert "| 10 | 6.00 | 1.0 |  |  |" in text
 
