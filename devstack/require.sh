@@ -1,7 +1,7 @@
 #!/bin/sh
-# Says in one clear line what this machine lacks, before anything is installed.
-# With the argument `python`, Java is not looked for: only the local stack, tests and benchmarks need it.
-# Prints the Python to use: $PYTHON when it is set, else python3.11 or python3.12, whichever exists.
+# Checks before anything is installed that this machine has make, Python and Java. If not, says in one line what to do.
+# With the argument `python`, Java is not checked: only the local stack, tests and benchmarks need it.
+# Prints the command of the Python to use: $PYTHON if it is set, else the first usable of python3.11, python3.12, python3.
 set -eu
 
 JAVA_AT_LEAST=17
@@ -37,7 +37,7 @@ check_java() {
         java="$JAVA_HOME/bin/java"
     fi
     hint="install a JDK or JRE $JAVA_AT_LEAST (Debian: openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME."
-    # macOS has a `java` that only says that there is none.
+    # Without a JDK, macOS has a `java` that fails with a message.
     said=$("$java" -version 2>&1) || fail "Java $JAVA_AT_LEAST or newer is missing ([$java] does not run): $hint"
     major=$(printf '%s\n' "$said" | sed -n 's/.*version "\([0-9]*\)\.*\([0-9]*\).*/\1/p' | head -n 1)
     [ "${major:-0}" -ge "$JAVA_AT_LEAST" ] ||
@@ -45,6 +45,6 @@ check_java() {
 }
 
 command -v make >/dev/null 2>&1 || fail "make is missing: install it (Debian: make; macOS: xcode-select --install)."
-chosen=$(find_python)
+python=$(find_python)
 [ "${1:-}" = python ] || check_java
-echo "$chosen"
+echo "$python"
