@@ -37,6 +37,7 @@ def _nulls(column: Column, rows: int) -> pa.Array:
 
 
 def _lacks_fields(column: Column, found: pa.DataType) -> bool:
+    """Whether the column is a STRUCT, at any depth, and its type in the file, `found`, lacks one of its fields."""
     if column.type != STRUCT:
         return False
     struct = found.value_type if column.mode is ColumnMode.REPEATED else found
@@ -45,9 +46,9 @@ def _lacks_fields(column: Column, found: pa.DataType) -> bool:
 
 
 def _complete(column: Column, values: pa.Array) -> pa.Array:
-    """The STRUCT, or array of STRUCTs, with all fields of the column."""
+    """The STRUCT values, or arrays of STRUCTs, with a NULL field for each field of the column that they lack."""
     if column.mode is ColumnMode.REPEATED:
-        lists = values.cast(pa.list_(values.type.value_type))  # arrays of other kinds have no offsets of 32 bits
+        lists = values.cast(pa.list_(values.type.value_type))  # from_arrays needs 32-bit offsets; large lists have none
         element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
         return with_elements(lists, _complete(element, lists.values))
     children = []

@@ -1,4 +1,4 @@
-"""Defines types of numpy arrays for the streaming plans, and empty arrays of these types."""
+"""Names the types of numpy arrays that plans use which stream files, and defines empty arrays of these types."""
 
 from __future__ import annotations
 

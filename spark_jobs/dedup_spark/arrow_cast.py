@@ -25,7 +25,7 @@ def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
 
 
 def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
-    """Bring the fields of STRUCTs into the declared order, which older versions of pyarrow do not do in a cast."""
+    """Bring the fields of STRUCTs into the declared order. Older versions of pyarrow do not reorder them in a cast."""
     if pa.types.is_struct(declared) and pa.types.is_struct(values.type):
         fields = [_reordered(values.field(field.name), field.type) for field in declared]
         names = [field.name for field in declared]
@@ -44,13 +44,13 @@ def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
 def with_elements(
     lists: pa.ListArray | pa.LargeListArray, elements: pa.Array, declared: pa.DataType | None = None
 ) -> pa.Array:
-    """The arrays of `lists` with other elements, one for each of `lists.values`; of type `declared` if it is given."""
+    """Return `lists` with `elements` in place of `lists.values`, one for each of these; of type `declared` if given."""
     offsets = pa.array(lists.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
     return type(lists).from_arrays(offsets, elements, type=declared, mask=lists.is_null())
 
 
 def nullable_type(declared: pa.DataType) -> pa.DataType:
-    """The type without REQUIRED fields."""
+    """The same type with all fields of its STRUCTs nullable."""
     if pa.types.is_struct(declared):
         return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in declared])
     if pa.types.is_list(declared):
@@ -74,6 +74,6 @@ def _with_required_fields(values: pa.Array, declared: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(declared), mask=absent)
 
 
-def _filler_value(kind: pa.DataType) -> pa.Scalar:
+def _filler_value(data_type: pa.DataType) -> pa.Scalar:
     """Return the value, never NULL, that pyarrow itself stores in the fields of a NULL STRUCT."""
-    return pa.array([None], type=pa.struct([pa.field("field", kind)])).field(0)[0]
+    return pa.array([None], type=pa.struct([pa.field("field", data_type)])).field(0)[0]

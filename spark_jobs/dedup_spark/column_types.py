@@ -37,7 +37,7 @@ STRUCT = "STRUCT"
 
 
 def spark_schema(columns: tuple[Column, ...]) -> spark.StructType:
-    """The declared columns for Spark, all nullable. Validation of landed files finds NULL in REQUIRED columns."""
+    """The declared columns as Spark's schema, all nullable. Validation refuses files with NULL in REQUIRED columns."""
     return spark.StructType([spark.StructField(c.name, spark_type(c)) for c in columns])
 
 
@@ -62,14 +62,14 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def require_supported(table: TableContract) -> None:
-    """Raises ConfigurationError for a column whose type the job does not support, or does not support in its role."""
+    """Raise ConfigurationError if the job does not support a column's type, or not for a key, date or snapshot id."""
     for column in table.columns:
-        _require_known(column, column.name)
+        _require_supported_type(column, column.name)
     for name in table.keys:
         key = table.column(name)
         scalar = SCALARS.get(key.type)
         if scalar is None or not scalar.may_be_key or key.mode is ColumnMode.REPEATED:
-            allowed = sorted(name for name, other in SCALARS.items() if other.may_be_key)
+            allowed = sorted(name for name, scalar_type in SCALARS.items() if scalar_type.may_be_key)
             raise ConfigurationError(
                 f"Key column [{name}] is [{key.type} {key.mode}], expected one of {allowed}, not repeated: "
                 f"declare another key in the feed file."
@@ -86,10 +86,10 @@ def require_supported(table: TableContract) -> None:
         )
 
 
-def _require_known(column: Column, path: str) -> None:
+def _require_supported_type(column: Column, path: str) -> None:
     if column.type == STRUCT and column.fields:
         for inner in column.fields:
-            _require_known(inner, f"{path}.{inner.name}")
+            _require_supported_type(inner, f"{path}.{inner.name}")
     elif column.type not in SCALARS:
         raise ConfigurationError(
             f"Column [{path}] is [{column.type}], expected one of {[*SCALARS, 'STRUCT with fields']}: "

@@ -11,8 +11,8 @@ from typing import Any
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.candidate.new_manifest import Results
-from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first
+from dedup_spark.candidate.new_manifest import PlanResults
+from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
@@ -49,7 +49,7 @@ def run_plans(
     parent: Parent,
     scan: FusedScan,
     job_log: JobLog,
-) -> tuple[dict[date, DatePlan], Results]:
+) -> tuple[dict[date, DatePlan], PlanResults]:
     """Return the plan that each date finally took, and what the plans wrote.
 
     Outcomes of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed.
@@ -72,12 +72,12 @@ def run_plans(
 
     if to_adopt:
         with job_log.phase(DateOutcome.ADOPT):
-            run_remaining(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
+            run_remaining(to_adopt, AdoptDate.of(request, scan.seed, KEY_CACHE_BYTES), "adopt, compare keys")
     _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
-        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, file_bytes, HELD_BYTES)
+        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, file_bytes, KEY_CACHE_BYTES)
         run_remaining(to_rewrite, rewrite, "rewrite, compare and write rows")
-    results = Results(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
+    results = PlanResults(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
     plans = dict(plans)
     for day, outcome in outcomes.items():
         results.add(outcome)

@@ -16,7 +16,7 @@ from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics
-from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
+from dedup_spark.candidate.new_manifest import NewGeneration, PlanResults, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import refuse_duplicates, without_mixed_fingerprints
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
@@ -83,9 +83,9 @@ class DedupJob:
             plans_without_deliveries = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
             self._record_run()
         if plans_without_deliveries is not None:  # no landed file is read
-            generation = self._assemble(plans_without_deliveries, {}, Results(), parent)
+            generation = self._assemble(plans_without_deliveries, {}, PlanResults(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
-            return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
+            return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.fingerprint_seed_uri)
             saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
@@ -96,7 +96,7 @@ class DedupJob:
             self.job_log.info(f"refused: {refused.reason}")
         if not validated.applied:
             self.job_log.info("nothing to publish: every delivery was refused")
-            return self._refused(validated.refused)
+            return self._refused_candidate(validated.refused)
         delivered = Counter(day for delivery in validated.applied for day in delivery.retained_rows)
         generation = self._assemble(plans, delivered, results, parent)
         with self.job_log.phase("verify"):
@@ -104,7 +104,7 @@ class DedupJob:
         if self.request.takes_over is not None:
             return self._take_over(validated, generation, results, parent)
         applied = tuple(delivery.delivery for delivery in validated.applied)
-        return self._write_lists(validated, applied, generation, results, parent)
+        return self._finish(validated, applied, generation, results, parent)
 
     def _record_run(self) -> None:
         """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
@@ -128,7 +128,7 @@ class DedupJob:
 
     def _dedup(
         self, validated: ValidatedDeliveries, parent: Parent, scan: FusedScan
-    ) -> tuple[ValidatedDeliveries, dict[date, DatePlan], Results]:
+    ) -> tuple[ValidatedDeliveries, dict[date, DatePlan], PlanResults]:
         """Run the plans. If a DataFrame plan fails, refuse deliveries with files that Spark cannot read, and repeat."""
         while True:
             applied = validated.applied
@@ -137,13 +137,13 @@ class DedupJob:
                 plans, results = run_plans(self.session, self.request, plans, applied, parent, scan, self.job_log)
                 return validated, plans, results
             except DataFramePlanFailed:
-                again = self._validate(tuple(delivery.arrival for delivery in applied), parent, None)
-                if not again.refused:
+                revalidated = self._validate(tuple(delivery.arrival for delivery in applied), parent, None)
+                if not revalidated.refused:
                     raise
-                validated = replace(again, refused=validated.refused + again.refused)
+                validated = replace(revalidated, refused=validated.refused + revalidated.refused)
 
     def _assemble(
-        self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: Results, parent: Parent
+        self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: PlanResults, parent: Parent
     ) -> NewGeneration:
         """Copy the parent's files; return the new generation. `delivered`: the number of applied deliveries by date."""
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
@@ -156,26 +156,26 @@ class DedupJob:
         return generation
 
     def _take_over(
-        self, validated: ValidatedDeliveries, generation: NewGeneration, results: Results, parent: Parent
+        self, validated: ValidatedDeliveries, generation: NewGeneration, results: PlanResults, parent: Parent
     ) -> Candidate:
         """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table."""
         refusal = refuse_duplicates(self.request, validated.applied[0].delivery, generation)
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")
-            return self._refused((refusal,))
+            return self._refused_candidate((refusal,))
         generation = without_mixed_fingerprints(self.request, generation)
-        return replace(self._write_lists(validated, (), generation, results, parent), deliveries=())
+        return replace(self._finish(validated, (), generation, results, parent), deliveries=())
 
-    def _refused(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
+    def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
         """Return the candidate if every delivery was refused."""
         return Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, dict(self.job_log.seconds)))
 
-    def _write_lists(
+    def _finish(
         self,
         validated: ValidatedDeliveries,
         applied: tuple[Delivery, ...],
         generation: NewGeneration,
-        results: Results,
+        results: PlanResults,
         parent: Parent,
     ) -> Candidate:
         """Write the file list and the list of URIs to load; return the candidate, which names both lists."""

@@ -91,7 +91,7 @@ class Parent:
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 
-    def of(self, day: date) -> ParentDate | None:
+    def on_date(self, day: date) -> ParentDate | None:
         """The parent's date; None if the parent lacks it."""
         if day not in self.dates:
             return None

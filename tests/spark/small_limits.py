@@ -16,9 +16,9 @@ from dedup_spark.plans.rewrite import date_merge
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
+    """No keys are cached between passes, a few rows are compared at a time, each date is read by three threads."""
     patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
-    patch.setattr(fused_scan, "HELD_BYTES", 0)
+    patch.setattr(fused_scan, "KEY_CACHE_BYTES", 0)
     patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)

@@ -36,7 +36,7 @@ def frozen(blob: Blob) -> storage.FrozenObject:
 
 
 def test_the_frozen_version_is_copied(landed: Blob) -> None:
-    storage.adopt(SOURCE, TARGET, frozen(landed))
+    storage.copy_frozen(SOURCE, TARGET, frozen(landed))
     with storage.open_input(TARGET) as stream:
         assert bytes(stream.read()) == b"hello world"
 
@@ -44,10 +44,10 @@ def test_the_frozen_version_is_copied(landed: Blob) -> None:
 def test_another_version_and_another_checksum_are_refused(landed: Blob) -> None:
     expected = frozen(landed)
     with pytest.raises(DeliveryRefused, match=r"\[11, 'yZRlqg=='\], expected generation"):
-        storage.adopt(SOURCE, TARGET, storage.FrozenObject(expected.generation, 11, "AAAAAA=="))
+        storage.copy_frozen(SOURCE, TARGET, storage.FrozenObject(expected.generation, 11, "AAAAAA=="))
     landed.upload_from_string(b"other words")
     with pytest.raises(DeliveryRefused, match="is not as it was when the delivery was noticed"):
-        storage.adopt(SOURCE, TARGET, expected)
+        storage.copy_frozen(SOURCE, TARGET, expected)
     landed.delete()
     with pytest.raises(DeliveryRefused, match="it was replaced or deleted"):
-        storage.adopt(SOURCE, TARGET, expected)
+        storage.copy_frozen(SOURCE, TARGET, expected)

@@ -110,6 +110,6 @@ def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: s
     source.write_bytes(b"hello world")  # its crc32c is yZRlqg==
     size, generation = (11 if crc32c == "AAAAAA==" else 12), source.stat().st_mtime_ns
     with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, 'yZRlqg=='\]"):
-        storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, size, crc32c))
-    storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, 11, "yZRlqg=="))
+        storage.copy_frozen(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, size, crc32c))
+    storage.copy_frozen(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, 11, "yZRlqg=="))
     assert (tmp_path / "copy").read_bytes() == b"hello world"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import date
 
 from dedup_clone.contract.manifest import DateMetrics, DedupMetrics
-from dedup_spark.candidate.new_manifest import Results
+from dedup_spark.candidate.new_manifest import PlanResults
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 
 
-def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seconds: dict[str, float]) -> DedupMetrics:
+def dedup_metrics(
+    applied: tuple[ValidatedDelivery, ...], results: PlanResults, seconds: dict[str, float]
+) -> DedupMetrics:
     """Return the cost of the job: one read of each landed file for its validation, and the cost of each date.
 
-    Not counted: refused deliveries, and what the job reads and writes for erasures and for the table of changes.
+    `seconds`: how long each phase of the job took. Not counted: refused deliveries, and what the job reads and writes
+    for erasures and for the table of changes.
     """
     by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))
     return DedupMetrics(
@@ -23,10 +26,12 @@ def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seco
     )
 
 
-def _date_metrics(day: date, results: Results) -> DateMetrics:
+def _date_metrics(day: date, results: PlanResults) -> DateMetrics:
     """The cost of one date. If a plan declined the date, the bytes of its work are included."""
     cost, declined = results.written[day].cost, results.declined.get(day)
     if declined is None:
         return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)
-    lost = declined.cost
-    return DateMetrics(day, lost.bytes_read + cost.bytes_read, lost.bytes_written + cost.bytes_written, cost.seconds)
+    declined_cost = declined.cost
+    return DateMetrics(
+        day, declined_cost.bytes_read + cost.bytes_read, declined_cost.bytes_written + cost.bytes_written, cost.seconds
+    )

@@ -20,10 +20,10 @@ from dedup_spark.plans.written_date import WrittenDate
 
 
 @dataclass
-class Results:
+class PlanResults:
     """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
 
-    `fingerprints`: key fingerprints for dates that DataFrame plans write, if known. These plans compute none.
+    `fingerprints`: key fingerprints, where they are known, of dates that a DataFrame plan writes, which computes none.
     """
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Results:
             self.fingerprints[outcome.day] = outcome.key_fingerprint
 
     def surplus_rows(self, source: int) -> int:
-        """The number of surplus rows in an applied delivery. `source`: the delivery's number; the oldest has 1."""
+        """The number of surplus rows in an applied delivery. `source`: its number; the oldest delivery has 1."""
         return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
 
     def examples(self) -> list[KeyExample]:
@@ -73,10 +73,10 @@ def assemble_generation(
     mode: UpdateIdMode,
     plans: Mapping[date, DatePlan],
     delivered: Mapping[date, int],
-    results: Results,
+    results: PlanResults,
     parent: Parent,
 ) -> NewGeneration:
-    """Return the new generation. `delivered`: how many applied deliveries have each date.
+    """Return the new generation that the plans have made. `delivered`: how many applied deliveries have each date.
 
     Raises ContractViolation if the parent's files lack rows that its manifest counts.
     """
@@ -96,7 +96,8 @@ def assemble_generation(
             if parent_entry and day not in delivered:  # the check for missing dates needs this outcome
                 entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
         _require_parent_complete(entry, parent_entry)
-        # With several deliveries a value may change and change back: the row has its old values and a new update_id.
+        # With several deliveries a value may change and change back. Then the row has its old values, but a new
+        # update_id, so only a date with one delivery can keep the parent's files.
         is_unchanged = delivered.get(day) == 1 and not entry.new_keys and not entry.changed
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
         if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
@@ -115,7 +116,8 @@ def assemble_generation(
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
 
 
-def _wrote_fingerprints(day: date, results: Results) -> bool:
+def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
+    """Whether a plan, also one that then declined the date, stored the date's fingerprints in the data folder."""
     written = results.written.get(day)
     if isinstance(written, RewrittenDate):
         return written.wrote_fingerprints
@@ -165,6 +167,7 @@ def _require_parent_complete(entry: DateEntry, parent_entry: DateEntry | None) -
 
 
 def files_digest(files: Iterable[DataFile]) -> str:
+    """Return a digest of the files' paths, row counts and sizes, whatever their order."""
     lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
     return digest("\n".join(lines))
 

@@ -49,5 +49,5 @@ def without_mixed_fingerprints(request: DedupRequest, generation: NewGeneration)
 
 
 def _without_mixed_fingerprints(entry: DateEntry) -> DateEntry:
-    is_fit = entry.min_update_id == entry.max_update_id
-    return entry if is_fit else replace(entry, key_fingerprint=None, content_fingerprint=None)
+    has_one_id = entry.min_update_id == entry.max_update_id
+    return entry if has_one_id else replace(entry, key_fingerprint=None, content_fingerprint=None)

@@ -1,4 +1,4 @@
-"""Writes the changes of a date, each with its old and its new row, as rows of the table `FEED_changes`."""
+"""Writes the changes of a date as rows of the table `FEED_changes`: each with the old and the new row."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.data_file import DataFileWriter, row_groups
 
-# Of each side, new and old, about so many bytes of whole rows are held in memory. A row in memory is taken to be eight
-# times as large as stored.
+# About so many bytes of whole new rows are in memory at a time, and as many of old rows. A row in memory is taken to be
+# eight times as large as in its file.
 _BYTES_AT_A_TIME = 128 << 20
 _BYTES_PER_STORED_BYTE = 8
 
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """One date of the new generation. `bytes`: of the files of both sides. `old`: the parent's rows, if any."""
+    """One date whose changes are written. `bytes`: the size of its files in the new generation and in the parent.
+
+    `new`, `old`: its rows in the new generation and in the parent; `old` is None if the parent lacks the date.
+    """
 
     day: date
     bytes: int
@@ -52,13 +55,18 @@ class ChangesTask:
 
     @property
     def rows_at_a_time(self) -> int:
+        """How many whole rows may be in memory at a time, by their average stored size."""
         stored = self.bytes / max(self.new.rows + (self.old.rows if self.old else 0), 1)
         return max(int(_BYTES_AT_A_TIME / (stored * _BYTES_PER_STORED_BYTE + 1)), 1)
 
 
 @dataclass(frozen=True)
 class WriteChanges:
-    """Writes the changes of one date into files below `folder_uri`, and returns the records of the files."""
+    """Writes the changes of one date into files below `folder_uri`, and returns the records of the files.
+
+    `publish_date`: the partition of the changes table. `file_bytes`: the target size of a file. `rows_per_range`: about
+    how many rows are compared at a time.
+    """
 
     table: TableContract
     seed: Seed
@@ -103,8 +111,8 @@ class WriteChanges:
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
-        hashing = RowHashers.of(self.table, self.seed, compare_values=True)
-        comparison = RowComparison(key_columns(self.table), reader, hashing, self.mode)
+        hashers = RowHashers.of(self.table, self.seed, compare_values=True)
+        comparison = RowComparison(key_columns(self.table), reader, hashers, self.mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, self.rows_per_range):
             for part in _split(changes, task.rows_at_a_time):
@@ -112,7 +120,7 @@ class WriteChanges:
                 yield self._change_rows(_whole_rows(new_source, part.new), old_rows, part.types)
 
     def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
-        """Rows of the table of changes, for rows of both sides at the same positions."""
+        """Rows of the changes table. `new`, `old` and `types` have at one position the rows and type of one change."""
         schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), new.num_rows
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
@@ -136,7 +144,7 @@ def _struct(rows: pa.Table) -> pa.StructArray:
 
 
 def _split(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
-    """Yield the changes in parts of at most `limit`, in the order of the new rows in their files."""
+    """Yield the changes in parts of at most `limit` changes, in the order of the new rows in their files."""
     order = np.lexsort((changes.new.row_numbers, changes.new.file_numbers))
     for start in range(0, len(order), limit):
         part = order[start : start + limit]

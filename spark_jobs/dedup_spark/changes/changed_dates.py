@@ -1,4 +1,4 @@
-"""Writes the changes of a generation: chooses the dates to compare by the counts of the plans, and compares them."""
+"""Writes the changes of a generation: compares with the parent all dates of which the plans' counts allow changes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def write_changes(
     session: SessionSource,
     job_log: JobLog,
 ) -> tuple[DataFile, ...]:
-    """Write the rows by which the generation differs from its parent, below a folder of this run in the changes folder.
+    """Write the rows by which the generation differs from its parent, below this run's folder in the changes folder.
 
-    The paths of the returned files begin with the run's folder.
+    Return the records of the written files; their paths begin with the run's folder.
     """
     ids = parent.snapshot_ids | {delivery.snapshot_id for delivery in applied}
-    known_ids = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()
+    snapshot_ids = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()
     files: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in generation.files:
         files[file.date].append(file)
     tasks = []
     for entry in generation.dates:
-        parent_date = parent.of(entry.date)
+        parent_date = parent.on_date(entry.date)
         parent_entry = parent_date.entry if parent_date else None
         if entry.date in generation.copied or _has_no_change(request, entry, parent_entry):
             continue
@@ -51,9 +51,9 @@ def write_changes(
         uris = [storage.join(request.data_uri, file.path) for file in new]
         old, size = None, sum(file.size for file in new)
         if parent_date:
-            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry, known_ids)
+            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry, snapshot_ids)
             size += parent_date.bytes
-        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, known_ids), old))
+        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, snapshot_ids), old))
     if not tasks:
         return ()
     included = request.included_deliveries(tuple(applied))
@@ -63,19 +63,19 @@ def write_changes(
     job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):
         written = map_dates(session, work, largest_first(tasks), "write changes")
-    return tuple(replace(file, path=f"{run_id}/{file.path}") for found in written for file in found)
+    return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
 
 
-def _rows(uris: Sequence[str], entry: DateEntry, known_ids: frozenset[int]) -> RowsOfDate:
-    """The date's rows in these files. `known_ids`: the update ids that say which snapshot contained a row."""
-    return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in known_ids else None)
+def _rows(uris: Sequence[str], entry: DateEntry, snapshot_ids: frozenset[int]) -> RowsOfDate:
+    """The date's rows in these files. `snapshot_ids`: the update ids that name the newest snapshot that has a row."""
+    return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in snapshot_ids else None)
 
 
 def _has_no_change(request: DedupRequest, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
-    """Whether the counts say that the date has no change.
+    """Whether the plan's counts prove that the date has no change.
 
-    They do not say it in mode last_changed, in which only an update id may differ, nor on a date with survivors: some
-    keys may have gone missing and others come back.
+    They prove nothing in mode last_changed, in which a row may differ by its update id alone, and nothing on a date
+    with survivors, on which some keys may have gone missing while others came back.
     """
     if parent_entry is None or request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return False

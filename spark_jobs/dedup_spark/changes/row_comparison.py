@@ -1,7 +1,7 @@
 """Compares a date's rows with the parent's: which keys are new, have other values, went missing or came back.
 
-Memory does not grow with the date. A first pass over the files of both sides sums up hashes of all rows in buckets of
-keys. A second pass selects the rows of the buckets whose sums differ, and these rows are compared range by range.
+Memory does not grow with the date. A first pass over the files of both generations sums up hashes of all rows in
+buckets of keys. A second pass selects the rows of the buckets whose sums differ, and compares them range by range.
 """
 
 from __future__ import annotations
@@ -26,19 +26,23 @@ from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
 
-# Rows of both sides that are compared at a time; each takes about 100 bytes in memory.
+# New and old rows together that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
-# Buckets then have about 16 rows, so few equal rows are compared. The sums and counts take at most 48 MB.
+# So many bits of bucket numbers more than `bits_for` returns: buckets have about 16 rows instead of 128, so few equal
+# rows are compared. The sums and counts take at most 48 MB.
 _EXTRA_BITS = 3
+# `_mixed` multiplies by this odd number (2^64 divided by the golden ratio), and shifts by half a word.
 _ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+# `RowChanges.types` has positions in this tuple.
 TYPES = tuple(ChangeType)
 
 
 @dataclass(frozen=True)
 class RowsOfDate:
-    """One side of the comparison. `newest_id`: the update id of the rows that the date's newest snapshot has.
+    """A date's rows in one of the two generations: its files and how many rows they have.
 
-    `newest_id` is None if update ids do not say this: in mode last_changed, and for rows that a takeover brought.
+    `newest_id`: the update id of the rows that the date's newest snapshot contains. None if update ids do not tell
+    which rows these are: in mode last_changed, and after a takeover.
     """
 
     uris: tuple[str, ...]
@@ -47,7 +51,7 @@ class RowsOfDate:
 
 
 class RowChanges(NamedTuple):
-    """Some changes. `old`: the parent's rows at the positions of the `new` rows; None for new keys.
+    """Some changes. `new`: the rows of the new generation. `old`: the parent's row of each; None if all keys are new.
 
     `types`: for each change the position of its type in TYPES.
     """
@@ -63,19 +67,20 @@ class RowComparison:
 
     columns: tuple[Column, ...]
     reader: KeyReader
-    hashing: RowHashers
+    hashers: RowHashers
     mode: UpdateIdMode
 
     def source(self, rows: RowsOfDate) -> KeySource:
-        return KeySource(self.reader, self.hashing, rows.uris, [None] * len(rows.uris), MemoryBudget(0), threads=1)
+        """A reader of these rows."""
+        return KeySource(self.reader, self.hashers, rows.uris, [None] * len(rows.uris), MemoryBudget(0), threads=1)
 
     def changes(self, new: RowsOfDate, old: RowsOfDate, rows_per_range: int) -> Iterator[RowChanges]:
         """Yield all changes of the date; about `rows_per_range` rows are compared at a time."""
         bits = min(bits_for(max(new.rows, old.rows), None) + _EXTRA_BITS, MAX_BITS)
         sums, counts = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.uint32)
         has_ids = new.newest_id is not None and old.newest_id is not None
-        for side, operation in ((new, np.add), (old, np.subtract)):
-            for first_hashes, hashes in self._row_hashes(side, has_ids=has_ids):
+        for rows, operation in ((new, np.add), (old, np.subtract)):
+            for first_hashes, hashes in self._row_hashes(rows, has_ids=has_ids):
                 buckets = bucket_of(first_hashes, bits)
                 operation.at(sums, buckets, hashes)
                 np.add.at(counts, buckets, 1)
@@ -84,25 +89,29 @@ class RowComparison:
         if not ranges:
             return
         selected = [RangedRows(ranges, bits) for _ in (new, old)]
-        for side, rows in zip((new, old), selected, strict=True):
-            self.source(side).select_and_hash(in_buckets(differs, bits), rows)
+        for rows, ranged_rows in zip((new, old), selected, strict=True):
+            self.source(rows).select_and_hash(in_buckets(differs, bits), ranged_rows)
         for number in range(len(ranges)):
             new_rows, old_rows = (rows.of_range(number) for rows in selected)
             yield from self._compare(new_rows, old_rows, new.newest_id, old.newest_id)
 
-    def _row_hashes(self, side: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
-        """Yield, batch by batch, the first hashes of keys, and hashes that differ where a row changed."""
-        assert self.hashing.values
-        for uri in side.uris:
+    def _row_hashes(self, rows: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
+        """Yield, batch by batch, the first hashes of keys, and hashes of whole rows, which differ if a row changed.
+
+        `has_ids`: update ids tell in both generations whether the newest snapshot contains a row, and this is hashed
+        too.
+        """
+        assert self.hashers.values
+        for uri in rows.uris:
             for batch in self.reader.batches(uri, with_ids=True, with_values=True):
                 assert batch.update_ids is not None
                 assert batch.value_columns is not None
-                first_hashes = self.hashing.keys.first(batch.key_columns)
-                hashes = self.hashing.values.hash(first_hashes, batch.value_columns)
+                first_hashes = self.hashers.keys.first(batch.key_columns)
+                hashes = self.hashers.values.hash(first_hashes, batch.value_columns)
                 if self.mode is UpdateIdMode.LAST_CHANGED:
                     hashes = _mixed(hashes, batch.update_ids)
                 elif has_ids:
-                    hashes = _mixed(hashes, batch.update_ids == side.newest_id)
+                    hashes = _mixed(hashes, batch.update_ids == rows.newest_id)
                 yield first_hashes, hashes
 
     def _compare(
@@ -120,25 +129,28 @@ class RowComparison:
             is_changed |= new.update_ids != old.update_ids
         types[is_changed] = TYPES.index(ChangeType.CHANGED)
         if newest_id is not None and old_newest_id is not None:
-            is_in, was_in = new.update_ids == newest_id, old.update_ids == old_newest_id
-            types[is_in & ~was_in] = TYPES.index(ChangeType.RETURNED)
-            types[was_in & ~is_in] = TYPES.index(ChangeType.MISSING)
+            is_delivered, was_delivered = new.update_ids == newest_id, old.update_ids == old_newest_id
+            types[is_delivered & ~was_delivered] = TYPES.index(ChangeType.RETURNED)
+            types[was_delivered & ~is_delivered] = TYPES.index(ChangeType.MISSING)
         rows = np.flatnonzero(types >= 0)
         if len(rows):
             yield RowChanges(new.take(rows), old.take(rows), types[rows])
 
 
 def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:
-    """Hash each hash with its number. Because of the square, sums do not stay equal when only numbers change."""
+    """Hash each hash together with the number at its position.
+
+    The square keeps sums of the results from staying equal when rows exchange their numbers.
+    """
     mixed = (hashes ^ (numbers.astype(np.uint64) * _ODD)) * _ODD
     return np.asarray((mixed * mixed) ^ (mixed >> _SHIFT))
 
 
-def _positions(keys: U64Array, wanted: U64Array) -> Indices:
-    """The position of each wanted key in `keys`, which are distinct; -1 for a key that they lack."""
+def _positions(keys: U64Array, searched: U64Array) -> Indices:
+    """The position of each searched key in `keys`, which are distinct; -1 for a key that they lack."""
     if not len(keys):
-        return np.full(len(wanted), -1, np.intp)
+        return np.full(len(searched), -1, np.intp)
     order = np.argsort(keys)
-    found = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    found = np.minimum(np.searchsorted(keys, searched, sorter=order), len(keys) - 1)
     positions = order[found]
-    return np.asarray(np.where(keys[positions] == wanted, positions, -1), np.intp)
+    return np.asarray(np.where(keys[positions] == searched, positions, -1), np.intp)

@@ -1,1 +1,1 @@
-"""What plans that stream files share: to read keys, compare two sets of keys, find changed rows and duplicate keys."""
+"""Reads keys, compares sets of keys, and finds changed rows and duplicate keys, for the plans that stream files."""

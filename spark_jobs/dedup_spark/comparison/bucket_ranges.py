@@ -12,7 +12,7 @@ from dedup_spark.arrays import BoolArray
 
 
 class BucketRange(NamedTuple):
-    """The buckets from number `start` to `stop`, without `stop`."""
+    """The buckets with numbers from `start` to `stop - 1`."""
 
     start: int
     stop: int
@@ -24,12 +24,15 @@ class BucketRange(NamedTuple):
         return mask
 
 
-# The one range of `RangedRows` whose rows are not divided into buckets.
+# The only range of a `RangedRows` that keeps all rows together, as if there were one bucket.
 EVERYTHING = BucketRange(0, 1)
 
 
 def split_buckets(row_counts: npt.NDArray[Any], limit: int) -> list[BucketRange]:
-    """Return ranges of about `limit` rows each, of all buckets; none if there are no rows. `row_counts`: by bucket."""
+    """Divide all buckets into ranges of about `limit` rows each. Return none if there are no rows.
+
+    `row_counts`: the number of rows in each bucket.
+    """
     totals = np.cumsum(row_counts, dtype=np.float64)
     if not len(totals) or totals[-1] <= 0:
         return []

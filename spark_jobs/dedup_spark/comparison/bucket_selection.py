@@ -1,10 +1,11 @@
 """Selects the rows to compare: those in buckets where the fingerprints of the newest delivery and another input differ.
 
-If one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ by
-exactly the hashes of that key. Its first hash is therefore known, and only rows with this hash are compared. If whole
-buckets have too many rows, `narrowed` selects only their sub-buckets that differ. Afterwards the hashes of the compared
-rows are checked against the difference of the sums: a bucket whose difference they do not explain is compared as a
-whole. Each other input forms a pair with the newest delivery; a key that differs in one pair is compared in all inputs.
+A key has two hashes; some bits of the first choose its bucket. A bucket's fingerprint has a sum of each. If one input
+has a single key more in a bucket than the other, and the same keys otherwise, the sums differ by exactly the hashes of
+this key. Its first hash is therefore known, and only rows with this hash are compared. If whole buckets have too many
+rows, `narrowed` selects only their sub-buckets that differ. Afterwards the hashes of the compared rows are checked
+against the difference of the sums: a bucket whose difference they do not explain is compared as a whole. Each other
+input forms a pair with the newest delivery; a key that differs in one pair is compared in all inputs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dedup_spark.fingerprints.sub_buckets import SubBuckets
 # The kind of a bucket says which of its keys are compared: SKIPPED none; ALL_KEYS all; ONE_KEY the one key that the
 # sums identify; VALUES_ONLY none, because only values differ; SUB_BUCKETS the keys in sub-buckets that differ.
 SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
-# The kinds of which only some keys are compared.
+# The kinds of buckets in which only some keys are compared.
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
 # The first so many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
@@ -39,9 +40,10 @@ Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same keys
 
 @dataclass(frozen=True)
 class PairSelection:
-    """Which keys are compared in each bucket to tell two inputs apart. `newest`, `other`: the inputs' fingerprints.
+    """Which keys are compared in each bucket to find how the newest delivery differs from one other input.
 
-    `kinds`: the kind of each bucket. `one_key_hashes`: the first hash of the key of each ONE_KEY bucket.
+    `kinds`: the kind of each bucket. `one_key_hashes`: the first hash of the key that is compared in each ONE_KEY
+    bucket. `newest`, `other`: the fingerprints of the two inputs.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -50,10 +52,10 @@ class PairSelection:
     other: BucketFingerprints
 
     def unexplained(self, is_narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
-        """The buckets in which the compared rows do not explain the difference between the sums of the two inputs.
+        """The numbers of the buckets in which the compared rows do not explain the difference between the two inputs.
 
-        `is_narrowed`: for each bucket whether only some of its keys are compared in all pairs together. The hashes
-        `newest` and `other` are of the compared rows of each input; rows of other buckets are ignored.
+        `is_narrowed`: for each bucket whether only some of its keys are compared, in all pairs together. `newest`,
+        `other`: the hashes of the compared rows of each input; those in buckets that are not narrowed are ignored.
         """
         buckets = np.flatnonzero(is_narrowed & np.isin(self.kinds, _NARROWED))
         if not len(buckets):
@@ -73,11 +75,12 @@ class PairSelection:
 
 @dataclass(frozen=True)
 class BucketSelection:
-    """Which keys are compared in each of `2**bits` buckets, for all pairs together.
+    """Which keys are compared in each of `2**bits` buckets, for all pairs of inputs together.
 
     `kinds`: the kind of each bucket; in a ONE_KEY bucket one key is compared for each pair of that kind.
-    `needs_value_hashes`: for each bucket whether values may differ in it, so that value hashes are needed also of rows
-    that are not compared. `differing`: the sub-buckets to compare; None if no bucket is of the kind SUB_BUCKETS.
+    `needs_value_hashes`: for each bucket whether values may differ in it; then the value hashes of all its rows are
+    needed, also of rows whose keys are not compared. `differing`: the sub-buckets to compare; None if no bucket is of
+    the kind SUB_BUCKETS.
     """
 
     bits: int
@@ -94,8 +97,8 @@ class BucketSelection:
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
 
-        Only the value hash is needed of all other rows of buckets with `needs_value_hashes`. Their keys are in both
-        inputs, but their values may differ.
+        These are all other rows in buckets with `needs_value_hashes`: their keys are in both inputs, but their values
+        may differ.
         """
         buckets, rows, is_compared = self._compared(first_hashes)
         return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets[rows]]])
@@ -157,32 +160,36 @@ class BucketSelection:
 
     def expected_rows(self, row_counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """About how many rows are compared in each bucket. `row_counts`: of all inputs together, by bucket."""
+        # By the number of the kind: SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS. Two kinds are set below.
         by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _VALUES_ONLY_ROWS, 0.0], dtype=np.float32)
         expected = by_kind[self.kinds]
         np.copyto(expected, row_counts, where=self.kinds == ALL_KEYS)
         if self.differing is not None:
             buckets = np.flatnonzero(self.kinds == SUB_BUCKETS)
-            expected[buckets] = row_counts[buckets] * self.differing.chosen_shares(self.bits)[buckets]
+            expected[buckets] = row_counts[buckets] * self.differing.selected_shares(self.bits)[buckets]
         return expected
 
     def unexplained(self, newest: Hashes, others: Sequence[Hashes]) -> Indices:
-        """The ONE_KEY and SUB_BUCKETS buckets in which the compared rows do not explain the sums of each pair.
+        """The numbers of the buckets in which the compared rows do not explain the difference of at least one pair.
 
-        `newest`, `others`: hashes of the compared rows in these buckets; `others` in the order of the pairs.
+        Only ONE_KEY and SUB_BUCKETS buckets are examined. `newest`, `others`: the hashes of the compared rows in these
+        buckets; `others` in the order of the pairs.
         """
         is_narrowed = np.isin(self.kinds, _NARROWED)
         found = (pair.unexplained(is_narrowed, newest, other) for pair, other in zip(self.pairs, others, strict=True))
         return np.unique(np.concatenate([NO_INDICES, *found]))
 
 
-def in_buckets(wanted: BoolArray, bits: int) -> RowSelector:
-    """Return a selector of all rows of the `wanted` buckets."""
-    return lambda first_hashes: RowSelection(np.flatnonzero(wanted[bucket_of(first_hashes, bits)]), NO_INDICES)
+def in_buckets(is_selected: BoolArray, bits: int) -> RowSelector:
+    """Return a selector of all rows in the buckets for which `is_selected` is true."""
+    return lambda first_hashes: RowSelection(np.flatnonzero(is_selected[bucket_of(first_hashes, bits)]), NO_INDICES)
 
 
-def select_all_keys(wanted: BoolArray, bits: int) -> BucketSelection:
-    """Return a selection of all keys of the `wanted` buckets."""
-    return BucketSelection(bits, np.where(wanted, ALL_KEYS, SKIPPED).astype(np.uint8), np.zeros_like(wanted), ())
+def select_all_keys(is_selected: BoolArray, bits: int) -> BucketSelection:
+    """Return a selection of all keys in the buckets for which `is_selected` is true."""
+    return BucketSelection(
+        bits, np.where(is_selected, ALL_KEYS, SKIPPED).astype(np.uint8), np.zeros_like(is_selected), ()
+    )
 
 
 def select_differing_keys(

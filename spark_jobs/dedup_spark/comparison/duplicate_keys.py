@@ -22,7 +22,8 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
 from dedup_spark.value_order import comparable
 
-# Limits for the rows of repeated keys together. Python compares their values row by row, in some microseconds each.
+# The most rows of repeated keys whose values are compared, and the most bytes. Python compares row by row, in some
+# microseconds each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
 # So many rows are converted to Python values at a time, because Python values take much memory.
@@ -33,8 +34,8 @@ _ROWS_AT_A_TIME = 1 << 12
 class ResolvedDuplicates:
     """Rows divided into one row of each key (`retained`) and the surplus rows.
 
-    `keys`: the packed keys of `retained`. `surplus` has no value columns. If `is_exact` is False, there were too many
-    rows to compare their values: an arbitrary row of each key was retained, and only the number of rows is right.
+    `keys`: the packed keys of `retained`. `surplus` has no value columns. `is_exact` is False if the rows were too many
+    to compare their values: then an arbitrary row of each key is retained, and only the numbers of rows are right.
     """
 
     retained: SelectedRows
@@ -46,10 +47,11 @@ class ResolvedDuplicates:
 def find_duplicates(
     source: KeySource, columns: tuple[Column, ...], counts: npt.NDArray[Any], bits: int, limit: int
 ) -> Iterator[ResolvedDuplicates]:
-    """Yield all duplicate keys of a delivery, resolved; `retained` has only rows of keys whose first hash repeats.
+    """Yield the duplicate keys of a delivery, resolved, in parts that fit into memory.
 
-    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves. `counts`, `bits`,
-    `limit`: see KeySource.repeated_hashes.
+    Equal keys have equal hashes, so only rows whose first hash repeats are compared, and `retained` has only such rows.
+    `columns`: the key columns. `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many
+    hashes are sorted at a time.
     """
     for repeated in source.repeated_hashes(counts, bits, limit):
         if len(repeated):
@@ -77,20 +79,23 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, re
 
 
 def repetitions(keys: U64Array) -> Indices:
-    """Indices of all rows but one of each key."""
+    """Indices of all rows except the first one of each key."""
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
     return order[again]
 
 
-def with_hashes(wanted: U64Array) -> RowSelector:
-    """Return a selector of the rows whose first hash is one of `wanted`, which are sorted."""
-    hashes = KeySet.of(wanted)
+def with_hashes(sorted_hashes: U64Array) -> RowSelector:
+    """Return a selector of the rows whose first hash is one of `sorted_hashes`."""
+    hashes = KeySet.of(sorted_hashes)
     return lambda first_hashes: RowSelection(hashes.indices_in(first_hashes), NO_INDICES)
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
-    """Indices of all rows but one of each key: the highest by update_id and values, or one of several equal ones."""
+    """Indices of all rows except the highest one of each key, by update_id and then by values.
+
+    Of several rows that are equal in all of these, the first one is not returned.
+    """
     lower: list[int] = []
     order = np.argsort(keys, kind="stable")
     best = -1
@@ -118,8 +123,8 @@ def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
         return rows.value_columns
     tables, size = [], 0
     for file in np.unique(rows.file_numbers):
-        wanted = np.sort(rows.row_numbers[rows.file_numbers == file])
-        for table in source.whole_rows(int(file), wanted):
+        row_numbers = np.sort(rows.row_numbers[rows.file_numbers == file])
+        for table in source.whole_rows(int(file), row_numbers):
             tables.append(table)
             size += table.nbytes
             if size > _MAX_BYTES:

@@ -1,6 +1,6 @@
-"""The files of one input of a comparison, in batches of rows with the hashes of their keys, read at most twice.
+"""Reads the files of one input of a comparison, at most twice, in batches of rows with the hashes of their keys.
 
-The first pass keeps keys in memory as far as the memory budget allows. The second decodes the other files again.
+The first pass caches a file's keys in memory if the budget allows. The second pass decodes all other files again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RowHashers:
 
 @dataclass(frozen=True)
 class HashedBatch:
-    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values, if they were computed."""
+    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values; None if not computed yet."""
 
     batch: KeyBatch
     first_hashes: U64Array
@@ -45,7 +45,7 @@ class HashedBatch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes in memory, including value hashes, which may be added later."""
         return self.batch.nbytes + 2 * self.first_hashes.nbytes
 
     def without_values(self) -> HashedBatch:
@@ -54,11 +54,11 @@ class HashedBatch:
 
 @dataclass
 class HashedFiles:
-    """Files, which are numbered from 0.
+    """The files of one input, numbered from 0 in the order of `uris`.
 
-    `constant_ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
-    `holds_values`: whether the first pass keeps values in memory, where the budget allows, so that the second has those
-    of the rows that survive. Value hashes are then computed only of rows that `take` returns.
+    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
+    `caches_values`: whether the first pass caches values too, where the budget allows, so that the values of survivors
+    need not be read again. Value hashes are then computed only of rows that `take` returns.
     """
 
     reader: KeyReader
@@ -66,44 +66,44 @@ class HashedFiles:
     uris: Sequence[str]
     constant_ids: Sequence[int | None]
     budget: MemoryBudget
-    holds_values: bool = False
-    _in_memory: dict[int, list[HashedBatch]] = field(default_factory=dict)
+    caches_values: bool = False
+    _cached_batches: dict[int, list[HashedBatch]] = field(default_factory=dict)
 
     def first_pass(self, number: int) -> Iterator[tuple[HashedBatch, U64Array]]:
-        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows.
+        """Yield a file's batches, each with its second hashes, and cache the keys if the budget allows.
 
-        Batches whose values are held have no value hashes.
+        Batches whose values are cached have no value hashes yet.
         """
-        in_memory: list[HashedBatch] | None = []
+        cached_batches: list[HashedBatch] | None = []
         values = self.hashers.values
         for batch in self._read(number, with_values=values is not None):
             first, second = self.hashers.keys.both(batch.key_columns)
             hashed = HashedBatch(batch, first, None)
-            if self.holds_values and self.budget.reserve(hashed.nbytes):
-                held: HashedBatch | None = hashed
+            if self.caches_values and self.budget.reserve(hashed.nbytes):
+                cached: HashedBatch | None = hashed
             else:
                 if values and batch.value_columns is not None:
                     hashed = replace(hashed, value_hashes=values.hash(first, batch.value_columns))
                 without_values = hashed.without_values()
-                held = without_values if self.budget.reserve(without_values.nbytes) else None
-            if in_memory is not None and held is not None:
-                in_memory.append(held)
+                cached = without_values if self.budget.reserve(without_values.nbytes) else None
+            if cached_batches is not None and cached is not None:
+                cached_batches.append(cached)
             else:
-                in_memory = None
+                cached_batches = None
             yield hashed, second
-        if in_memory is not None:
-            self._in_memory[number] = in_memory
+        if cached_batches is not None:
+            self._cached_batches[number] = cached_batches
 
     def second_pass(self, number: int, *, with_values: bool) -> Iterator[HashedBatch]:
-        """A file's batches: those in memory, otherwise decoded again. Values only on request."""
-        if number in self._in_memory:
-            yield from self._in_memory[number]
+        """Yield a file's batches: from the cache, or decoded again, then with values only if `with_values`."""
+        if number in self._cached_batches:
+            yield from self._cached_batches[number]
         else:
             for batch in self._read(number, with_values=with_values):
                 yield HashedBatch(batch, self.hashers.keys.first(batch.key_columns), None)
 
     def take(self, hashed: HashedBatch, rows: Indices, value_budget: MemoryBudget) -> HashedBatch:
-        """These rows of a batch. Their values are hashed here, unless the first pass did so."""
+        """Return these rows of a batch, with value hashes; without values if `value_budget` has no room for them."""
         batch, first_hashes = hashed.batch, hashed.first_hashes[rows]
         values = None if batch.value_columns is None else take_rows(batch.value_columns, rows)
         value_hashes = None
@@ -118,7 +118,7 @@ class HashedFiles:
         return HashedBatch(taken, first_hashes, value_hashes)
 
     def value_hashes(self, hashed: HashedBatch, rows: Indices) -> U64Array:
-        """Hashes of the values of these rows, where values are compared."""
+        """The value hashes of these rows of a batch. Values must have been read or hashed."""
         if hashed.value_hashes is not None:
             return hashed.value_hashes[rows]
         assert self.hashers.values
@@ -126,7 +126,7 @@ class HashedFiles:
         return self.hashers.values.hash(hashed.first_hashes[rows], take_rows(hashed.batch.value_columns, rows))
 
     def with_id(self, number: int, batch: KeyBatch, rows: Indices, only_id: int | None) -> Indices:
-        """The rows that have this update_id; all rows when it is None."""
+        """Those `rows` of a batch of file `number` that have the update_id `only_id`; all of them if it is None."""
         if only_id is None:
             return rows
         if batch.update_ids is None:
@@ -134,7 +134,7 @@ class HashedFiles:
         return np.asarray(rows[batch.update_ids[rows] == only_id])
 
     def update_ids(self, number: int, batch: KeyBatch) -> I64Array:
-        """The update_ids of all rows of a batch."""
+        """The update_ids of all rows of a batch of file `number`."""
         ids = batch.update_ids
         return np.full(batch.rows, self.constant_ids[number], np.int64) if ids is None else ids
 

@@ -10,8 +10,9 @@ import numpy as np
 from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 
 _ONE = np.uint64(1)
-# With sixteen slots for each key, the bitmap has about one false positive in sixteen other keys.
+# With sixteen slots for each key, the bitmap takes about one in sixteen other keys for one of its own.
 _SLOTS_PER_KEY, _MIN_BITMAP_BITS, _MAX_BITMAP_BITS = 16, 16, 26
+# An odd number (2^64 divided by the golden ratio): the product's highest bits spread keys evenly over the slots.
 _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -19,7 +20,7 @@ _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 class KeyDiff:
     """How a new list of keys differs from an old one.
 
-    `surplus`: a key that the new list has n times is in it n - 1 times. `missing`: the distinct old keys that the new
+    `surplus`: each key that the new list has n times, n - 1 times. `missing`: the distinct old keys that the new
     list lacks. `added_count`: how many distinct new keys the old list lacks. `added_sample`: a few of these keys.
     """
 
@@ -60,9 +61,10 @@ def repeated_in(ordered: U64Array) -> U64Array:
 
 @dataclass(frozen=True)
 class KeySet:
-    """Finds which keys of long lists are in a set. `keys`: the set, sorted. `bitmap`: excludes most other keys.
+    """Finds which keys of long lists are in a set.
 
-    The bitmap is read first, because each step of the exact search costs a cache miss.
+    `keys`: the set, sorted. `bitmap`: has `2**bits` slots; a key whose slot is false is not in the set. It is read
+    first, because each step of the exact search costs a cache miss.
     """
 
     keys: U64Array
@@ -86,9 +88,9 @@ class KeySet:
         return np.asarray(passed[self.keys[found] == keys[passed]], dtype=np.intp)
 
 
-def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
-    """Ascending indices of those `keys` that are among `wanted`, which are sorted."""
-    return KeySet.of(wanted).indices_in(keys) if len(wanted) else NO_INDICES
+def indices_of(keys: U64Array, searched: U64Array) -> Indices:
+    """Ascending indices of those `keys` that are among `searched`, which are sorted."""
+    return KeySet.of(searched).indices_in(keys) if len(searched) else NO_INDICES
 
 
 def _bitmap_slot(keys: U64Array, bits: int) -> Indices:

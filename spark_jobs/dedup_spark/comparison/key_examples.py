@@ -42,7 +42,7 @@ def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) 
         by_difference[example.difference].append(example)
     selected: list[KeyExample] = []
     for difference in Difference:
-        days = _largest(by_difference[difference], entries, difference)
+        days = _dates_with_most_rows(by_difference[difference], entries, difference)
         counts: Counter[date] = Counter()
         for example in sorted(by_difference[difference], key=lambda e: (e.date, e.key)):
             if example.date in days and counts[example.date] < EXAMPLES_PER_DATE:
@@ -51,12 +51,15 @@ def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) 
     return tuple(selected)
 
 
-def _largest(examples: list[KeyExample], entries: Mapping[date, DateEntry], difference: Difference) -> set[date]:
+def _dates_with_most_rows(
+    examples: list[KeyExample], entries: Mapping[date, DateEntry], difference: Difference
+) -> set[date]:
     days = {example.date for example in examples if example.date in entries}
     return set(sorted(days, key=lambda day: (-_count(entries[day], difference), day))[:DATES_WITH_EXAMPLES])
 
 
 def _count(entry: DateEntry, difference: Difference) -> int:
+    """How many rows of the date have this difference."""
     counts = {
         Difference.NEW: entry.new_keys,
         Difference.CHANGED: entry.changed or 0,

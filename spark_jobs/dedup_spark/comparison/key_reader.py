@@ -69,17 +69,17 @@ class KeyReader:
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on request."""
-        wanted = [column.name for column in key_columns(self.table)]
-        wanted += [self.table.snapshot_id_column] if with_ids else []
-        wanted += [column.name for column in self.table.value_columns] if with_values else []
+        names = [column.name for column in key_columns(self.table)]
+        names += [self.table.snapshot_id_column] if with_ids else []
+        names += [column.name for column in self.table.value_columns] if with_values else []
         first_row = 0
         with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
             self.note_ranges(uri, file)
             # One row group at a time, so that a large file's pages are not all held in memory.
             for group in range(file.num_row_groups):
-                self.add_bytes_read(compressed_bytes(file, group, wanted))
-                batch_rows = group_rows_per_batch(file, group, wanted)
-                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=wanted, use_threads=False):
+                self.add_bytes_read(compressed_bytes(file, group, names))
+                batch_rows = group_rows_per_batch(file, group, names)
+                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
                     if batch.num_rows:
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
@@ -140,6 +140,6 @@ def compressed_bytes(file: pq.ParquetFile, group: int, columns: list[str]) -> in
 
 
 def _chunks(file: pq.ParquetFile, group: int, columns: list[str]) -> list[pq.ColumnChunkMetaData]:
-    metadata, wanted = file.metadata.row_group(group), set(columns)
+    metadata, names = file.metadata.row_group(group), set(columns)
     chunks = (metadata.column(number) for number in range(metadata.num_columns))
-    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted]
+    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]

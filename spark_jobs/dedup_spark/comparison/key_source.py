@@ -47,7 +47,7 @@ class KeySource:
     """Rows of `files`, which are numbered from 0.
 
     `ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
-    `holds_values`: see HashedFiles.
+    `caches_values`: see HashedFiles.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class KeySource:
         budget: MemoryBudget,
         threads: int,
         *,
-        holds_values: bool = False,
+        caches_values: bool = False,
     ) -> None:
-        self._files = HashedFiles(reader, hashers, files, ids, budget, holds_values)
+        self._files = HashedFiles(reader, hashers, files, ids, budget, caches_values)
         self._threads = threads
 
     def fingerprints(
@@ -71,7 +71,7 @@ class KeySource:
 
         They have no value sums if values are not compared, or are held in memory instead of being hashed.
         """
-        with_values = self._files.hashers.values is not None and not self._files.holds_values
+        with_values = self._files.hashers.values is not None and not self._files.caches_values
         total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
 
         def add_files(numbers: Sequence[int]) -> None:

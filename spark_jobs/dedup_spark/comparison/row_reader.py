@@ -71,10 +71,10 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
                 first_row = group_start
                 batch_rows = group_rows_per_batch(file, group, names)
                 for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
-                    wanted = batch.filter(pa.array(_mask(table, source, batch, first_row)))
+                    selected = batch.filter(pa.array(_mask(table, source, batch, first_row)))
                     first_row += batch.num_rows
-                    if wanted.num_rows:
-                        complete = complete_batch(wanted, table.columns)
+                    if selected.num_rows:
+                        complete = complete_batch(selected, table.columns)
                         yield cast_table(pa.Table.from_batches([complete]).select(names), schema)
             group_start = group_end
 

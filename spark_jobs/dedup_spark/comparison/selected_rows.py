@@ -97,8 +97,8 @@ def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
 
 def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -> tuple[pa.Array, ...]:
     """The rows at these indices, column by column."""
-    wanted = pa.array(indices)
-    return tuple(column.take(wanted) for column in columns)
+    positions = pa.array(indices)
+    return tuple(column.take(positions) for column in columns)
 
 
 def concat_columns(batches: Sequence[tuple[pa.Array, ...] | None]) -> Columns | None:

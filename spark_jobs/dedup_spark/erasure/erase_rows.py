@@ -90,10 +90,10 @@ class RowEraser:
 
         `newest`: the newest applied delivery; None for an erasure.
         """
-        wanted = [f for f in generation.files if self.tombstones is not None or f.date not in generation.copied]
-        eraser, size = _FileEraser(self.table, self.data_uri, self.key_sets), sum(file.size for file in wanted)
-        results = fan_out.map(eraser, wanted, size, "leave erased keys out")
-        found = {file: result for file, result in zip(wanted, results, strict=True) if result}
+        files_to_read = [f for f in generation.files if self.tombstones is not None or f.date not in generation.copied]
+        eraser, size = _FileEraser(self.table, self.data_uri, self.key_sets), sum(file.size for file in files_to_read)
+        results = fan_out.map(eraser, files_to_read, size, "leave erased keys out")
+        found = {file: result for file, result in zip(files_to_read, results, strict=True) if result}
         rows = [row for result in found.values() for row in result.rows]
         for file in found:
             storage.delete(storage.join(self.data_uri, file.path))

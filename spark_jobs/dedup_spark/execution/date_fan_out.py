@@ -24,7 +24,7 @@ AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
 Result = TypeVar("Result")
 
 # A Spark task may hold so many bytes of decoded keys in memory between two passes over a date's files.
-HELD_BYTES = 128 << 20
+KEY_CACHE_BYTES = 128 << 20
 # Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE, or one for these bytes.
 _BYTES_PER_TASK = 1 << 30
 

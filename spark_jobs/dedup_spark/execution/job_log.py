@@ -22,14 +22,14 @@ class Progress:
     """
 
     phase: str
-    of: int = 0
-    done: int = 0
-    at_work: int = 0
+    date_count: int = 0
+    done_count: int = 0
+    running_count: int = 0
     _reported: int = 0
 
     def estimated_done(self, share: float) -> int:
         """The number of dates done if this share of the running Spark job's tasks is done. It never falls."""
-        self._reported = max(self._reported, self.done + int(self.at_work * share))
+        self._reported = max(self._reported, self.done_count + int(self.running_count * share))
         return self._reported
 
 
@@ -60,12 +60,12 @@ class JobLog:
 
     def expect_dates(self, count: int) -> None:
         """The phase works on so many more dates."""
-        self.progress.of += count
+        self.progress.date_count += count
 
     @contextmanager
     def dates_at_work(self, count: int) -> Iterator[None]:
         """In the `with` block Spark jobs work on so many of the phase's dates, which are done at its end."""
         progress = self.progress
-        progress.at_work = count
+        progress.running_count = count
         yield
-        progress.done, progress.at_work = progress.done + count, 0
+        progress.done_count, progress.running_count = progress.done_count + count, 0

@@ -75,7 +75,7 @@ class ProgressReport:
         progress, counts = self._job_log.progress, self._task_counts()
         tasks_done, tasks = counts or (0, 0)
         phase = "start" if counts is None else progress.phase
-        done, of = progress.estimated_done(tasks_done / tasks if tasks else 0.0), progress.of
+        done, of = progress.estimated_done(tasks_done / tasks if tasks else 0.0), progress.date_count
         dates = f", about {done} of {of} dates done" if of else ""
         running = f", {tasks_done} of {tasks} tasks of the running Spark jobs done" if tasks else ""
         waits = ": Spark starts" if counts is None else ""

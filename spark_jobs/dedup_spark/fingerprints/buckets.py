@@ -36,8 +36,8 @@ def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0
     """
     rows_per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
     if differing_share:
-        wanted = _DIFFERING_BUCKET_SHARE / differing_share
-        rows_per_bucket = min(max(wanted, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
+        rows_per_bucket = _DIFFERING_BUCKET_SHARE / differing_share
+        rows_per_bucket = min(max(rows_per_bucket, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
     most_bits = MAX_BITS - older_deliveries.bit_length()
     return min(max(int(rows / rows_per_bucket).bit_length(), MIN_BITS), most_bits)
 

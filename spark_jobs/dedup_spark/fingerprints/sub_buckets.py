@@ -60,18 +60,18 @@ class SubBucketSums:
 
 
 class SubBuckets:
-    """Some of `2**bits` sub-buckets: those for which the array `chosen` is true."""
+    """Some of `2**bits` sub-buckets: those for which the array `is_selected` is true."""
 
-    def __init__(self, bits: int, chosen: BoolArray) -> None:
-        self._bits, self._chosen = bits, chosen
+    def __init__(self, bits: int, is_selected: BoolArray) -> None:
+        self._bits, self._is_selected = bits, is_selected
 
     def __or__(self, other: SubBuckets) -> SubBuckets:
-        return SubBuckets(self._bits, self._chosen | other._chosen)
+        return SubBuckets(self._bits, self._is_selected | other._is_selected)
 
     def contain(self, first_hashes: U64Array) -> BoolArray:
-        """For each key whether its sub-bucket is chosen."""
-        return self._chosen[buckets.bucket_of(first_hashes, self._bits)]
+        """For each key whether its sub-bucket is selected."""
+        return self._is_selected[buckets.bucket_of(first_hashes, self._bits)]
 
-    def chosen_shares(self, bits: int) -> npt.NDArray[np.float32]:
-        """For each of `2**bits` buckets the share of its sub-buckets (0 to 1) that are chosen."""
-        return np.asarray(self._chosen.reshape(1 << bits, -1).mean(axis=1, dtype=np.float32))
+    def selected_shares(self, bits: int) -> npt.NDArray[np.float32]:
+        """For each of `2**bits` buckets the share of its sub-buckets (0 to 1) that are selected."""
+        return np.asarray(self._is_selected.reshape(1 << bits, -1).mean(axis=1, dtype=np.float32))

@@ -121,12 +121,12 @@ def _spark_struct(
     if sorted(names) != sorted(f.name for f in column.fields if f.name in names or f.name not in optional):
         raise _Mismatch(f"column [{path}] has fields {names}, expected {[f.name for f in column.fields]}")
     declared = {f.name: f for f in column.fields}
-    kinds = {
+    types = {
         name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves, rules)
         for i, name in enumerate(names)
     }
-    kinds.update((name, spark_type(declared[name])) for name in optional - kinds.keys())
-    return spark.StructType([spark.StructField(f.name, kinds[f.name]) for f in column.fields])
+    types.update((name, spark_type(declared[name])) for name in optional - types.keys())
+    return spark.StructType([spark.StructField(f.name, types[f.name]) for f in column.fields])
 
 
 def _leaf_count(arrow: pa.DataType) -> int:

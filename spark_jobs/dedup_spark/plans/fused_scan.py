@@ -15,7 +15,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import HELD_BYTES
+from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
@@ -40,7 +40,7 @@ _logger = logging.getLogger("dedup_spark")
 
 
 @dataclass(frozen=True)
-class DateScan:
+class ScanDate:
     """Runs one presumed task and validates its files, in a Spark task, or loads what an earlier run saved."""
 
     adopt: AdoptDate
@@ -57,25 +57,25 @@ class DateScan:
         self.saved.save(presumed, scanned)
         return scanned
 
-    def with_parts(self, parts: PartTasks) -> DateScan:
+    def with_parts(self, parts: PartTasks) -> ScanDate:
         """Return a scan that runs on the driver, and reads the files of a large date in several Spark tasks."""
         return replace(self, adopt=replace(self.adopt, parts=parts))
 
     def _scan(self, presumed: Task) -> ScannedDate:
         landed = {file.uri: file for delivered in presumed.deliveries for file in delivered.landed_files(presumed.day)}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
-        found: tuple[Task, Outcome] | None = None
+        task_and_outcome: tuple[Task, Outcome] | None = None
         try:
             if isinstance(presumed, AdoptTask):
-                found = self.adopt.scan(presumed, reader)
+                task_and_outcome = self.adopt.scan(presumed, reader)
             else:
-                found = self.rewrite.scan(presumed, reader)
+                task_and_outcome = self.rewrite.scan(presumed, reader)
         except Exception as error:  # the validation below or the selected plan will report the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
         if self.adopt.parts:  # on the driver: `FusedScan.validate` validates the remaining files in Spark tasks
-            return ScannedDate(tuple(reader.validations.values()), found)
+            return ScannedDate(tuple(reader.validations.values()), task_and_outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
-        return ScannedDate(tuple(validations), found)
+        return ScannedDate(tuple(validations), task_and_outcome)
 
 
 @dataclass
@@ -97,12 +97,14 @@ class FusedScan:
         # One of the two lists is empty: adopt is for mode last_seen, streamed rewrite for last_changed.
         tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
         file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
-        adopt = AdoptDate.of(self.request, self.seed, HELD_BYTES)
-        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, HELD_BYTES)
-        scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
+        adopt = AdoptDate.of(self.request, self.seed, KEY_CACHE_BYTES)
+        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, KEY_CACHE_BYTES)
+        scan = ScanDate(adopt, rewrite, FileValidator.of(self.request), self.saved)
         description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri, self.job_log)
-        self._outcomes = dict(scanned_date.found for scanned_date in scanned if scanned_date.found)
+        self._outcomes = dict(
+            scanned_date.task_and_outcome for scanned_date in scanned if scanned_date.task_and_outcome
+        )
         validations = [validation for scanned_date in scanned for validation in scanned_date.validations]
         validated_uris = {validation.file.uri for validation in validations}
         remaining = [file for file in files if file.uri not in validated_uris]

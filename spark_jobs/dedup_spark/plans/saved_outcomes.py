@@ -101,8 +101,8 @@ class SavedOutcomes:
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
         """Save the outcome of `task`, if it has one and took MIN_SAVED_SECONDS. Of several runs' the first counts."""
-        if scanned.found and (scanned.found[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
-            saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.found)
+        if scanned.task_and_outcome and (scanned.task_and_outcome[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
+            saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.task_and_outcome)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
 
 
@@ -120,8 +120,8 @@ class ResumableWork:
 
     def __call__(self, task: Task) -> Outcome:
         scanned = self.saved.load(task)
-        if scanned and scanned.found:
-            return scanned.found[1]
+        if scanned and scanned.task_and_outcome:
+            return scanned.task_and_outcome[1]
         outcome = self.work(task)
         self.saved.save(task, ScannedDate((), (task, outcome)))
         return outcome
@@ -135,8 +135,8 @@ def _name(task: Task) -> str:
 
 def _paths(scanned: ScannedDate) -> list[str]:
     """The files that the task wrote below the data folder."""
-    assert scanned.found
-    _, outcome = scanned.found
+    assert scanned.task_and_outcome
+    _, outcome = scanned.task_and_outcome
     written = list(outcome.files or ()) if isinstance(outcome, WrittenDate) else []
     match outcome:
         case AdoptedDate():

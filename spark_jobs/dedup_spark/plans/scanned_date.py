@@ -16,8 +16,9 @@ Outcome = AdoptOutcome | RewriteOutcome
 class ScannedDate:
     """The validations of a date's files, and the outcome of its presumed task.
 
-    `found`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if it has none.
+    `task_and_outcome`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if it
+    has none.
     """
 
     validations: tuple[FileValidation, ...]
-    found: tuple[Task, Outcome] | None
+    task_and_outcome: tuple[Task, Outcome] | None

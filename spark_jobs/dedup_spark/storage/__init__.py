@@ -101,13 +101,13 @@ def delete(uri: str) -> None:
         files.delete(uri)
 
 
-def adopt(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
+def copy_frozen(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
     """Copy an object in exactly the expected generation. Later changes of the source do not change the copy.
 
     Raises DeliveryRefused when the source has another generation, or the copy has another size or checksum.
     """
     storage = cloud if _is_cloud(source_uri) else files
-    found = storage.adopt(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))
+    found = storage.copy_frozen(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))
     if found is None or found != (expected.size, expected.crc32c):
         text = "it was replaced or deleted" if found is None else f"its copy has size and checksum {list(found)}"
         raise DeliveryRefused(

@@ -77,7 +77,7 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
         yield blob.name.removeprefix(prefix), int(blob.generation), int(blob.size)
 
 
-def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
+def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
     """Size and crc32c of the copy, as the storage reports them; None when this generation of the source is gone."""
     from google.api_core.exceptions import NotFound, PreconditionFailed
 

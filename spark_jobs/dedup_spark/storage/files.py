@@ -64,7 +64,7 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
         yield path.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size
 
 
-def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
+def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
     """As in `cloud.py`. It copies the bytes: after a hard link, later writes to the source would change the target."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)

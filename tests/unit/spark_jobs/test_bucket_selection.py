@@ -195,7 +195,7 @@ def test_sub_bucket_whose_short_sums_agree_by_chance_is_found_by_the_fingerprint
     old, new = list(range(400)), list(range(60, 460))
     selection = narrowed(old, new)
     assert selection.differing is not None
-    monkeypatch.setattr(selection.differing, "_chosen", np.zeros(1 << sub_bucket_bits(BITS), dtype=bool))
+    monkeypatch.setattr(selection.differing, "_is_selected", np.zeros(1 << sub_bucket_bits(BITS), dtype=bool))
     left = selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
     assert set(left) >= set(np.flatnonzero(selection.kinds == SUB_BUCKETS))
     assert SUB_BUCKETS in selection.kinds

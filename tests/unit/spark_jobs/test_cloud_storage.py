@@ -56,7 +56,7 @@ def rewritten(**more: Any) -> dict[str, Any]:
 def test_copy_of_a_generation_is_repeated_with_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large rewrite takes two requests, of which each fails once."""
     session = connect(monkeypatch, rewritten(rewriteToken="t"), rewritten())
-    storage.adopt(SOURCE, TARGET, FrozenObject(7, 3, "c"))
+    storage.copy_frozen(SOURCE, TARGET, FrozenObject(7, 3, "c"))
     assert len(session.urls) == 4
     assert all("ifSourceGenerationMatch=7" in url for url in session.urls)
 

@@ -130,7 +130,9 @@ def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, mo
     monkeypatch.setattr(job_log, "Progress", begun)
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
     area.publish(area.land(1, rows(1, 3)))
-    assert ("examine", 3, 3) in [(phase.phase, phase.done, phase.of) for phase in phases]
+    assert ("examine", 3, 3) in [(phase.phase, phase.done_count, phase.date_count) for phase in phases]
     phases.clear()
     area.publish(area.land(2, [{**row, "attr_value": 21} for row in rows(2, 2)]))
-    assert {("examine", 2, 2), ("changes", 2, 2)} <= {(phase.phase, phase.done, phase.of) for phase in phases}
+    assert {("examine", 2, 2), ("changes", 2, 2)} <= {
+        (phase.phase, phase.done_count, phase.date_count) for phase in phases
+    }

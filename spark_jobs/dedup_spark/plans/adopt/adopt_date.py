@@ -35,8 +35,8 @@ class AdoptDate:
     """Adopts one date.
 
     `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
-    changed rows. `held_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
-    `parts`: runs parts of the work as Spark tasks; None if this call does all of it.
+    changed rows. `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the
+    files. `parts`: runs parts of the work as Spark tasks; None if this call does all of it.
     """
 
     table: TableContract
@@ -44,19 +44,19 @@ class AdoptDate:
     data_uri: str
     exact: bool
     compare_values: bool
-    held_bytes: int
+    key_cache_bytes: int
     limits: Limits
     parts: PartTasks | None = None
 
     @classmethod
-    def of(cls, request: DedupRequest, seed: Seed, held_bytes: int) -> Self:
+    def of(cls, request: DedupRequest, seed: Seed, key_cache_bytes: int) -> Self:
         return cls(
             request.table,
             seed,
             request.data_uri,
             request.exact,
             request.compare_values,
-            held_bytes,
+            key_cache_bytes,
             DEFAULT_LIMITS,
         )
 
@@ -67,7 +67,7 @@ class AdoptDate:
         """
         began, reader = time.monotonic(), KeyReader(self.table)
         inputs = self._open(task, reader, task.newest.rows)
-        return self.decide(task, inputs, inputs.fingerprints(), reader, began)
+        return self.compare_and_write(task, inputs, inputs.fingerprints(), reader, began)
 
     def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
         """Validate the files of a presumed task and adopt its date in one pass.
@@ -83,15 +83,16 @@ class AdoptDate:
         if not newest.files:
             return None
         task = replace(counted, newest=newest, older=tuple(found for found in older if found.files))
-        # The files of the inputs are numbered with the empty ones, so `decide` gets the task that has these too.
-        return task, self.decide(counted, inputs, delivered, reader, began)
+        # The files of the inputs are numbered with the empty ones, so `compare_and_write` gets the task that has these
+        # too.
+        return task, self.compare_and_write(counted, inputs, delivered, reader, began)
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
         """Return the inputs of the comparison. `rows`: about how many rows the newest delivery has."""
-        hashing = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
-        return open_inputs(hashing, task, reader, self.held_bytes, rows, self.parts)
+        hashers = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
+        return open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
 
-    def decide(
+    def compare_and_write(
         self,
         task: AdoptTask,
         inputs: ComparisonInputs,
@@ -129,7 +130,7 @@ class AdoptDate:
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
         """Write the fingerprints beside the date's files; return their size in bytes."""
         fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
-        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashing.keys)
+        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashers.keys)
 
     def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
         for difference, samples in (

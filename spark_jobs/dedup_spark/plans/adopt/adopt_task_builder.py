@@ -59,7 +59,7 @@ def overrules_parent(newest: Delivery, parent_entry: DateEntry | None) -> bool:
 
 def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> AdoptTask:
     *older, newest = delivered
-    return AdoptTask(day, newest, tuple(older), parent.of(day))
+    return AdoptTask(day, newest, tuple(older), parent.on_date(day))
 
 
 def _with_threads(tasks: Sequence[AdoptTask]) -> list[AdoptTask]:

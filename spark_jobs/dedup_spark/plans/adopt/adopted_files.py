@@ -27,7 +27,7 @@ def copy_adopted(
     changed since the inventory was frozen.
     """
     prefix = f"{table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
-    copy = _Copy(task.day, task.newest.delivery.snapshot_id, data_uri, prefix)
+    copy = _FileCopier(task.day, task.newest.delivery.snapshot_id, data_uri, prefix)
     files = enumerate(task.newest.files)
     to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized_uris]
     if parts:
@@ -39,7 +39,7 @@ def copy_adopted(
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _FileCopier:
     """Copies one file. If Spark repeats the task, the same object is written again."""
 
     day: date
@@ -51,5 +51,5 @@ class _Copy:
         number, landed = numbered_file
         path = f"{self.prefix}-{number:05d}.parquet"
         expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
-        storage.adopt(landed.uri, storage.join(self.data_uri, path), expected)
+        storage.copy_frozen(landed.uri, storage.join(self.data_uri, path), expected)
         return DataFile(path, self.day, landed.rows, landed.size, self.snapshot_id, self.snapshot_id)

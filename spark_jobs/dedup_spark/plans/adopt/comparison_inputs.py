@@ -22,7 +22,7 @@ from dedup_spark.plans.delivered_date import DeliveredDate
 
 # Keys are read twice: to sum up fingerprints, and to compare buckets that differ. If a smaller share of the keys fits
 # into memory between the two passes, none are held: it would save too little of the second.
-_MIN_HELD_SHARE = 0.25
+_MIN_CACHED_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class ComparisonInputs:
     """
 
     columns: tuple[Column, ...]
-    hashing: RowHashers
+    hashers: RowHashers
     bits: int
     newest: KeySource
     older: tuple[tuple[int, KeySource], ...]
     parent: KeySource | None
-    base: BucketFingerprints | None
+    base_fingerprints: BucketFingerprints | None
     base_id: int | None
     newest_id: int
     survivor_rows: int
@@ -62,31 +62,31 @@ class DeliveredFingerprints:
 
 
 def open_inputs(
-    hashing: RowHashers, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int, parts: PartTasks | None
+    hashers: RowHashers, task: AdoptTask, reader: KeyReader, key_cache_bytes: int, rows: int, parts: PartTasks | None
 ) -> ComparisonInputs:
     """Return the inputs. If no stored fingerprints of the base can be used, this reads the parent's key columns.
 
-    `held_bytes`: how many bytes of decoded keys may stay in memory between the two passes. `rows`: about how many rows
-    the newest delivery has, by which the number of buckets is chosen. `parts`: reads the files in Spark tasks; None to
-    read them in this process.
+    `key_cache_bytes`: how many bytes of decoded keys may stay in memory between the two passes. `rows`: about how many
+    rows the newest delivery has, by which the number of buckets is chosen. `parts`: reads the files in Spark tasks;
+    None to read them in this process.
     """
-    columns = hashing.keys.columns
-    budget = MemoryBudget(held_bytes if held_bytes >= _MIN_HELD_SHARE * _key_bytes(columns, rows) else 0)
+    columns = hashers.keys.columns
+    budget = MemoryBudget(key_cache_bytes if key_cache_bytes >= _MIN_CACHED_SHARE * _key_bytes(columns, rows) else 0)
 
     def open_source(
-        files: Sequence[tuple[str, int]], ids: Sequence[int | None], *, holds_values: bool = False
+        files: Sequence[tuple[str, int]], ids: Sequence[int | None], *, caches_values: bool = False
     ) -> KeySource:
         uris, sizes = [uri for uri, _ in files], [size for _, size in files]
         if parts:
-            return SplitKeySource(reader, hashing, uris, ids, sizes, parts)
-        return KeySource(reader, hashing, uris, ids, budget, task.threads, holds_values=holds_values)
+            return SplitKeySource(reader, hashers, uris, ids, sizes, parts)
+        return KeySource(reader, hashers, uris, ids, budget, task.threads, caches_values=caches_values)
 
     def open_delivered(delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
         # Rows of older deliveries may be written as survivors, so their values are held too. The newest delivery's rows
         # are in the files that are copied.
         may_survive = delivered is not task.newest
-        return open_source(files, [delivered.delivery.snapshot_id] * len(files), holds_values=may_survive)
+        return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
     # Rows whose values alone changed are not compared by key, so smaller buckets would save nothing.
@@ -94,15 +94,15 @@ def open_inputs(
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
     parent_source = open_source(parent_files, parent.constant_ids) if parent else None
-    base, base_was_stored = _base(task, hashing, parent_source, bits)
+    base, base_was_stored = _base_fingerprints(task, hashers, parent_source, bits)
     return ComparisonInputs(
         columns=columns,
-        hashing=hashing,
+        hashers=hashers,
         bits=bits,
         newest=open_delivered(task.newest),
         older=tuple((delivered.source, open_delivered(delivered)) for delivered in task.older),
         parent=parent_source,
-        base=base,
+        base_fingerprints=base,
         base_id=parent.entry.max_update_id if parent else None,
         newest_id=task.newest.delivery.snapshot_id,
         survivor_rows=parent.entry.rows - base.rows if parent and base else 0,
@@ -116,27 +116,27 @@ def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
     return rows * (len(columns) + 1) * WORD_BYTES
 
 
-def _base(
-    task: AdoptTask, hashing: RowHashers, source: KeySource | None, bits: int
+def _base_fingerprints(
+    task: AdoptTask, hashers: RowHashers, source: KeySource | None, bits: int
 ) -> tuple[BucketFingerprints | None, bool]:
     """Return the base's fingerprints (None without a parent), and whether they were stored."""
     parent = task.parent
     if parent is None or source is None:
         return None, False
-    base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, hashing.keys)
+    base_id, stored_base = parent.entry.max_update_id, _stored_base_fingerprints(parent, hashers.keys)
     # Stored fingerprints may lack value sums if their delivery had duplicate keys.
     has_values = stored_base is not None and stored_base.value_sums is not None
     if (
         stored_base
         and stored_base.bits >= max(bits - MAX_COARSER_BITS, MIN_BITS)
-        and (has_values or not hashing.values)
+        and (has_values or not hashers.values)
     ):
         return stored_base, True
     base_files = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
     return source.fingerprints(bits, files=base_files, only_id=base_id), False
 
 
-def _stored_base(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
+def _stored_base_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
     found = parent.stored_fingerprints(hasher)
     if found is None or found.update_id != parent.entry.max_update_id:
         return None

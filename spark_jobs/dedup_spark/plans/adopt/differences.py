@@ -57,7 +57,7 @@ def find_differences(
     inputs: ComparisonInputs, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits
 ) -> DiffResult:
     """Compare the inputs. `exact`: compare all keys themselves, whatever the fingerprints say."""
-    newest, older, base = delivered.newest, delivered.older, inputs.base
+    newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
     folded = [fingerprints.folded(bits) for fingerprints in (newest, *([base] if base else []), *older)]
     if exact or len(folded) == 1:
@@ -65,8 +65,8 @@ def find_differences(
     else:
         selection = select_differing_keys(folded[0], folded[1:], has_base=base is not None)
     is_compared = np.asarray(selection.kinds != SKIPPED)
-    knows_values = base is not None and folded[0].values_differ(folded[1]) is not None
-    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if knows_values else None)
+    compares_values = base is not None and folded[0].values_differ(folded[1]) is not None
+    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if compares_values else None)
     if base is None:
         _find_duplicates(inputs, folded[0], limits, diff)
         diff.new_keys = newest.rows - diff.surplus_rows
@@ -115,10 +115,10 @@ def _is_parent_small(
     inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
     """Whether all rows of the parent can be compared at a time, while the rows in differing buckets are too many."""
-    if inputs.base is None or inputs.older or not selection.pairs:
+    if inputs.base_fingerprints is None or inputs.older or not selection.pairs:
         return False
     differing = float(selection.expected_rows(row_counts).sum())
-    return differing > limits.rows >= inputs.base.rows + inputs.survivor_rows
+    return differing > limits.rows >= inputs.base_fingerprints.rows + inputs.survivor_rows
 
 
 def _narrowed(
@@ -236,17 +236,17 @@ def _count_new(
     """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys have been counted already."""
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
-    known_keys = keys[1] if inputs.parent else keys[0]
+    excluded_keys = keys[1] if inputs.parent else keys[0]
     candidates = np.concatenate(
         [keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64]
     )
-    compared = diff_keys(candidates, known_keys, MAX_EXAMPLES)
+    compared = diff_keys(candidates, excluded_keys, MAX_EXAMPLES)
     diff.new_keys += compared.added_count
     for number in delivered:
         _add_new_examples(selected[number], keys[number], compared.added_sample, diff)
 
 
-def _add_new_examples(rows: SelectedRows, keys: U64Array, wanted: U64Array, diff: DiffResult) -> None:
-    indices = indices_of(keys, wanted)[:MAX_EXAMPLES]
+def _add_new_examples(rows: SelectedRows, keys: U64Array, new_keys: U64Array, diff: DiffResult) -> None:
+    indices = indices_of(keys, new_keys)[:MAX_EXAMPLES]
     if len(indices) and len(diff.new_examples) < MAX_EXAMPLES:
         diff.new_examples.append(take_rows(rows.key_columns, indices))

@@ -43,9 +43,9 @@ def write_normalized(
     """
     with_surplus = ((landed, diff.surplus_in(number)) for number, landed in enumerate(task.newest.files) if landed.rows)
     to_write = [(landed, surplus) for landed, surplus in with_surplus if len(surplus) or not landed.has_written_schema]
-    rewrite = _Rewrite(task.day, task.newest.delivery.snapshot_id, reader, data_uri)
+    rewrite = _FileRewriter(task.day, task.newest.delivery.snapshot_id, reader, data_uri)
     if parts:
-        found = parts.map(_RewriteInTask(rewrite), to_write, "write files anew")
+        found = parts.map(_RewriterInTask(rewrite), to_write, "write files anew")
         for _, read in found:
             reader.add_files_read(read)
         written = [file for file, _ in found]
@@ -60,7 +60,7 @@ def write_normalized(
 
 
 @dataclass(frozen=True)
-class _Rewrite:
+class _FileRewriter:
     """Rewrites one file without its surplus rows."""
 
     day: date
@@ -79,10 +79,10 @@ class _Rewrite:
 
 
 @dataclass(frozen=True)
-class _RewriteInTask:
+class _RewriterInTask:
     """Rewrites one file in a Spark task. Returns also what its reader found out, for the driver's reader."""
 
-    rewrite: _Rewrite
+    rewrite: _FileRewriter
 
     def __call__(self, landed_and_surplus: tuple[DeliveredFile, I64Array]) -> tuple[DataFile | None, FilesRead]:
         reader = copy(self.rewrite.reader)

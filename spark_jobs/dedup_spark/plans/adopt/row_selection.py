@@ -55,7 +55,7 @@ class SelectedInputs:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what a Spark task that compares a range does not need."""
-        return {**self.__dict__, "inputs": replace(self.inputs, base=None, parts=None)}
+        return {**self.__dict__, "inputs": replace(self.inputs, base_fingerprints=None, parts=None)}
 
     def of_range(self, number: int) -> DifferingRows:
         """Return the rows to compare in the range of this number."""
@@ -100,4 +100,4 @@ def _unexplained(
 
 
 def _hashes(inputs: ComparisonInputs, rows: SelectedRows, indices: Indices) -> Hashes:
-    return inputs.hashing.keys.both([column.combine_chunks() for column in take_rows(rows.key_columns, indices)])
+    return inputs.hashers.keys.both([column.combine_chunks() for column in take_rows(rows.key_columns, indices)])

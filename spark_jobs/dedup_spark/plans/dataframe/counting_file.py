@@ -74,9 +74,9 @@ class CountingFile:
     def _count_difference(self, kind: Difference, counter: str, differs: pa.BooleanArray, rows: pa.RecordBatch) -> None:
         count = differs.true_count
         self._counts[counter] += count
-        wanted = EXAMPLES_PER_DATE - len(self.examples[kind])
-        if count and wanted > 0:
-            some = rows.take(pc.indices_nonzero(differs)[:wanted])
+        needed_examples = EXAMPLES_PER_DATE - len(self.examples[kind])
+        if count and needed_examples > 0:
+            some = rows.take(pc.indices_nonzero(differs)[:needed_examples])
             columns = [some.column(column.name).to_pylist() for column in key_columns(self._table)]
             self.examples[kind] += key_texts(self._table, columns)
 

@@ -54,32 +54,34 @@ def _unchanged(parent: DataFrame) -> DataFrame:
 
 def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
     new, old = ranked.alias(_NEW), parent.alias(_OLD)
-    condition = ~_of(_NEW, SURPLUS)  # a surplus row matches nothing, but stays in the result to be counted
+    condition = ~_column(_NEW, SURPLUS)  # a surplus row matches nothing, but stays in the result to be counted
     for name in key_order(table):
-        condition = condition & (_of(_NEW, name) == _of(_OLD, name))
-    is_delivered, is_in_parent = _of(_NEW, SOURCE).isNotNull(), _of(_OLD, SOURCE).isNotNull()
+        condition = condition & (_column(_NEW, name) == _column(_OLD, name))
+    is_delivered, is_in_parent = _column(_NEW, SOURCE).isNotNull(), _column(_OLD, SOURCE).isNotNull()
     snapshot_id = table.snapshot_id_column
-    outranks = is_delivered & (~is_in_parent | (_of(_NEW, snapshot_id) >= _of(_OLD, snapshot_id)))
+    outranks = is_delivered & (~is_in_parent | (_column(_NEW, snapshot_id) >= _column(_OLD, snapshot_id)))
     differs = ~_values(_NEW, table).eqNullSafe(_values(_OLD, table))
-    delivered = {c.name: _of(_NEW, c.name) for c in table.columns}
+    delivered = {c.name: _column(_NEW, c.name) for c in table.columns}
     if mode is UpdateIdMode.LAST_CHANGED:
-        is_as_before = is_in_parent & _of(_NEW, VERSIONS_EQUAL) & ~differs
-        delivered[snapshot_id] = f.when(is_as_before, _of(_OLD, snapshot_id)).otherwise(_of(_NEW, snapshot_id))
+        is_as_before = is_in_parent & _column(_NEW, VERSIONS_EQUAL) & ~differs
+        delivered[snapshot_id] = f.when(is_as_before, _column(_OLD, snapshot_id)).otherwise(_column(_NEW, snapshot_id))
     return new.join(old, condition, "full_outer").select(
-        *[f.when(outranks, delivered[c.name]).otherwise(_of(_OLD, c.name)).alias(c.name) for c in table.columns],
-        f.when(outranks, _of(_NEW, READ_FINGERPRINT)).otherwise(_of(_OLD, READ_FINGERPRINT)).alias(READ_FINGERPRINT),
-        f.coalesce(_of(_NEW, DESTINATION_FILE), _of(_OLD, DESTINATION_FILE)).alias(DESTINATION_FILE),
-        f.coalesce(_of(_NEW, SOURCE), _of(_OLD, SOURCE)).alias(SOURCE),
-        f.coalesce(_of(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),
-        f.coalesce(_of(_NEW, NEWEST), f.lit(PARENT_SOURCE)).alias(NEWEST),
+        *[f.when(outranks, delivered[c.name]).otherwise(_column(_OLD, c.name)).alias(c.name) for c in table.columns],
+        f.when(outranks, _column(_NEW, READ_FINGERPRINT))
+        .otherwise(_column(_OLD, READ_FINGERPRINT))
+        .alias(READ_FINGERPRINT),
+        f.coalesce(_column(_NEW, DESTINATION_FILE), _column(_OLD, DESTINATION_FILE)).alias(DESTINATION_FILE),
+        f.coalesce(_column(_NEW, SOURCE), _column(_OLD, SOURCE)).alias(SOURCE),
+        f.coalesce(_column(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),
+        f.coalesce(_column(_NEW, NEWEST), f.lit(PARENT_SOURCE)).alias(NEWEST),
         is_in_parent.alias(IN_PARENT),
         (is_delivered & is_in_parent & outranks & differs).alias(CHANGED),
     )
 
 
-def _of(rows: str, name: str) -> Column:
+def _column(rows: str, name: str) -> Column:
     return f.col(f"{rows}.`{name}`")
 
 
 def _values(rows: str, table: TableContract) -> Column:
-    return f.struct(f.lit(0), *[comparable_column(c, _of(rows, c.name)) for c in table.value_columns])
+    return f.struct(f.lit(0), *[comparable_column(c, _column(rows, c.name)) for c in table.value_columns])

@@ -28,9 +28,9 @@ from dedup_spark.value_order import comparable_column
 
 def key_order(table: TableContract) -> list[str]:
     """The order in which rows are written: by date, file of the date, then keys, of which clustering columns first."""
-    rest = [name for name in table.keys if name != table.partition_column]
-    clustered = [name for name in table.cluster_by if name in rest]
-    return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *rest])]
+    other_keys = [name for name in table.keys if name != table.partition_column]
+    clustered = [name for name in table.cluster_by if name in other_keys]
+    return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *other_keys])]
 
 
 def values(table: TableContract) -> Column:

@@ -121,14 +121,17 @@ def merge_date(
 
 
 def _rows_by_range(
-    newest: KeySource, parent: KeySource, wanted: BoolArray, bits: int, ranges: Sequence[BucketRange]
+    newest: KeySource, parent: KeySource, is_selected: BoolArray, bits: int, ranges: Sequence[BucketRange]
 ) -> Iterator[tuple[SelectedRows, SelectedRows]]:
-    """Yield the rows of both inputs in the `wanted` buckets, range by range. Each input is read only once."""
+    """Yield the rows of both inputs, range by range, from the buckets for which `is_selected` is true.
+
+    Each input is read only once.
+    """
     if not ranges:
         return
     delivered_rows, parent_rows = RangedRows(ranges, bits), RangedRows(ranges, bits)
-    newest.select_and_hash(in_buckets(wanted, bits), delivered_rows)
-    parent.select_and_hash(in_buckets(wanted, bits), parent_rows)
+    newest.select_and_hash(in_buckets(is_selected, bits), delivered_rows)
+    parent.select_and_hash(in_buckets(is_selected, bits), parent_rows)
     for number in range(len(ranges)):
         yield delivered_rows.of_range(number), parent_rows.of_range(number)
 
@@ -192,7 +195,7 @@ def _add_examples(
         (Difference.CHANGED, parent, pairs.changed),
         (Difference.SURVIVOR, parent, pairs.missing),
     ):
-        wanted = EXAMPLES_PER_DATE - len(examples[difference])
-        if wanted > 0 and len(indices):
-            keys = take_rows(rows.key_columns, indices[:wanted])
+        needed_examples = EXAMPLES_PER_DATE - len(examples[difference])
+        if needed_examples > 0 and len(indices):
+            keys = take_rows(rows.key_columns, indices[:needed_examples])
             examples[difference] += key_texts(table, [column.to_pylist() for column in keys])

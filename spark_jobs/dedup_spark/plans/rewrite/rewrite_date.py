@@ -34,13 +34,17 @@ from dedup_spark.plans.written_date import DateCost
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """Rewrites one date. `file_bytes`: the target size of a file. `held_bytes`: the most bytes of keys in memory."""
+    """Rewrites one date.
+
+    `file_bytes`: the target size of a file. `key_cache_bytes`: how many bytes of decoded keys may stay in memory
+    between two passes over the files.
+    """
 
     table: TableContract
     seed: Seed
     data_uri: str
     file_bytes: int
-    held_bytes: int
+    key_cache_bytes: int
 
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
         """Write the date's files and fingerprints below the data folder; no files if no row changed."""
@@ -98,7 +102,7 @@ class RewriteDate:
     ) -> tuple[KeySource, KeySource | None]:
         """The delivery's and the parent's rows."""
         hashers = RowHashers.of(self.table, self.seed, compare_values=True)
-        budget = MemoryBudget(self.held_bytes)
+        budget = MemoryBudget(self.key_cache_bytes)
         uris = [file.uri for file in delivered.files]
         constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
         newest = KeySource(reader, hashers, uris, [constant_id] * len(uris), budget, threads=1)

@@ -49,4 +49,4 @@ def _task(request: DedupRequest, day: date, found: Sequence[DeliveredDate], pare
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
     keeps_files = policy is MergePolicy.LATE and request.plan is not Plan.REWRITE
-    return RewriteTask(day, policy, delivered, request.takes_over is not None, parent.of(day), keeps_files)
+    return RewriteTask(day, policy, delivered, request.takes_over is not None, parent.on_date(day), keeps_files)
