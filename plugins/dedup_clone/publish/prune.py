@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.records.erasure_records import last_erasure
+from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to
@@ -24,14 +24,14 @@ def prune(services: Services) -> list[str]:
     current = services.current.read()
     if current.generation is None:
         return []
-    erasure = last_erasure(services, current.generation)
-    needed = _needed_folders(services, current.generation, erasure)
+    erasure_generation = last_erasure_generation(services, current.generation)
+    needed = _needed_folders(services, current.generation, erasure_generation)
     folders = names_up_to(services.store.folders(services.layout.data), current.generation)
     obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
-    last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure - 1)
+    last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure_generation - 1)
     obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
     obsolete += data_of_ended_attempts(services, current)
-    obsolete += _obsolete_changes(services, current.generation, erasure)
+    obsolete += _obsolete_changes(services, current.generation, erasure_generation)
     for folder in obsolete:
         count = services.store.delete_prefix(folder)
         services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
@@ -61,25 +61,27 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
     return [folder for folder in folders if not live_folder.startswith(folder)]
 
 
-def _obsolete_changes(services: Services, generation: int, erasure: int) -> list[str]:
+def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:
     """Return the folders of changes that are loaded into `FEED_changes` already, or must not be loaded any more.
 
-    `erasure`: the generation of the last erasure; changes of earlier generations are not loaded any more.
+    `erasure_generation`: that of the last erasure; changes of earlier generations are not loaded any more.
     """
     pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
-    needed = {services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure - 1)}
+    needed = {
+        services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure_generation - 1)
+    }
     folders = names_up_to(services.store.folders(services.layout.changes), generation)
     return [folder for folder in folders if folder not in needed]
 
 
-def _needed_folders(services: Services, generation: int | None, erasure: int) -> set[str]:
+def _needed_folders(services: Services, generation: int | None, erasure_generation: int) -> set[str]:
     """Return the data folders of the generation and its parent. Each lies in the folder of its attempt.
 
-    A parent from before `erasure`, the generation of the last erasure, is not needed.
+    A parent from before the last erasure is not needed.
     """
     needed: set[str] = set()
     for _ in range(GENERATIONS_WITH_DATA):
-        if generation is None or generation < erasure:
+        if generation is None or generation < erasure_generation:
             break
         manifest = services.manifests.read(generation)
         if manifest.data_folder is not None:

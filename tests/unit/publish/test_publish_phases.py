@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dedup_clone.publish.records.publish_phases import PHASES, divide_into_phases, in_order
+from dedup_clone.publish.records.publish_phases import PHASES, divide_into_phases, phases_in_order
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -47,4 +47,4 @@ def test_the_page_the_document_and_the_ledger_table_have_the_phases_in_the_same_
     budget = (REPOSITORY / "docs" / "hour.md").read_text().split("## The budget")[1].split("**reserve**")[0]
     documented = [name for name in re.findall(r"`(\w+)`: ", budget) if name != "queued"]
     assert documented == [name for name in PHASES if name not in ("load_queue", "queued")]
-    assert [name for name, _ in in_order(dict.fromkeys(sorted(PHASES), 1.0))] == list(PHASES)
+    assert [name for name, _ in phases_in_order(dict.fromkeys(sorted(PHASES), 1.0))] == list(PHASES)

@@ -37,7 +37,7 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
     return None
 
 
-def find_earlier_manifests(services: Services, live: int | None) -> list[Manifest]:
+def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
     """Copies, from candidates, of the manifests of published generations other than `live` that are gone or damaged."""
     found = []
     for attempt in _attempts(services):

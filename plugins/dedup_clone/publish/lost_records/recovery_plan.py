@@ -13,8 +13,8 @@ from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import FORMAT_VERSION, to_json
 from dedup_clone.publish.lost_records.committed_manifests import (
-    find_earlier_manifests,
     find_live_manifest,
+    find_lost_manifests,
     manifest_changes,
 )
 from dedup_clone.publish.lost_records.damaged_records import changes_of_damaged_records
@@ -68,8 +68,8 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
     target = services.warehouse.table(services.feed.target)
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
     label = labelled_generation(target)
-    earlier = find_earlier_manifests(services, None if label is None else int(label))
-    copies = [change for manifest in earlier for change in manifest_changes(services, manifest)]
+    lost = find_lost_manifests(services, None if label is None else int(label))
+    copies = [change for manifest in lost for change in manifest_changes(services, manifest)]
     return replace(plan, changes=(*changes_of_damaged_records(services), *copies, *plan.changes))
 
 

@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, Los
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.replayed_dates import require_replayable
-from dedup_clone.publish.records.erasure_records import last_erasure
+from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.publish.waiting_deliveries import find_backlog, find_backlog_with_replay
@@ -67,7 +67,7 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest,
     if problem:
         raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{named_engine}]: {problem}.")
     engine = engine_of(services, publish_request)
-    if engine is not Engine.SPARK and last_erasure(services, live_generation):
+    if engine is not Engine.SPARK and last_erasure_generation(services, live_generation):
         raise ConfigurationError(
             f"Keys of feed [{feed.feed}] were erased, and engine [{engine}] is not supported after an erasure: publish "
             f"with engine [{Engine.SPARK}], in the feed file or in the form."

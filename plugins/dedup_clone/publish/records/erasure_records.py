@@ -29,7 +29,7 @@ def erasures_up_to(services: Services, generation: int | None) -> list[int]:
     return sorted(n for n in found if n is not None and generation is not None and n <= generation)
 
 
-def last_erasure(services: Services, generation: int | None) -> int:
+def last_erasure_generation(services: Services, generation: int | None) -> int:
     """The generation of the last erasure up to `generation`; 0 without one.
 
     Older generations may still contain erased keys.

@@ -13,7 +13,7 @@ from dedup_clone.publish.date_ranges import date_ranges
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.cost_projection import project_cost
-from dedup_clone.publish.records.erasure_records import last_erasure
+from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -166,8 +166,8 @@ def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
         results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
         if results:
             checks.append(IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results)))
-    erased = last_erasure(services, inputs.live.generation if inputs.live else None)
-    return tuple([c for c in checks if c.generation >= erased][-ATTEMPTS_WITH_CHECKS:])
+    erasure_generation = last_erasure_generation(services, inputs.live.generation if inputs.live else None)
+    return tuple([c for c in checks if c.generation >= erasure_generation][-ATTEMPTS_WITH_CHECKS:])
 
 
 def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:

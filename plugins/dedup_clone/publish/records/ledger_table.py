@@ -6,7 +6,7 @@ from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
-from dedup_clone.publish.records.publish_phases import in_order
+from dedup_clone.publish.records.publish_phases import phases_in_order
 from dedup_clone.state.ledger import LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
@@ -113,7 +113,7 @@ def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[
         **{name: costs.get(name) if name in _COST_COLUMNS else plain[name] for name in _COLUMN_TYPES},
         "deliveries": [d.name for d in record.deliveries],
         "plans": plain["plans"],
-        "phases": [{"name": name, "seconds": seconds} for name, seconds in in_order(record.phases)],
+        "phases": [{"name": name, "seconds": seconds} for name, seconds in phases_in_order(record.phases)],
         "shares": [{"name": name, "share": share} for name, share in sorted(record.shares.items())],
         "verdicts": [
             {"phase": r.phase, "check_name": i.check, "level": str(i.level), "found": i.found, "expected": i.expected}

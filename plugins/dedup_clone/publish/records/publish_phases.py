@@ -74,7 +74,7 @@ def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
     return next((info.created_at for info in services.store.stat([services.layout.verdicts(attempt, "before")])), None)
 
 
-def in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
+def phases_in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
     """The phases with their seconds, in the order in which they happen."""
     return sorted(phases.items(), key=lambda phase: (PHASES.index(phase[0]) if phase[0] in PHASES else -1, phase[0]))
 

@@ -16,7 +16,7 @@ from dedup_clone.contract.schema_change import added_columns, refused_table_chan
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.records.attempt_records import find_swap
-from dedup_clone.publish.records.erasure_records import last_erasure
+from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -60,13 +60,13 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     all rows. A clone of staging as of an earlier time would lack them.
     """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
-    erasure = last_erasure(services, live)
+    erasure_generation = last_erasure_generation(services, live)
     target, restorable = services.warehouse.table(services.feed.target), []
     table = None if live is None else services.manifests.read(live).table
     if table and target:  # target may have more columns than the manifest, if the live generation was restored
         table = replace(table, columns=target.columns)
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
-        if record.generation != live and record.swapped_at and record.generation >= erasure:
+        if record.generation != live and record.swapped_at and record.generation >= erasure_generation:
             manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
             if manifest is None:
                 continue  # lost or damaged: nobody knows which rows the generation had
