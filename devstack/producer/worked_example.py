@@ -49,7 +49,7 @@ def _with_other_dates(table: pa.Table, previous: pa.Table | None, snapshot_id: i
     """The rows of `table`, and those of `previous` on dates that `table` lacks."""
     if previous is None:
         return table
-    others = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))
-    ids = pa.array([snapshot_id] * others.num_rows, pa.int64())
-    copied = others.set_column(SCHEMA.get_field_index("update_id"), "update_id", ids)
+    other_rows = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))
+    ids = pa.array([snapshot_id] * other_rows.num_rows, pa.int64())
+    copied = other_rows.set_column(SCHEMA.get_field_index("update_id"), "update_id", ids)
     return pa.concat_tables([copied.cast(SCHEMA), table])

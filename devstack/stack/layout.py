@@ -110,8 +110,9 @@ class Layout:
 
     @property
     def supervisor_socket(self) -> Path:
-        inside = self.run / "supervisor.sock"
-        return inside if _fits(inside) else _in_temporary_folder(self.local).with_suffix(".sock")
+        """The path of supervisord's socket: in `run`, or in the temporary folder if it would be too long there."""
+        socket = self.run / "supervisor.sock"
+        return socket if _fits(socket) else _in_temporary_folder(self.local).with_suffix(".sock")
 
     def log_of(self, part: str) -> Path:
         return self.logs / f"{part}.log"
