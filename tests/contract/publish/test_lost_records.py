@@ -348,7 +348,7 @@ def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStan
 def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "live_services", lambda feed, dags: published.services)
+    monkeypatch.setattr(command, "feed_services", lambda feed, dags: published.services)
     lose(published, "CURRENT")
     assert command.main([published.feed.feed]) == 0
     assert published.services.store.read(path(published, "CURRENT")) is None
