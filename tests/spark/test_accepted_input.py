@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.manifest_checks import duplicates_tolerated
+from dedup_clone.checks.manifest_checks import check_duplicate_keys
 from dedup_clone.contract.request import URIS_PER_JOB, Plan
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 from dedup_spark import storage
@@ -219,7 +219,7 @@ def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: S
     candidate = area.publish(deliver(area, 1, {FILE: parquet(pa.Table.from_pylist(rows, SCHEMA))}))
     assert [(r["code"], r["note"]) for r in sorted(area.rows(), key=lambda r: r["code"])] == [(1, "b"), (2, "plain")]
     for setting, level in ((DuplicateKeys.WARN, Level.WARN), (DuplicateKeys.FAIL, Level.FAIL)):
-        verdict = duplicates_tolerated(candidate, CheckSettings(duplicate_keys=setting))
+        verdict = check_duplicate_keys(candidate, CheckSettings(duplicate_keys=setting))
         assert verdict.level is level
 
 

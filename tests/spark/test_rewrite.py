@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.manifest_checks import dates_present
+from dedup_clone.checks.manifest_checks import check_missing_dates
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Difference
@@ -55,7 +55,7 @@ def test_a_date_that_the_delivery_lacks_is_written_anew_and_still_found_missing(
     before, parent = path(with_spark, *files_of(with_spark, SECOND)), with_spark.manifest
     with_spark.publish(with_spark.land(2, [row(2, 1, 1)]))
     assert with_spark.manifest
-    missing = dates_present(with_spark.manifest, CheckSettings(max_missing_dates=0))
+    missing = check_missing_dates(with_spark.manifest, CheckSettings(max_missing_dates=0))
     assert (missing.level, missing.found) == (Level.FAIL, f"1 missing: {SECOND}")
     assert set(shares(with_spark.manifest, parent).values()) == {0.0}
     assert path(with_spark, *files_of(with_spark, SECOND)) != before

@@ -8,12 +8,13 @@ from enum import StrEnum
 
 from dedup_clone.contract.errors import CheckFailed
 
-# Checks before the swap that an operator may accept, with a reason, when the run is repeated; also any SQL check.
+# Checks before the swap whose failure an operator may accept, with a reason, in a replay. SQL checks may be accepted,
+# too.
 ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share")
 
 
 class Level(StrEnum):
-    """The outcome of a check. Only FAIL ends the run."""
+    """Whether a check passed. Only FAIL ends the run."""
 
     PASS = "pass"
     WARN = "warn"
@@ -25,7 +26,7 @@ _ACCEPTED_PREFIX = "accepted by the operator: "
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The outcome of one check, with its evidence.
+    """The outcome of the check named `check`.
 
     `found`, `expected`: the evidence, as text. `next_step`: what the operator should do; not shown if the check passed.
     `brief`: found and expected in a few words, for a headline; empty if the check passed, or has no such words.
@@ -54,9 +55,9 @@ class CheckResults:
     items: tuple[CheckResult, ...]
 
 
-def check_result(
+def make_result(
     check: str,
-    good: bool,
+    passed: bool,
     *,
     found: str,
     expected: str,
@@ -65,20 +66,23 @@ def check_result(
     otherwise: Level = Level.FAIL,
     examples: Collection[str] = (),
 ) -> CheckResult:
-    """PASS when `good`, else `otherwise`. Operators read `found` and `expected`: write prose, not Python values."""
-    if good:
+    """The result of a check, at level PASS if it `passed`, else at level `otherwise`.
+
+    Operators read `found` and `expected`: write prose, not Python values.
+    """
+    if passed:
         return CheckResult(check, Level.PASS, found, expected)
     return CheckResult(check, otherwise, found, expected, next_step, brief, tuple(examples))
 
 
 def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> str:
-    """The first `most` items and how many more there are; `none` for an empty collection."""
+    """The first `most` items as text, and how many more there are; `none` for an empty collection."""
     shown = between.join(map(str, list(items)[:most])) or "none"
     return f"{shown}{between}and {len(items) - most} more" if len(items) > most else shown
 
 
 def accept(results: Iterable[CheckResult], accepted: Collection[str], reason: str) -> tuple[CheckResult, ...]:
-    """Turn the failures of the `accepted` checks into warnings that quote the operator's reason."""
+    """The results, with the failures of `accepted` checks turned into warnings that quote the operator's reason."""
     return tuple(
         replace(r, level=Level.WARN, next_step=f"{_ACCEPTED_PREFIX}{reason}")
         if r.level is Level.FAIL and r.check in accepted
@@ -88,7 +92,7 @@ def accept(results: Iterable[CheckResult], accepted: Collection[str], reason: st
 
 
 def accepted_failures(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The failures that `accept` turned into warnings."""
+    """The warnings that were failures before `accept` changed them."""
     return tuple(r for r in results if r.level is Level.WARN and r.next_step.startswith(_ACCEPTED_PREFIX))
 
 
@@ -101,7 +105,7 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
 
 
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:
-    """What the operator should do about a publish that these checks stopped before the swap; empty without any."""
+    """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none."""
     if not failed:
         return ""
     names = ", ".join(f"[{result.check}]" for result in failed)

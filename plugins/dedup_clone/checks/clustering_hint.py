@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
 
-MIN_OVERLAP_FOR_HINT = 0.5  # the share of row groups that overlap
+MIN_OVERLAP_FOR_HINT = 0.5  # as a share of the row groups
 
 
 def clustering_hint(manifest: Manifest) -> str | None:
-    """The hint; None for a table without clustering, and where few row groups overlap."""
+    """The warning as text; None for a table without clustering, and if few row groups overlap."""
     share = manifest.cluster_overlap
     if share is None or share < MIN_OVERLAP_FOR_HINT or not manifest.table.cluster_by:
         return None

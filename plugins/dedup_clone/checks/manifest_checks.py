@@ -1,4 +1,7 @@
-"""Checks the new generation's manifest: unique keys, missing dates, duplicate keys, partition quota."""
+"""Checks the new generation's manifest: unique keys, missing dates, duplicate keys, partition quota.
+
+The docstring of a function `check_…` is the condition under which the check passes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import Counter
 from collections.abc import Container
 from datetime import date
 
-from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
 from dedup_clone.contract.manifest import Candidate, DateOutcome, FileList, Manifest
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 
@@ -14,7 +17,7 @@ from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 PARTITION_MODIFICATIONS_PER_DAY = 30_000
 
 
-def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
+def check_keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
     """On every date the files have as many rows as the manifest has unique keys.
 
     `files`: None for an SQL engine, which leaves no files. Its dedup task counted the keys by a query, and the check
@@ -30,7 +33,7 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
     wrong_dates = [str(e.date) for e in manifest.dates if rows[e.date] != e.rows] + [
         str(day) for day in rows.keys() - {e.date for e in manifest.dates}
     ]
-    return check_result(
+    return make_result(
         "keys_unique",
         not wrong_dates,
         found=f"other counts on {listed(wrong_dates)}"
@@ -41,17 +44,19 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
     )
 
 
-def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Container[date] | None = None) -> CheckResult:
+def check_missing_dates(
+    manifest: Manifest, settings: CheckSettings, replayed: Container[date] | None = None
+) -> CheckResult:
     """The applied deliveries lack at most `checks.max_missing_dates` of the generation's dates.
 
-    `replayed`: the dates of a replay of some dates; other dates are then not examined.
+    `replayed`: if the publish is a replay of some dates, these dates; other dates are then not examined.
     """
     missing = [
         str(e.date)
         for e in manifest.dates
         if e.plan == DateOutcome.COPIED_FORWARD and (replayed is None or e.date in replayed)
     ]
-    return check_result(
+    return make_result(
         "missing_dates",
         len(missing) <= settings.max_missing_dates,
         found=f"{len(missing)} missing: {listed(missing)}" if missing else "none missing",
@@ -60,10 +65,10 @@ def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Contain
     )
 
 
-def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> CheckResult:
-    """No delivery contains a key twice. If one does, the feed's settings decide whether the check fails or warns."""
+def check_duplicate_keys(candidate: Candidate, settings: CheckSettings) -> CheckResult:
+    """No applied delivery contains a key twice. If one does, `checks.duplicate_keys` decides between WARN and FAIL."""
     duplicates = [f"{d.ties} of delivery {d.delivery.name}" for d in candidate.deliveries if d.ties]
-    return check_result(
+    return make_result(
         "duplicate_keys",
         not duplicates,
         found=f"surplus rows of equal keys: {listed(duplicates)}" if duplicates else "none",
@@ -73,14 +78,14 @@ def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> Check
     )
 
 
-def quota_left(manifest: Manifest, earlier_loads: int, own_loads: int) -> CheckResult:
+def check_partition_quota(manifest: Manifest, earlier_loads: int, own_loads: int) -> CheckResult:
     """The partition modifications of the last 24 hours and those of this publish stay within BigQuery's quota.
 
     `earlier_loads`: load jobs of the last 24 hours; `own_loads`: those of this publish.
     """
     used = earlier_loads * len(manifest.dates)
     needed = max(own_loads, 1) * len(manifest.dates)
-    return check_result(
+    return make_result(
         "partition_quota",
         used + needed <= PARTITION_MODIFICATIONS_PER_DAY,
         found=f"{used} in the last 24 hours, {needed} of this publish",

@@ -1,10 +1,13 @@
-"""Checks that a swap removes nothing that somebody has put on target, and that it set what the feed declares."""
+"""Checks that a swap removes nothing that somebody has put on target, and that it set what the feed declares.
+
+The docstring of a function `check_…` is the condition under which the check passes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dedup_clone.checks.check_result import CheckResult, check_result, listed
+from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.warehouse.table_options import (
     DESCRIPTION,
     FRIENDLY_NAME,
@@ -15,8 +18,8 @@ from dedup_clone.warehouse.table_options import (
     TYPE_PARAMETERS,
 )
 
-# Where a feed file declares an entry of `warehouse/table_options.py`, by the entry's first words. Other entries cannot
-# be declared.
+# Where a feed file declares an entry of `warehouse/table_options.py`, by the first words of the entry's name. Entries
+# with other names cannot be declared.
 _DECLARED_IN = {
     "label": "table.options.labels",
     FRIENDLY_NAME: "table.options.friendly_name",
@@ -27,17 +30,16 @@ _DECLARED_IN = {
     "row access policy": "table.policies.row_access, and make it on staging",
     "policy tag": "table.policies.column_tags, and set it on staging",
 }
-# A clone does not take entries of these kinds from its source.
+# First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
 
 
-def nothing_undeclared(
+def check_undeclared_options(
     *, target: Mapping[str, str], staging: Mapping[str, str], declared: Mapping[str, str], last_set: Mapping[str, str]
 ) -> CheckResult:
-    """Every entry of target is declared, is on staging too, or was set by the last swap.
+    """Every entry of target is declared, was set by the last swap, or is on staging and inherited by clones.
 
-    The arguments are entries of `warehouse/table_options.py`. A clone takes schema, constraints and policies from
-    staging, so for these an equal entry of staging is enough.
+    The arguments are entries of `warehouse/table_options.py`, values by name.
     """
     lost = {
         name: value
@@ -46,7 +48,7 @@ def nothing_undeclared(
         and last_set.get(name) != value
         and (name.startswith(_NOT_CLONED) or staging.get(name) != value)
     }
-    return check_result(
+    return make_result(
         "target_options",
         not lost,
         found=listed([f"{name}: {value}" for name, value in lost.items()], between="; "),
@@ -55,10 +57,10 @@ def nothing_undeclared(
     )
 
 
-def declared_options_set(target: Mapping[str, str], declared: Mapping[str, str]) -> CheckResult:
-    """After the swap, target has every option that the swap was to set."""
+def check_target_options_set(target: Mapping[str, str], declared: Mapping[str, str]) -> CheckResult:
+    """After the swap, target has every option that the swap was to set (`declared`)."""
     missing = [f"{name}: {value}" for name, value in declared.items() if target.get(name) != value]
-    return check_result(
+    return make_result(
         "target_options_set",
         not missing,
         found=f"missing: {listed(missing, between='; ')}" if missing else "all set",
@@ -68,6 +70,7 @@ def declared_options_set(target: Mapping[str, str], declared: Mapping[str, str])
 
 
 def _advice(name: str) -> str:
+    """What to do so that the swap does not remove the entry with this name."""
     if name.startswith(RESOURCE_TAG):
         return "attach the tag to the dataset, from which target inherits it"
     if name.startswith(TYPE_PARAMETERS):

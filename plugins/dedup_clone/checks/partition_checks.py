@@ -1,10 +1,13 @@
-"""Checks a table's partitions: their numbers of rows, their changes since the load, and their expiration."""
+"""Checks a table's partitions: their numbers of rows, their changes since the load, and their expiration.
+
+The docstring of a function `check_…` is the condition under which the check passes.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, to_milliseconds
 
@@ -24,12 +27,12 @@ def _expires_at(day: date, retention_days: int) -> datetime:
 
 
 def has_expired(day: date, retention_days: int, now: datetime) -> bool:
-    """Whether BigQuery may have deleted the partition by `now`."""
+    """Whether the partition of `day` has expired by `now`, so that BigQuery may have deleted it."""
     return _expires_at(day, retention_days) <= now
 
 
-def rows_match(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
-    """Every partition has as many rows as the manifest says.
+def check_rows(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
+    """Every partition has as many rows as the manifest says. `check`: the name of the check.
 
     It is not known when exactly BigQuery deletes an expired partition. So a partition that expires within a day may be
     missing, and an expired partition that the manifest no longer has may still exist.
@@ -47,7 +50,7 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
         for day in sorted({*expected, *found}, key=str)
         if found.get(day, 0) != expected.get(day or date.min, 0) and not (day in may_be_gone and day not in found)
     ]
-    return check_result(
+    return make_result(
         check,
         not wrong,
         found=listed(wrong, between="; ") if wrong else "equal",
@@ -56,14 +59,15 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
     )
 
 
-def unchanged_since_load(observation: Observation, loaded_at: datetime | None) -> CheckResult:
-    """No partition was changed after `loaded_at`; if that is None, none was changed after the observation.
+def check_staging_unchanged(observation: Observation, loaded_at: datetime | None) -> CheckResult:
+    """No partition was changed after `loaded_at`, the end of the job that wrote all rows.
 
-    `loaded_at`: the end of the job that wrote all rows; BigQuery gives it in milliseconds.
+    If `loaded_at` is None, no partition was changed after the observation. BigQuery gives the end of a job in
+    milliseconds, so changes are compared in milliseconds.
     """
     until, event = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
     late = [p.partition_id for p in observation.partitions if _modified_at(p, loaded_at) > until]
-    return check_result(
+    return make_result(
         "staging_unchanged",
         not late,
         found=f"changed later: {listed(late)}" if late else "no later change",
@@ -77,10 +81,10 @@ def _modified_at(partition: PartitionMetadata, loaded_at: datetime | None) -> da
     return partition.last_modified_at if loaded_at is None else to_milliseconds(partition.last_modified_at)
 
 
-def expiration_set(check: str, observation: Observation, retention_days: int) -> CheckResult:
-    """The table's partition expiration is the feed's retention."""
+def check_expiration(check: str, observation: Observation, retention_days: int) -> CheckResult:
+    """The table's partition expiration is the feed's retention. `check`: the name of the check."""
     found = observation.table.expiration_days
-    return check_result(
+    return make_result(
         check,
         found == retention_days,
         found="never" if found is None else f"after {found:g} days",
@@ -89,11 +93,13 @@ def expiration_set(check: str, observation: Observation, retention_days: int) ->
     )
 
 
-def oldest_within_retention(observation: Observation, retention_days: int) -> CheckResult:
-    """No partition is overdue. This check only warns, because BigQuery may take days to delete expired partitions."""
+def check_overdue_partitions(observation: Observation, retention_days: int) -> CheckResult:
+    """No partition still exists a day after it expired. Otherwise the check only warns, because BigQuery may take days
+    to delete expired partitions.
+    """
     days = sorted(day for day in map(partition_day, observation.partitions) if day)
     overdue = [d for d in days if _expires_at(d, retention_days) + EXPIRATION_TOLERANCE < observation.observed_at]
-    return check_result(
+    return make_result(
         "overdue_partitions",
         not overdue,
         found=f"{len(overdue)} overdue, oldest {overdue[0]}" if overdue else f"oldest {days[0] if days else 'none'}",
@@ -103,8 +109,8 @@ def oldest_within_retention(observation: Observation, retention_days: int) -> Ch
     )
 
 
-def ending_within_a_day(observation: Observation, retention_days: int) -> CheckResult:
-    """Reports how many partitions expire within a day. Always passes."""
+def check_ending_partitions(observation: Observation, retention_days: int) -> CheckResult:
+    """Always passes, and says how many partitions expire within a day."""
     soon = [
         d
         for d in map(partition_day, observation.partitions)

@@ -1,4 +1,4 @@
-"""Checks the shares of new, missing and changed rows against limits and earlier publishes: the circuit breaker.
+"""Checks the shares of new, missing and changed rows against limits, and against earlier publishes.
 
 These checks stop a snapshot that is complete and well-formed but wrong, which no other check notices.
 """
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import date
 from statistics import median
 
-from dedup_clone.checks.check_result import CheckResult, check_result
+from dedup_clone.checks.check_result import CheckResult, make_result
 from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, Manifest
 from dedup_clone.settings.check_settings import CheckSettings
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
-DATES_SHOWN = EXAMPLES_SHOWN = 3
+DATES_SHOWN = EXAMPLES_SHOWN = 3  # dates and keys that a failed check shows
+# Dates with these outcomes do not count, because no applied delivery has them.
 _NOT_COMPARED = (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED, DateOutcome.ERASED)
 
 
@@ -36,27 +37,27 @@ SHARE_CHECKS = (
 
 
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
-    """The share (0 to 1) of each check, by the check's name.
+    """The share (0 to 1) of new, missing and changed rows, by the name of the check.
 
-    It is a share of the rows of those dates that both the parent and an applied delivery have. `changed_share` is
-    absent if no plan compared values.
+    Only dates that both the parent and an applied delivery have count. `changed_share` is absent if no plan compared
+    values.
     """
     rows = _compared_rows(manifest, parent)
     found = {check.name: _share(_counts(check, manifest, parent), rows) for check in SHARE_CHECKS}
     return {name: share for name, share in found.items() if share is not None}
 
 
-def shares_within_bounds(
+def check_shares(
     manifest: Manifest,
     settings: CheckSettings,
     parent: Manifest | None,
     history: Sequence[dict[str, float]],
     examples: Iterable[KeyExample],
 ) -> list[CheckResult]:
-    """Check each share against its configured limit, and against a multiple of its median in earlier publishes.
+    """Each share is at most its configured limit, and at most a multiple of its median in earlier publishes.
 
-    `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a failure has some of them,
-    and names the dates with the most such rows.
+    Returns one result for each share. `history`: the shares of the earlier publishes. `examples`: keys of rows that
+    differ; a failed check shows some of them, and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,
@@ -69,14 +70,14 @@ def shares_within_bounds(
     for check in SHARE_CHECKS:
         share, limit = found.get(check.name), configured[check.name]
         usual = _usual_limit(check.name, settings, history)
-        good = share is None or (share <= limit and (usual is None or share <= usual.limit))
+        passed = share is None or (share <= limit and (usual is None or share <= usual.limit))
         counts = _counts(check, manifest, parent)
         text = _found(check, share, counts, rows)
         results.append(
-            check_result(
+            make_result(
                 check.name,
-                good,
-                found=text if good else text + _most_affected(counts, rows),
+                passed,
+                found=text if passed else text + _most_affected(counts, rows),
                 expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, replay and accept [{check.name}].",
                 brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
@@ -112,14 +113,14 @@ def _usual_limit(name: str, settings: CheckSettings, history: Sequence[dict[str,
 
 def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
     """The number of rows of each date that both the parent and an applied delivery have."""
-    known = {e.date for e in parent.dates} if parent else set()
-    return {e.date: e.rows for e in manifest.dates if e.date in known and e.plan not in _NOT_COMPARED}
+    parent_dates = {e.date for e in parent.dates} if parent else set()
+    return {e.date: e.rows for e in manifest.dates if e.date in parent_dates and e.plan not in _NOT_COMPARED}
 
 
 def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
-    """The number of rows that the check counts, for each date whose plan counted them.
+    """The number of rows that the check counts, for each compared date whose plan counted them.
 
-    A survivor is counted again in every later generation, so the parent's survivors are subtracted.
+    Every later generation counts a survivor again, so the parent's survivors are subtracted.
     """
     parent_survivors = {e.date: e.survivors for e in parent.dates} if parent else {}
     compared, counts = _compared_rows(manifest, parent), dict[date, int]()
@@ -136,7 +137,7 @@ def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> d
 
 
 def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
-    """The counted rows as a share of the rows of the same dates; None if there are dates but none was counted."""
+    """The counted rows as a share of the rows of the same dates; 0 without compared dates; None if none has a count."""
     if rows and not counts:
         return None
     total = sum(rows[day] for day in counts)

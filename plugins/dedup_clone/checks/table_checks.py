@@ -1,11 +1,14 @@
-"""Checks table metadata: schema, layout, policies, labels, and what would make BigQuery refuse or break a clone."""
+"""Checks table metadata: schema, layout, policies, labels, and what would make BigQuery refuse or break a clone.
+
+The docstring of a function `check_…` is the condition under which the check passes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from dedup_clone.checks.check_result import CheckResult, check_result, listed
+from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.contract.schema_change import refused_column_changes
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.table_settings import PolicySettings
@@ -20,10 +23,13 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
     return None if target is None else target.labels.get(GENERATION_LABEL)
 
 
-def schema_matches(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
-    """Staging has the columns of `contract`. If a generation is restored, staging may have columns added since then."""
+def check_staging_schema(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
+    """Staging has the columns of `contract`.
+
+    `restores`: a rollback restores a generation with these columns; staging may then have columns added since.
+    """
     only_added = restores and not refused_column_changes(contract.columns, staging.columns)
-    return check_result(
+    return make_result(
         "staging_schema",
         only_added or staging.columns == contract.columns,
         found=_columns(staging.columns),
@@ -32,12 +38,12 @@ def schema_matches(staging: TableMetadata, contract: TableContract, *, restores:
     )
 
 
-def layout_matches(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
-    """Staging and target have the declared partitioning and clustering; else BigQuery refuses to replace target."""
+def check_layout(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
+    """Staging and target are partitioned and clustered as in `contract`; else BigQuery refuses to replace target."""
     expected = _layout(contract.partition_column, contract.cluster_by)
     tables = [staging] if target is None else [staging, target]
     found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
-    return check_result(
+    return make_result(
         "layout",
         all(layout == expected for layout in found.values()),
         found="; ".join(f"{name}: {layout}" for name, layout in found.items()),
@@ -46,10 +52,10 @@ def layout_matches(staging: TableMetadata, target: TableMetadata | None, contrac
     )
 
 
-def never_expire(tables: Iterable[TableMetadata]) -> CheckResult:
-    """BigQuery deletes none of the tables after some time, as it does if their dataset has a default for that."""
+def check_table_expiration(tables: Iterable[TableMetadata]) -> CheckResult:
+    """None of the tables expires. A table gets an expiration time if its dataset has a default for new tables."""
     expiring = [f"{table.name}: expires {table.expires_at:%Y-%m-%d %H:%M}" for table in tables if table.expires_at]
-    return check_result(
+    return make_result(
         "table_expiration",
         not expiring,
         found="; ".join(expiring) or "none",
@@ -59,10 +65,12 @@ def never_expire(tables: Iterable[TableMetadata]) -> CheckResult:
     )
 
 
-def no_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> CheckResult:
-    """No table has a streaming buffer. A clone would lack staging's, and the swap would drop target's."""
+def check_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> CheckResult:
+    """No table has rows in a streaming buffer. A swap loses such rows: a clone lacks those of staging, and replaces
+    those of target.
+    """
     buffers = [describe_buffer(table, now) for table in tables if table.streaming_buffer is not None]
-    return check_result(
+    return make_result(
         "streaming_buffer",
         not buffers,
         found="; ".join(buffers) or "none",
@@ -82,23 +90,25 @@ def describe_buffer(table: TableMetadata, now: datetime) -> str:
     return f"{table.name}: about {buffer.rows} streamed rows, {age}"
 
 
-def no_materialized_views(dependents: list[str]) -> CheckResult:
-    return check_result(
+def check_materialized_views(views: list[str]) -> CheckResult:
+    """No materialized view reads target. `views`: the names of those that do."""
+    return make_result(
         "materialized_views",
-        not dependents,
-        found=listed(dependents),
+        not views,
+        found=listed(views),
         expected="none",
         next_step="they break when target is replaced: drop them, or let them read a view of target.",
     )
 
 
-def target_is_ours(
+def check_target_is_parent(
     target: TableMetadata | None, parent: int | None, generation: int | None, bootstrapped_version: str | None = None
 ) -> CheckResult:
     """Target's label names the parent or already the new generation, or target does not exist and there is no parent.
 
-    So no other table is replaced. A bootstrap that takes over target itself may replace the table without label whose
-    version is `bootstrapped_version`. `generation`: the new one; None before it has a number.
+    So the swap replaces no table of somebody else. A bootstrap that takes over target itself may also replace a table
+    without label, whose version is `bootstrapped_version`. `generation`: the new generation; None before it has a
+    number.
     """
     labelled = labelled_generation(target)
     expected = None if parent is None else str(parent)
@@ -109,7 +119,7 @@ def target_is_ours(
         next_step = "a table of that name exists: bootstrap the feed from it, or move it away."
     else:
         next_step = "target's labels were changed, or somebody replaced it: see docs/runbook.md, target_is_parent."
-    return check_result(
+    return make_result(
         "target_is_parent",
         labelled == str(generation) or (labelled == expected and may_be_replaced),
         found="absent" if target is None else f"generation {labelled}",
@@ -118,12 +128,15 @@ def target_is_ours(
     )
 
 
-def policies_present(check: str, found: Policies, declared: PolicySettings) -> CheckResult:
-    """The table has every policy that the feed declares, so that no publish drops one. It may have more."""
+def check_policies(check: str, found: Policies, declared: PolicySettings) -> CheckResult:
+    """The table has every policy that the feed declares (it may have more), so that no publish drops one.
+
+    `check`: the name of the check, which depends on the table.
+    """
     policies = sorted(set(declared.row_access) - set(found.row_access))
     tags = sorted(f"{c}: {tag}" for c, tag in declared.column_tags.items() if found.column_tags.get(c) != tag)
     expected = [*declared.row_access, *declared.column_tags]
-    return check_result(
+    return make_result(
         check,
         not policies and not tags,
         found=f"missing: row access policies {listed(policies)}; column tags {listed(tags)}"
@@ -134,12 +147,12 @@ def policies_present(check: str, found: Policies, declared: PolicySettings) -> C
     )
 
 
-def past_is_readable(missing: list[str]) -> CheckResult:
-    """This account may clone staging as of a past time.
+def check_staging_access(missing: list[str]) -> CheckResult:
+    """This account may clone staging as of a past time. `missing`: what it lacks to do so.
 
-    If staging has row access policies, BigQuery allows that only to accounts that may see all rows.
+    If staging has row access policies, BigQuery lets only accounts that may see all rows clone its past.
     """
-    return check_result(
+    return make_result(
         "staging_access",
         not missing,
         found=f"the account of Airflow lacks {listed(missing)}" if missing else "access to all rows and their past",
@@ -149,8 +162,9 @@ def past_is_readable(missing: list[str]) -> CheckResult:
     )
 
 
-def is_clone_of_staging(target: TableMetadata, staging: str, checked_at: datetime) -> CheckResult:
-    return check_result(
+def check_target_is_clone(target: TableMetadata, staging: str, checked_at: datetime) -> CheckResult:
+    """After the swap, target is a clone of staging as of `checked_at`."""
+    return make_result(
         "target_is_clone",
         target.clone_of == staging and target.is_cloned_as_of(checked_at),
         found=f"clone of {target.clone_of} at {target.clone_time}",
@@ -159,10 +173,11 @@ def is_clone_of_staging(target: TableMetadata, staging: str, checked_at: datetim
     )
 
 
-def has_labels(target: TableMetadata, generation: int, manifest_digest: str) -> CheckResult:
+def check_target_labels(target: TableMetadata, generation: int, manifest_digest: str) -> CheckResult:
+    """After the swap, target's labels name the generation and its manifest."""
     expected = {GENERATION_LABEL: str(generation), MANIFEST_LABEL: manifest_digest}
     found = {key: target.labels.get(key) for key in expected}
-    return check_result(
+    return make_result(
         "target_labels",
         found == expected,
         found=_labels(found),

@@ -6,7 +6,7 @@ The checks that read no table must pass first, and target must hold exactly the 
 from __future__ import annotations
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import rows_match
+from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.check import check_manifest
 from dedup_clone.publish.records.attempt_records import find_swap
@@ -42,7 +42,7 @@ def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
     if swap is None:
         return f"the swap record of generation [{parent.generation}] is missing"
     target = services.warehouse.observe(services.names, services.feed.target)
-    if rows_match("target_rows", parent, target).level is not Level.PASS:
+    if check_rows("target_rows", parent, target).level is not Level.PASS:
         return f"target has other rows than generation [{parent.generation}]"
     published_at = max(swap.checked_at, target.table.created_at)
     # BigQuery gives `created_at` of a clone in milliseconds.

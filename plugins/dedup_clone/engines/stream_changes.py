@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import rows_match
+from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
@@ -116,7 +116,7 @@ def _change_since_parent_checks(services: Services, parent: Manifest) -> str | N
     if swap is None:
         return f"the swap record of generation [{parent.generation}] is missing"
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    if rows_match("staging_rows", parent, staging).level is not Level.PASS:
+    if check_rows("staging_rows", parent, staging).level is not Level.PASS:
         return f"staging has other rows than generation [{parent.generation}]"
     if any(partition.last_modified_at > swap.checked_at for partition in staging.partitions):
         return f"staging was changed after the checks of generation [{parent.generation}]"

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require_no_failure
-from dedup_clone.checks.share_checks import shares_within_bounds
+from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, make_result, require_no_failure
+from dedup_clone.checks.share_checks import check_shares
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
@@ -113,12 +113,12 @@ def results_before_dedup(services: Services, parent: int | None) -> list[CheckRe
 def _table_results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
-    results = [table_checks.target_is_ours(target, parent, None)]
+    results = [table_checks.check_target_is_parent(target, parent, None)]
     if target is not None:
-        results.append(table_checks.no_materialized_views(services.warehouse.materialized_views_of(feed.target)))
+        results.append(table_checks.check_materialized_views(services.warehouse.materialized_views_of(feed.target)))
     if staging is not None:
-        results.append(table_checks.never_expire([staging, *([target] if target else [])]))
-        results.append(table_checks.layout_matches(staging, target, feed.table.to_contract()))
+        results.append(table_checks.check_table_expiration([staging, *([target] if target else [])]))
+        results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
         results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
         results += check_target_options(services, target, parent)
     return results
@@ -136,13 +136,15 @@ def _check_tables(
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
     return [
-        table_checks.schema_matches(observation.table, manifest.table if restores else contract, restores=restores),
+        table_checks.check_staging_schema(
+            observation.table, manifest.table if restores else contract, restores=restores
+        ),
         # A rebuild gives target the clustering of staging right before the swap.
-        table_checks.layout_matches(observation.table, None if spec.rebuilds else target, contract),
-        table_checks.never_expire([observation.table, *([target] if target else [])]),
-        table_checks.no_streaming_buffer([observation.table, *([target] if target else [])], services.now()),
-        table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
-        table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
+        table_checks.check_layout(observation.table, None if spec.rebuilds else target, contract),
+        table_checks.check_table_expiration([observation.table, *([target] if target else [])]),
+        table_checks.check_streaming_buffer([observation.table, *([target] if target else [])], services.now()),
+        table_checks.check_target_is_parent(target, spec.parent, spec.generation, bootstrapped_version),
+        table_checks.check_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
         *_check_access(services),
         *check_target_options(services, target, spec.parent),
@@ -153,14 +155,14 @@ def _check_access(services: Services) -> list[CheckResult]:
     """Check that the run's account may read staging as of a past time. No result without row access policies."""
     if not services.feed.table.policies.row_access:
         return []
-    return [table_checks.past_is_readable(services.warehouse.missing_access(services.feed.staging))]
+    return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
 
 
 def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> CheckResult:
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
     expected = f"{StagingState.BEHIND_TARGET if is_direct else StagingState.LOADED} {manifest.digest}"
-    return check_result(
+    return make_result(
         "staging_loaded",
         found == expected,
         found=found,
@@ -185,9 +187,9 @@ def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -
 
 def _check_rows(manifest: Manifest, observation: Observation, written_at: datetime | None) -> list[CheckResult]:
     return [
-        partition_checks.rows_match("staging_rows", manifest, observation),
-        partition_checks.unchanged_since_load(observation, written_at),
-        partition_checks.expiration_set("staging_expiration", observation, manifest.table.retention_days),
+        partition_checks.check_rows("staging_rows", manifest, observation),
+        partition_checks.check_staging_unchanged(observation, written_at),
+        partition_checks.check_expiration("staging_expiration", observation, manifest.table.retention_days),
     ]
 
 
@@ -204,11 +206,11 @@ def check_manifest(
     history = [r.shares for r in published][-PUBLISHES_COMPARED:]
     own_loads = count_loads(services.current.require_intent(spec.attempt).jobs)
     return [
-        manifest_checks.keys_unique(manifest, services.manifests.candidate_files(candidate)),
-        *shares_within_bounds(manifest, settings, parent, history, candidate.examples),
-        manifest_checks.dates_present(manifest, settings, spec.dates),
-        manifest_checks.duplicates_tolerated(candidate, settings),
-        manifest_checks.quota_left(manifest, _loads_of_last_day(services, attempts), own_loads),
+        manifest_checks.check_keys_unique(manifest, services.manifests.candidate_files(candidate)),
+        *check_shares(manifest, settings, parent, history, candidate.examples),
+        manifest_checks.check_missing_dates(manifest, settings, spec.dates),
+        manifest_checks.check_duplicate_keys(candidate, settings),
+        manifest_checks.check_partition_quota(manifest, _loads_of_last_day(services, attempts), own_loads),
     ]
 
 

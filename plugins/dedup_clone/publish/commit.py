@@ -8,7 +8,7 @@ from __future__ import annotations
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
 from dedup_clone.checks.clustering_hint import clustering_hint
-from dedup_clone.checks.option_checks import declared_options_set
+from dedup_clone.checks.option_checks import check_target_options_set
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.policy_checks import check_policies
@@ -104,12 +104,12 @@ def _check_target(
     retention_days = manifest.table.retention_days
     return (
         *_check_clone(services, swap, target),
-        table_checks.has_labels(target.table, manifest.generation, swap.manifest),
-        partition_checks.rows_match("target_rows", manifest, target),
-        partition_checks.expiration_set("target_expiration", target, retention_days),
-        partition_checks.oldest_within_retention(target, retention_days),
-        partition_checks.ending_within_a_day(target, retention_days),
-        declared_options_set(target.table.options, swap.options),
+        table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
+        partition_checks.check_rows("target_rows", manifest, target),
+        partition_checks.check_expiration("target_expiration", target, retention_days),
+        partition_checks.check_overdue_partitions(target, retention_days),
+        partition_checks.check_ending_partitions(target, retention_days),
+        check_target_options_set(target.table.options, swap.options),
         *check_policies(services, "target_policies", services.feed.target),
     )
 
@@ -117,4 +117,4 @@ def _check_target(
 def _check_clone(services: Services, swap: SwapSpec, target: Observation) -> list[CheckResult]:
     if swap.cloned_at is None:
         return []
-    return [table_checks.is_clone_of_staging(target.table, services.feed.staging, swap.cloned_at)]
+    return [table_checks.check_target_is_clone(target.table, services.feed.staging, swap.cloned_at)]

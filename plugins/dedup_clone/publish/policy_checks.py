@@ -12,7 +12,7 @@ def check_policies(services: Services, check: str, table: str) -> list[CheckResu
     declared = services.feed.table.policies
     if not declared.row_access and not declared.column_tags:
         return []
-    return [table_checks.policies_present(check, services.warehouse.policies(table), declared)]
+    return [table_checks.check_policies(check, services.warehouse.policies(table), declared)]
 
 
 def require_policies_of_staging(services: Services) -> None:

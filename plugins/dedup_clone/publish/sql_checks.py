@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResult, Level, check_result
+from dedup_clone.checks.check_result import CheckResult, Level, make_result
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
@@ -64,7 +64,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
 
 
 def _row_count_result(check: SqlCheck, found_rows: QueryResult) -> CheckResult:
-    return check_result(
+    return make_result(
         check.result_name,
         found_rows.row_count <= check.max_rows,
         found=f"{found_rows.row_count} rows",
@@ -78,7 +78,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) 
     """Check that the query's one value lies in the check's range. NULL, such as an average of no rows, does not."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
-        return check_result(
+        return make_result(
             check.result_name,
             False,
             found=_shape(found_rows),
@@ -87,7 +87,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) 
         )
     (value,) = values
     bounds = (("at least", check.min), ("at most", check.max))
-    return check_result(
+    return make_result(
         check.result_name,
         value is not None and (check.min is None or value >= check.min) and (check.max is None or value <= check.max),
         found="NULL" if value is None else f"{value}",
@@ -116,7 +116,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
         if not error.is_invalid_input:
             raise
         return _invalid_query(services, check, error)
-    return check_result(
+    return make_result(
         check.result_name,
         size <= check.max_bytes_billed,
         found=f"the query reads {size / GIB:.2f} GiB",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.checks.check_result import CheckResult
-from dedup_clone.checks.option_checks import nothing_undeclared
+from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
@@ -19,7 +19,7 @@ def check_target_options(services: Services, target: TableMetadata | None, paren
     declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
     retained = {column.name for column in staging.columns}  # a rebuild may have dropped columns
     return [
-        nothing_undeclared(
+        check_undeclared_options(
             target=without_removed_columns(_entries(services, target), retained=retained),
             staging=_entries(services, staging),
             declared=declared,

@@ -20,8 +20,8 @@ PARENT = manifest(entry(TODAY, 100), generation=1, parent=None)
 
 def test_too_many_missing_dates_fail() -> None:
     carried = [entry(TODAY - timedelta(days=i), plan=DateOutcome.COPIED_FORWARD) for i in range(2)]
-    assert checks.dates_present(manifest(carried[0]), SETTINGS).level is Level.PASS
-    assert checks.dates_present(manifest(*carried), SETTINGS).level is Level.FAIL
+    assert checks.check_missing_dates(manifest(carried[0]), SETTINGS).level is Level.PASS
+    assert checks.check_missing_dates(manifest(*carried), SETTINGS).level is Level.FAIL
 
 
 @pytest.mark.parametrize(
@@ -35,21 +35,21 @@ def test_too_many_missing_dates_fail() -> None:
 def test_duplicate_keys_follow_the_feed(ties: int, setting: DuplicateKeys, level: Level) -> None:
     metrics = (DeliveryMetrics(Delivery(7, 1), 100, 0, ties),)
     candidate = Candidate(manifest(), None, None, metrics, (), (), DedupMetrics(0, 0, {}))
-    assert checks.duplicates_tolerated(candidate, CheckSettings(duplicate_keys=setting)).level is level
+    assert checks.check_duplicate_keys(candidate, CheckSettings(duplicate_keys=setting)).level is level
 
 
 @pytest.mark.parametrize(
     ("rows", "level"), [([(TODAY, 6), (TODAY, 4)], Level.PASS), ([(TODAY, 11)], Level.FAIL), ([], Level.FAIL)]
 )
 def test_files_add_up_to_unique_keys(rows: list[tuple[object, int]], level: Level) -> None:
-    assert checks.keys_unique(manifest(entry(TODAY, 10)), files(*rows)).level is level  # type: ignore[arg-type]
+    assert checks.check_keys_unique(manifest(entry(TODAY, 10)), files(*rows)).level is level  # type: ignore[arg-type]
 
 
 def test_quota_counts_loads_of_the_last_24_hours() -> None:
     """BigQuery refills quotas through the day (quotas, "Quota replenishment")."""
     two = manifest(entry(TODAY), entry(TODAY - timedelta(days=1)))
-    assert checks.quota_left(two, 14_999, own_loads=1).level is Level.PASS
-    full = checks.quota_left(two, 15_000, own_loads=1)
+    assert checks.check_partition_quota(two, 14_999, own_loads=1).level is Level.PASS
+    full = checks.check_partition_quota(two, 15_000, own_loads=1)
     assert (full.level, full.found) == (Level.FAIL, "30000 in the last 24 hours, 2 of this publish")
     assert "midnight" not in full.next_step
 
@@ -57,9 +57,9 @@ def test_quota_counts_loads_of_the_last_24_hours() -> None:
 def test_quota_counts_every_try_of_this_publish() -> None:
     """Failed load jobs count as well (optimize-load-jobs). Without a load the swap still replaces every partition."""
     one = manifest(entry(TODAY))
-    assert checks.quota_left(one, 29_998, own_loads=2).level is Level.PASS
-    assert checks.quota_left(one, 29_998, own_loads=3).level is Level.FAIL
-    assert checks.quota_left(one, 30_000, own_loads=0).level is Level.FAIL
+    assert checks.check_partition_quota(one, 29_998, own_loads=2).level is Level.PASS
+    assert checks.check_partition_quota(one, 29_998, own_loads=3).level is Level.FAIL
+    assert checks.check_partition_quota(one, 30_000, own_loads=0).level is Level.FAIL
 
 
 def test_an_accepted_fail_becomes_a_warning_that_keeps_the_reason() -> None:

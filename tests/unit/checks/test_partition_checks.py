@@ -38,27 +38,29 @@ TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
     ],
 )
 def test_rows_are_compared_by_partition(found: list[PartitionMetadata], level: Level) -> None:
-    assert checks.rows_match("staging_rows", TWO, observation(*found)).level is level
+    assert checks.check_rows("staging_rows", TWO, observation(*found)).level is level
 
 
 def test_a_day_that_ends_within_a_day_may_be_gone_but_not_hold_other_rows() -> None:
     ending = manifest(entry(TODAY), entry(LAST_DAY))
-    gone = checks.rows_match("staging_rows", ending, observation(partition(TODAY)))
-    other = checks.rows_match("staging_rows", ending, observation(partition(TODAY), partition(LAST_DAY, 9)))
+    gone = checks.check_rows("staging_rows", ending, observation(partition(TODAY)))
+    other = checks.check_rows("staging_rows", ending, observation(partition(TODAY), partition(LAST_DAY, 9)))
     assert (gone.level, other.level) == (Level.PASS, Level.FAIL)
     assert f"{LAST_DAY}: 9 rows, expected 10" in other.found
 
 
 def test_a_change_after_the_observation_fails() -> None:
     late = partition(TODAY, changed=NOW + timedelta(seconds=1))
-    assert checks.unchanged_since_load(observation(late), None).level is Level.FAIL
-    assert checks.unchanged_since_load(observation(partition(TODAY)), None).level is Level.PASS
+    assert checks.check_staging_unchanged(observation(late), None).level is Level.FAIL
+    assert checks.check_staging_unchanged(observation(partition(TODAY)), None).level is Level.PASS
 
 
 def test_a_change_after_the_end_of_the_load_fails_within_a_millisecond() -> None:
     ended = NOW - timedelta(minutes=1)
     results = [
-        checks.unchanged_since_load(observation(partition(TODAY, changed=ended + timedelta(microseconds=after))), ended)
+        checks.check_staging_unchanged(
+            observation(partition(TODAY, changed=ended + timedelta(microseconds=after))), ended
+        )
         for after in (999, 1000)
     ]
     assert [result.level for result in results] == [Level.PASS, Level.FAIL]
@@ -67,7 +69,7 @@ def test_a_change_after_the_end_of_the_load_fails_within_a_millisecond() -> None
 @pytest.mark.parametrize(("days", "level"), [(730.0, Level.PASS), (731.0, Level.FAIL), (None, Level.FAIL)])
 def test_expiration_must_equal_the_contract(days: float | None, level: Level) -> None:
     seen = observation(facts=table(expiration_days=days))
-    found = checks.expiration_set("target_expiration", seen, 730)
+    found = checks.check_expiration("target_expiration", seen, 730)
     assert found.level is level
     assert level is Level.PASS or "SET OPTIONS (partition_expiration_days = 730)" in found.next_step
 
@@ -79,8 +81,10 @@ def test_expiration_must_equal_the_contract(days: float | None, level: Level) ->
 def test_overdue_partitions_warn_and_never_fail(age_days: int, level: Level) -> None:
     """BigQuery may take several days to delete an expired partition (managing-partitioned-tables)."""
     day = TODAY - timedelta(days=age_days)
-    assert checks.oldest_within_retention(observation(partition(day)), 730).level is level
+    assert checks.check_overdue_partitions(observation(partition(day)), 730).level is level
 
 
 def test_partitions_that_end_within_a_day_are_named() -> None:
-    assert str(LAST_DAY) in checks.ending_within_a_day(observation(partition(LAST_DAY), partition(TODAY)), 730).found
+    assert (
+        str(LAST_DAY) in checks.check_ending_partitions(observation(partition(LAST_DAY), partition(TODAY)), 730).found
+    )

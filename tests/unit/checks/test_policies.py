@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.table_checks import policies_present
+from dedup_clone.checks.table_checks import check_policies
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies
 
@@ -16,7 +16,7 @@ DECLARED = PolicySettings(row_access=("only_own_stores",), column_tags={"attr_va
 
 def test_all_declared_policies_pass_and_others_may_be_there() -> None:
     found = Policies(("another", "only_own_stores"), {"attr_value": TAG, "store_id": "x"})
-    assert policies_present("staging_policies", found, DECLARED).level is Level.PASS
+    assert check_policies("staging_policies", found, DECLARED).level is Level.PASS
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_all_declared_policies_pass_and_others_may_be_there() -> None:
     ],
 )
 def test_a_missing_policy_fails_and_is_named(found: Policies, named: str) -> None:
-    result = policies_present("staging_policies", found, DECLARED)
+    result = check_policies("staging_policies", found, DECLARED)
     assert result.level is Level.FAIL
     assert named in result.found
 

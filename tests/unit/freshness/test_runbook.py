@@ -32,7 +32,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
 def check_names() -> set[str]:
     """Names of checks: each is passed where a result is made, or to a parameter `check`."""
     trees = [ast.parse(path.read_text()) for path in SOURCES]
-    takes_a_name = {"check_result", "CheckResult"} | {
+    takes_a_name = {"make_result", "CheckResult"} | {
         node.name
         for tree in trees
         for node in ast.walk(tree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import declared_options_set, nothing_undeclared
+from dedup_clone.checks.option_checks import check_target_options_set, check_undeclared_options
 from dedup_clone.warehouse.table_options import table_options, with_values
 
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
@@ -71,7 +71,7 @@ def test_descriptions_are_set_by_path_and_others_stay() -> None:
 
 
 def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones_lack() -> None:
-    found = nothing_undeclared(target=ENTRIES, staging=ENTRIES, declared={}, last_set={})
+    found = check_undeclared_options(target=ENTRIES, staging=ENTRIES, declared={}, last_set={})
     assert found.level is Level.FAIL
     for lost in ("label [team]", "require_partition_filter", "resource tag [p/env]"):
         assert lost in found.found
@@ -79,31 +79,31 @@ def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones
 
 
 def test_what_nobody_can_declare_is_to_be_set_on_staging() -> None:
-    found = nothing_undeclared(target={"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
+    found = check_undeclared_options(target={"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
     assert found.next_step.startswith("set default value of column on staging")
 
 
 def test_type_parameters_that_no_feed_file_has_are_to_be_removed() -> None:
     lost = {"type parameters of column [code]": "10"}
-    found = nothing_undeclared(target=lost, staging={}, declared={}, last_set={})
+    found = check_undeclared_options(target=lost, staging={}, declared={}, last_set={})
     assert (found.level, found.found) == (Level.FAIL, "type parameters of column [code]: 10")
     assert "feed files have no parameterized types" in found.next_step
-    assert nothing_undeclared(target=lost, staging=lost, declared={}, last_set={}).level is Level.PASS
+    assert check_undeclared_options(target=lost, staging=lost, declared={}, last_set={}).level is Level.PASS
 
 
 def test_a_resource_tag_is_to_be_attached_to_the_dataset() -> None:
-    found = nothing_undeclared(target={"resource tag [p/env]": "prod"}, staging={}, declared={}, last_set={})
+    found = check_undeclared_options(target={"resource tag [p/env]": "prod"}, staging={}, declared={}, last_set={})
     assert found.next_step.startswith("attach the tag to the dataset")
 
 
 def test_another_policy_tag_than_that_of_staging_is_lost() -> None:
     tag = {"policy tag of column [id]": TAG}
     other = {"policy tag of column [id]": "other"}
-    assert nothing_undeclared(target=tag, staging=other, declared={}, last_set={}).level is Level.FAIL
-    assert nothing_undeclared(target=tag, staging=tag, declared={}, last_set={}).level is Level.PASS
+    assert check_undeclared_options(target=tag, staging=other, declared={}, last_set={}).level is Level.FAIL
+    assert check_undeclared_options(target=tag, staging=tag, declared={}, last_set={}).level is Level.PASS
 
 
 def test_options_missing_after_a_swap_are_named() -> None:
     declared = {"label [team]": "stores"}
-    assert declared_options_set(ENTRIES, declared).level is Level.PASS
-    assert declared_options_set({}, declared).found == "missing: label [team]: stores"
+    assert check_target_options_set(ENTRIES, declared).level is Level.PASS
+    assert check_target_options_set({}, declared).found == "missing: label [team]: stores"

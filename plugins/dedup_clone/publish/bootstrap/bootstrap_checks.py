@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResult, check_result
+from dedup_clone.checks.check_result import CheckResult, make_result
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
@@ -61,7 +61,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
     wrong = [day for day in sorted({*expected, *found}) if expected.get(day) != found.get(day)]
     named = "; ".join(f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0)}" for day in wrong[:5])
     surplus = sum(entry.ties for entry in manifest.dates)
-    return check_result(
+    return make_result(
         "existing_rows",
         not wrong,
         found=named or f"equal{f'; {surplus} rows with a repeated key were left out' if surplus else ''}",
@@ -83,7 +83,7 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
         found = _fingerprint(services, attempt, f"compare_{day:%Y%m%d}_staging", staging_names, day)
         if found != expected:
             wrong.append(f"{day}: {found}, expected {expected}")
-    return check_result(
+    return make_result(
         "existing_contents",
         not wrong,
         found="; ".join(wrong[:3]) or f"equal on {len(days)} dates: {', '.join(map(str, days[:5])) or 'none compared'}",
@@ -105,7 +105,7 @@ def _fingerprint(services: Services, attempt: str, step: str, names: TableNames,
 def _unchanged(services: Services, existing: ExistingTable) -> CheckResult:
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     version = "gone" if table is None else table.version
-    return check_result(
+    return make_result(
         "existing_unchanged",
         version == existing.version,
         found=version,

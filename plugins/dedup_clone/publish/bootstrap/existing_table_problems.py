@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 
 from dedup_clone.checks.check_result import CheckResult, Level
-from dedup_clone.checks.option_checks import nothing_undeclared
+from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
-from dedup_clone.checks.table_checks import labelled_generation, never_expire
+from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.services import Services
@@ -115,7 +115,7 @@ def _lost_with_target(services: Services) -> list[str]:
 def undeclared_options(services: Services, existing: TableMetadata) -> CheckResult:
     """Check that target will have the labels, constraints, descriptions and type parameters of the existing table."""
     staging, table = services.warehouse.table(services.feed.staging), services.feed.table
-    return nothing_undeclared(
+    return check_undeclared_options(
         # The columns' policy tags are compared with the policies.
         target={name: value for name, value in existing.options.items() if not name.startswith("policy tag")},
         staging=staging.options if staging else {},
@@ -130,7 +130,7 @@ def _lost_options(services: Services, target: TableMetadata) -> list[str]:
     problems = []
     if undeclared.level is Level.FAIL:
         problems.append(f"its replacement would lack {undeclared.found}: {undeclared.next_step}")
-    expiration = never_expire([target])
+    expiration = check_table_expiration([target])
     if expiration.level is Level.FAIL:
         problems.append(f"it would be deleted ({expiration.found}): {expiration.next_step}")
     return problems

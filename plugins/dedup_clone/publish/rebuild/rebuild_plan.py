@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import nothing_undeclared
-from dedup_clone.checks.table_checks import layout_matches
+from dedup_clone.checks.option_checks import check_undeclared_options
+from dedup_clone.checks.table_checks import check_layout
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
@@ -198,7 +198,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     yield from rebuild_problems(live.table, table, request.renamed)
     # Compare the tables with the layout of the live generation, because the feed file may declare another one now.
-    layout = [layout_matches(staging, target, live.table)] if staging is not None else []
+    layout = [check_layout(staging, target, live.table)] if staging is not None else []
     results = [*layout, *(r for r in results_before_dedup(services, live.generation) if r.check != "layout")]
     yield from (str(result) for result in results if result.level is Level.FAIL)
     if feed.engine is Engine.CDC:
@@ -220,7 +220,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
         )
     declared = {**swap_options(feed.table), **staging_options(feed.table)}
     from_staging = {name: value for name, value in target.options.items() if name in staging.options}
-    lost = nothing_undeclared(
+    lost = check_undeclared_options(
         target=without_removed_columns(from_staging, retained={c.name for c in table.columns}),
         staging={},  # what staging has is lost, unless it is declared
         declared=declared,
