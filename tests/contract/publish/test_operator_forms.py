@@ -130,6 +130,6 @@ def test_whoever_approves_a_backfill_reads_who_asked_and_why(
 ) -> None:
     monkeypatch.setattr(backfill_tasks, "open_feed_services", lambda setup: world.services)
     monkeypatch.setattr(backfill_tasks, "open_gcs_bucket", lambda connection, bucket: world.services.store)
-    monkeypatch.setattr(backfill_tasks, "describe", lambda *_: "what would happen")
+    monkeypatch.setattr(backfill_tasks, "describe_backfill", lambda *_: "what would happen")
     form = {**defaults(backfill_params()), "archive": "gs://state/archive", "reason": "prices were reset"}
     assert backfill_tasks.show_backfill(setup_of(world), context(form, {})) == f"what would happen\n\n{ASKED}"
