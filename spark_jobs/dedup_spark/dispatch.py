@@ -62,7 +62,7 @@ def run_plans(
     )
 
     def run_remaining(tasks: Sequence[Task], work: Callable[[Any], Outcome], step: str) -> None:
-        """Run `work` for the tasks that have no outcome yet, and add theirs to `outcomes`."""
+        """Run `work` for those of `tasks` that have no outcome yet, and add their outcomes to `outcomes`."""
         remaining = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {step}"
         found = run_tasks_of_dates(
@@ -112,9 +112,9 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the parent's key fingerprint of each date whose applied deliveries are all older than its newest rows.
+    """Return the parent's key fingerprint of each date whose newest rows are newer than all its applied deliveries.
 
-    The rows with the date's highest update_id do not change then, and the fingerprint covers only these rows.
+    Then the rows with the date's highest update_id do not change, and the fingerprint covers only these rows.
     """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}

@@ -18,7 +18,7 @@ from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapp
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
 
-# With so many rows, a few columns of a batch stay in the processor's cache while they are hashed.
+# The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
 
@@ -48,7 +48,11 @@ class KeyBatch:
 
 @dataclass(frozen=True)
 class FilesRead:
-    """What a reader found out about the files that it read. The fields are those of KeyReader and ValidatingReader."""
+    """What a reader found out about the files that it read.
+
+    `bytes_read`: the compressed bytes of what it decoded. `ranges`: by URI, the block ranges of the first clustering
+    column. `validations`: by URI, the results of landed files that it validated.
+    """
 
     bytes_read: int
     ranges: dict[str, tuple[Range, ...] | None]
@@ -96,10 +100,11 @@ class KeyReader:
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process has read nothing yet."""
+        """Pickle only the table: a copy in another process has read nothing yet."""
         return type(self), (self.table,)
 
     def files_read(self) -> FilesRead:
+        """What this reader has read so far, to be added to another reader."""
         return FilesRead(self.bytes_read, self.ranges, {})
 
     def add_files_read(self, found: FilesRead) -> None:
@@ -108,7 +113,7 @@ class KeyReader:
         self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
-        """Record the block ranges of the first clustering column. No column of the file may be encrypted."""
+        """Record the block ranges of the first clustering column. The file must not have an encrypted column."""
         if self.table.cluster_by:
             self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
 

@@ -33,21 +33,23 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Result = TypeVar("Result")
-# Value columns of selected rows are held in memory, so that survivors among them need not be read again.
+# So many bytes of value columns of selected rows are kept for each range, so that survivors among these rows need not
+# be read again.
 _VALUE_BYTES = 64 << 20
-# Selected rows are put together in pieces of about so many.
+# A thread collects about so many selected rows before it adds them to a `RangedRows`.
 _ROWS_AT_A_TIME = 1 << 18
 _NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
-# File number, row numbers, rows.
+# Selected rows of one batch: the number of the file, their row numbers in it, the rows.
 _SelectedBatch = tuple[int, Indices, HashedBatch]
 
 
 class KeySource:
-    """Rows of `files`, which are numbered from 0.
+    """The rows of `files`, which are numbered from 0.
 
-    `ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
-    `caches_values`: see HashedFiles.
+    `ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read. `budget`: the memory
+    in which keys may be cached between the passes. `threads`: how many files are read at a time. `caches_values`:
+    values are cached with the keys, and hashed only where rows are selected.
     """
 
     def __init__(
@@ -67,9 +69,9 @@ class KeySource:
     def fingerprints(
         self, bits: int, *, files: Sequence[int] | None = None, only_id: int | None = None
     ) -> BucketFingerprints:
-        """Fingerprints in `2**bits` buckets of all rows, or of the rows in `files`, or with update_id `only_id`.
+        """Fingerprints, in `2**bits` buckets, of all rows or only of those in `files` and with the update_id `only_id`.
 
-        They have no value sums if values are not compared, or are held in memory instead of being hashed.
+        They have no value sums if values are not compared, or if values are cached instead of hashed.
         """
         with_values = self._files.hashers.values is not None and not self._files.caches_values
         total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
@@ -94,10 +96,11 @@ class KeySource:
 
     @property
     def value_columns(self) -> tuple[str, ...]:
+        """The names of the value columns."""
         return tuple(column.name for column in self._files.reader.table.value_columns)
 
     def whole_rows(self, file_number: int, row_numbers: I64Array) -> Iterator[pa.Table]:
-        """All columns of rows of one file. `row_numbers` ascend."""
+        """Yield the rows with these numbers, which ascend, of one file, with all columns."""
         source = RowSource.selected_rows(self._files.uris[file_number], len(row_numbers), row_numbers)
         return read_rows(self._files.reader, source)
 
@@ -106,9 +109,9 @@ class KeySource:
         return self._files.hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
 
     def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
-        """First hashes that several rows have, in ascending arrays. At most about `limit` rows are compared together.
+        """Yield the first hashes that several rows have, in ascending arrays.
 
-        `counts` is the number of rows in each of `2**bits` buckets.
+        `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many hashes are sorted at a time.
         """
         for part in split_buckets(counts, limit):
             hashes = self._first_hashes(in_buckets(part.mask(bits), bits))
@@ -132,13 +135,13 @@ class KeySource:
         remove: bool = False,
         files: Sequence[int] | None = None,
     ) -> None:
-        """Adds all rows, or the rows with update_id `only_id`, to `sums`, or removes them."""
+        """Add the first hashes of rows to `sums`, or remove them: of all, or only in `files` and with id `only_id`."""
         self.visit_first_hashes(sums.remove if remove else sums.add, only_id, files)
 
     def visit_first_hashes(
         self, visit: Callable[[U64Array], None], only_id: int | None = None, files: Sequence[int] | None = None
     ) -> None:
-        """Calls `visit` with the first hashes of rows, batch by batch: of all rows, or of those with this update_id."""
+        """Call `visit` with the first hashes of each batch: of all rows, or only in `files` and with id `only_id`."""
         lock = Lock()
 
         def visit_files(numbers: Sequence[int]) -> None:
@@ -155,9 +158,9 @@ class KeySource:
         self._in_threads(visit_files, files)
 
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
-        """The rows that `selector` selects.
+        """The rows that `selector` selects, in memory. `with_values`: with value columns.
 
-        `with_values` requests the value columns of rows that are not in memory. They are also read to compare values.
+        Without `with_values` they are returned, too, if they are cached or were read to compare values.
         """
         rows = RangedRows([EVERYTHING], 0)
         self.select_and_hash(selector, rows, with_values=with_values)
@@ -173,10 +176,10 @@ class KeySource:
         partitions: int = PARTITIONS,
         files: Sequence[int] | None = None,
     ) -> Sequence[PartitionedHashes]:
-        """Adds the selected rows to `selected`. Returns, for each thread, the hashes of rows that need only be hashed.
+        """Add the rows that `selector` selects to `selected`. Return, by thread, the hashes of its `hash_only` rows.
 
-        The hashes, in `partitions`, are empty if values are not compared. With `only_id` they are those of rows with
-        this update_id.
+        The hashes are divided into `partitions`. With `only_id` they are only of rows with this update_id. If values
+        are not compared, there are none.
         """
         compares_values = self._files.hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))
@@ -224,7 +227,7 @@ class KeySource:
         )
 
     def _in_threads(self, work: Callable[[Sequence[int]], Result], files: Sequence[int] | None = None) -> list[Result]:
-        """Calls `work` with file numbers, once for each thread."""
+        """Call `work` with its share of the file numbers in each thread. Return the results."""
         numbers = range(len(self._files.uris)) if files is None else files
         threads = max(1, min(self._threads, len(numbers)))
         shares = assign_round_robin(numbers, threads)

@@ -1,8 +1,8 @@
 """Packs keys of any types into one 64-bit integer each: packed keys are equal if and only if the keys are.
 
-Numbers take as many bits as the range of the compared values needs. Texts, NUMERIC, and numbers that do not fit are
-packed by rank: their position among the distinct compared values. So packed keys are valid only in the comparison for
-which they were made, and are never stored.
+A number takes as many bits as the range of the compared values needs. Texts and NUMERIC, and numbers that do not fit,
+are packed by rank: the position of a value among the distinct compared values. So packed keys can be compared only with
+keys that were packed in the same call, and are never stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PackedKeys:
 
 
 def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedArray]]) -> PackedKeys:
-    """Pack lists of keys that are to be compared with each other. `lists`: the key columns of each list."""
+    """Pack lists of keys that are to be compared with each other. `lists`: for each list of keys its key columns."""
     row_counts = [len(key_columns[0]) for key_columns in lists]
     packed, bits, has_ranks = np.zeros(sum(row_counts), dtype=np.uint64), 0, False
     for number, column in enumerate(columns):
@@ -45,7 +45,7 @@ def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedAr
 
 
 def _codes(column: Column, arrays: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int, bool]:
-    """A number from 0 on for each value of the column, the bits that it needs, and whether the numbers are ranks."""
+    """A number from 0 on for each value of the column, the bits that the numbers need, and whether they are ranks."""
     chunks = [chunk for array in arrays for chunk in array.chunks]
     if is_number(column):
         values = np.concatenate([numbers(column, chunk) for chunk in chunks] or [EMPTY_I64])

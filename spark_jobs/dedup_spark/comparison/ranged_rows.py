@@ -1,7 +1,7 @@
 """Keeps selected rows of one input, grouped by ranges of buckets that are compared one after the other.
 
-With one range the rows stay in memory. With several they are written to a temporary file: so the input's files are read
-only once, however many rows differ, and memory holds the rows of one range at a time.
+With one range the rows stay in memory. With several they go to a temporary file. So the input's files are read only
+once, however many rows differ, and only the rows of one range are in memory at a time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import SelectedRows, concat_rows
 from dedup_spark.fingerprints.buckets import bucket_of
 
+# With several ranges, rows are moved to the temporary file when more than so many are in memory.
 _ROWS_IN_MEMORY = 1 << 18
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of one range: an Arrow stream from byte `start` on, in the temporary file or in the object `uri`."""
+    """Rows of one range: an Arrow stream of `size` bytes from byte `start` on.
+
+    `uri`: the object that has the stream; None if the temporary file has it.
+    """
 
     start: int
     size: int
@@ -34,7 +38,7 @@ class StoredRows:
 
 
 class RangedRows:
-    """Rows of the buckets in `ranges`, of `2**bits` buckets. Adding rows is thread-safe."""
+    """Rows whose buckets, of `2**bits`, are in one of `ranges`. Adding rows is thread-safe."""
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
         self.ranges = ranges
@@ -46,7 +50,7 @@ class RangedRows:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process can only read the rows that are in objects."""
+        """Leave the temporary file out: another process can only read the rows that are in objects."""
         assert not self._in_memory
         return {**self.__dict__, "_file": None, "_lock": None}
 
@@ -77,7 +81,7 @@ class RangedRows:
                 self._spill()
 
     def of_range(self, number: int) -> SelectedRows:
-        """The rows of the range of this number, once all rows are added."""
+        """The rows of the range with this number. Call it only after all rows were added."""
         if len(self._stops) and self._in_memory:
             self._spill()
         return concat_rows([*self._in_memory, *(self._read(stored) for stored in self._stored[number])])

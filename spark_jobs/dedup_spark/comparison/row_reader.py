@@ -21,10 +21,11 @@ from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group
 
 @dataclass(frozen=True)
 class RowSource:
-    """Rows to read from a file: those in `included`, and all with an update_id below `ids_below` except `excluded`.
+    """Which rows to read from a file.
 
-    `included` and `excluded` are ascending row numbers; `rows` is the number of rows in the file. If `decoded` is not
-    empty, it contains all wanted rows, and the file is not read.
+    These are the rows with the numbers `included`, and, unless `ids_below` is None, all rows with a lower update_id
+    except the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has. `decoded`: all these rows, if
+    they have been read already; the file is then not read.
     """
 
     uri: str
@@ -51,11 +52,15 @@ class RowSource:
 
 
 def sorted_row_numbers(parts: Sequence[I64Array]) -> I64Array:
+    """Return the row numbers of all parts, ascending."""
     return np.sort(np.concatenate([EMPTY_I64, *parts]))
 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
-    """Yield the rows of `source` in the file's order. What is decoded is added to `reader.bytes_read`."""
+    """Yield the rows of `source` in the file's order, with the declared columns and types.
+
+    What is decoded is added to `reader.bytes_read`.
+    """
     if source.decoded:
         yield from source.decoded
         return
@@ -80,7 +85,7 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
 
 
 def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_row: int) -> BoolArray:
-    """For each row of the batch whether it is wanted. `first_row`: the number of the batch's first row in the file."""
+    """For each row of the batch whether `source` has it. `first_row`: the batch's first row number in the file."""
     mask = np.zeros(batch.num_rows, dtype=bool)
     if source.ids_below is not None:
         mask = batch.column(table.snapshot_id_column).cast(pa.int64()).to_numpy() < source.ids_below

@@ -16,7 +16,7 @@ Columns = tuple[pa.ChunkedArray, ...]
 
 
 class RowSelection(NamedTuple):
-    """Indices of rows in one batch. `selected`: rows to return. `hash_only`: rows whose value hash suffices."""
+    """Indices of rows in one batch. `selected`: rows to compare by key. `hash_only`: rows whose value hash suffices."""
 
     selected: Indices
     hash_only: Indices
@@ -28,7 +28,7 @@ RowSelector = Callable[[U64Array], RowSelection]
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows of a KeySource. `file_numbers`, `row_numbers`: each row's file, and its number in that file, from 0.
+    """Rows of one input (a KeySource). `file_numbers`, `row_numbers`: each row's file, and its number in it, from 0.
 
     `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
     too large to hold in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
@@ -78,6 +78,7 @@ class SelectedRows:
         )
 
 
+# Names in `to_table`: prefixes of the numbered key and value columns, and the columns of numbers.
 _KEY, _VALUE = "key ", "value "
 _NUMBERS = ("file_numbers", "row_numbers", "update_ids", "first_hashes")
 
@@ -87,7 +88,7 @@ def _columns(table: pa.Table, prefix: str) -> Columns:
 
 
 def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
-    """The rows of all parts, of which there is at least one. If a part lacks value columns, so does the result."""
+    """The rows of all parts, at least one. If a part that has rows lacks value columns, so does the result."""
     tables = [part.to_table() for part in parts if len(part)] or [parts[0].to_table()]
     if len(tables) == 1:
         return SelectedRows.from_table(tables[0])
@@ -110,6 +111,6 @@ def concat_columns(batches: Sequence[tuple[pa.Array, ...] | None]) -> Columns | 
 
 
 def combine_chunks(columns: Iterable[pa.ChunkedArray]) -> Columns:
-    """The columns in one chunk each: `take` on thousands of chunks, as a large date has, searches all of them."""
+    """The columns, each in one chunk. A large date has thousands of chunks, and `take` would search all of them."""
     chunked = list(columns)
     return tuple(pa.table(chunked, names=[str(number) for number in range(len(chunked))]).combine_chunks().columns)

@@ -1,7 +1,7 @@
-"""Keeps two hashes of each row, partitioned by the second one; if they are many, in a temporary file.
+"""Counts changed rows among the rows whose keys need no comparison, by two hashes of each row.
 
-With these hashes changed rows are counted, partition by partition, among the rows whose keys need no comparison. Such
-rows may be a tenth of a date's.
+The hashes, the first hash of the key and the value hash, are partitioned by the value hash, and compared partition by
+partition. If they are many, they go to a temporary file: such rows may be a tenth of a date's.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_missing
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
 
+# Hashes are moved to the temporary file when those of more than so many rows are in memory.
 _ROWS_IN_MEMORY = 1 << 19
 PARTITIONS = 64
+# The bits of half a hash, and a mask of its lower half.
 _HALF, _LOWER_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One spill: first hashes in the file from byte `start`, then as many value hashes, both sorted by partition.
+    """What one spill wrote: first hashes from byte `start` on, then as many value hashes, both sorted by partition.
 
     The rows of partition p are `bounds[p]` to `bounds[p + 1]`.
     """
@@ -50,6 +52,7 @@ class SavedHashes:
         return len(self.row_counts)
 
     def partition(self, number: int) -> tuple[U64Array, U64Array]:
+        """First and value hashes of one partition."""
         count = self.row_counts[number]
         if not count:
             return EMPTY_U64, EMPTY_U64
@@ -98,7 +101,7 @@ class SpillableHashes:
         return SavedHashes(uri, tuple(rows))
 
     def in_memory(self) -> tuple[U64Array, U64Array]:
-        """First and value hashes that are not in the file."""
+        """First and value hashes that have not been spilled."""
         return np.concatenate([EMPTY_U64, *self._first_hashes]), np.concatenate([EMPTY_U64, *self._value_hashes])
 
     def spill(self) -> None:
@@ -129,10 +132,10 @@ PartitionedHashes = SpillableHashes | SavedHashes
 
 @dataclass(frozen=True)
 class ChangedRowsCounter:
-    """Counts the rows of the parent with values that the newest delivery lacks.
+    """Counts the changed rows: rows of the parent whose value hash the newest delivery lacks.
 
-    `select` chooses the rows to count by their first hashes; None to count all rows. All hashes have the same number of
-    partitions.
+    `parent`, `newest`: their hashes, all with the same number of partitions. `select`: returns the indices of the rows
+    to count, given their first hashes; None to count all rows.
     """
 
     parent: Sequence[PartitionedHashes]
@@ -144,7 +147,7 @@ class ChangedRowsCounter:
         return max((hashes.partition_count for hashes in self.parent), default=0)
 
     def total(self) -> int:
-        """Count all rows, in memory if they are few."""
+        """Return the number of changed rows."""
         both = self.parent, self.newest
         spillable = [hashes for part in both for hashes in part if isinstance(hashes, SpillableHashes)]
         if not any(hashes.is_on_disk for hashes in spillable):
@@ -154,7 +157,7 @@ class ChangedRowsCounter:
         return sum(map(self, range(self.partition_count)))
 
     def __call__(self, number: int) -> int:
-        """Count the rows of one partition."""
+        """Return the number of changed rows in one partition."""
         return self._count(lambda hashes: hashes.partition(number))
 
     def _count(self, read: Callable[[Any], tuple[U64Array, U64Array]]) -> int:
@@ -175,5 +178,6 @@ def _concat(hashes: Sequence[tuple[U64Array, U64Array]]) -> tuple[U64Array, U64A
 
 
 def _partition_of(value_hashes: U64Array, partition_count: int) -> npt.NDArray[np.uint16]:
-    # Not by the highest bits, by which `count_missing` looks up the hashes of one partition.
+    # By the lower half: `count_missing` looks up the hashes of a partition by their highest bits, which must vary in
+    # it.
     return (((value_hashes & _LOWER_HALF) * np.uint64(partition_count)) >> _HALF).astype(np.uint16)

@@ -1,7 +1,8 @@
-"""Reads one input of a large date's comparison: its files are divided over several Spark tasks.
+"""Reads one input of a large date's comparison in several Spark tasks, each of which reads some of its files.
 
-The driver only adds up the sums of buckets. Tasks write rows and hashes as objects into a folder of the date, and later
-tasks compare them range by range. So no pass reads a file twice, and the driver holds no rows except survivors.
+Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
+driver only adds up the sums of buckets. So no pass reads a file twice, and the driver has no rows in memory except
+survivors.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Found = TypeVar("Found")
 FileNumbers = Sequence[int]
-# So many repeated hashes, or a few more, are yielded together.
+# Repeated hashes are yielded when there are more than so many.
 _REPEATED_AT_A_TIME = 1 << 16
 
 
 class SplitKeySource(KeySource):
-    """A KeySource whose passes run as Spark tasks. Once pickled it becomes an ordinary KeySource.
+    """A KeySource whose passes run as Spark tasks. In a task, after pickling, it is an ordinary KeySource.
 
-    `sizes`: the bytes of each file.
+    `sizes`: the bytes of each file. `tasks`: runs the passes.
     """
 
     def __init__(
@@ -167,9 +168,10 @@ def _local_source(reader: KeyReader, hashers: RowHashers, files: Sequence[str], 
 
 @dataclass(frozen=True)
 class _PartWork(Generic[Found]):
-    """Calls `work` with a source that has read nothing yet, numbers of its files, and a URI to write to.
+    """Calls `work` with a source that has read nothing yet, the numbers of the files to read, and a URI to write to.
 
-    If a file cannot be validated, it returns the error's text. After an error Spark would repeat the task.
+    If a landed file cannot be read or validated, it returns the error's text: after an error Spark would repeat the
+    task.
     """
 
     source: _SourceFields
@@ -190,7 +192,7 @@ class _PartWork(Generic[Found]):
 
 @dataclass(frozen=True)
 class _RepeatedHashes:
-    """Finds the hashes that repeat in one partition."""
+    """Returns the first hashes that several rows have, of one partition, ascending."""
 
     saved: Sequence[SavedHashes]
 
@@ -199,7 +201,7 @@ class _RepeatedHashes:
 
 
 def split_files(numbers: FileNumbers, sizes: Sequence[int], parts: int) -> list[FileNumbers]:
-    """Divide files into at most so many parts of similar size; without files there is one empty part."""
+    """Divide files into at most `parts` parts of similar size in bytes; without files there is one empty part."""
     batches: list[list[int]] = [[] for _ in range(max(1, min(parts, len(numbers))))]
     loads = [(0, batch) for batch in range(len(batches))]
     for size, number in sorted(zip(sizes, numbers, strict=True), reverse=True):

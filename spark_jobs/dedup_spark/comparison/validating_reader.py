@@ -19,15 +19,15 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 class UnsuitableFile(Exception):
     """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
 
-    The caller must discard the batches of the file that it has received before.
+    Whoever has received batches of the file must discard what was computed from them.
     """
 
 
 @dataclass(kw_only=True)
 class ValidatingReader(KeyReader):
-    """Validates each file of `landed` when it is first read. `validations`: the results of valid files, by URI.
+    """Validates each file of `landed` when it is first read. `validations`: of valid files. Both are by URI.
 
-    The first read of these files is not added to `bytes_read`.
+    The read that validates a file is not added to `bytes_read`: it is counted as the cost of validation.
     """
 
     validator: FileValidator
@@ -35,7 +35,7 @@ class ValidatingReader(KeyReader):
     validations: dict[str, FileValidation] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process validates the files that were not read yet."""
+        """Pickle what a copy in another process needs to validate the files that have not been validated yet."""
         unread = {uri: file for uri, file in self.landed.items() if uri not in self.validations}
         return _validating_reader, (self.table, self.validator, unread)
 
@@ -47,7 +47,7 @@ class ValidatingReader(KeyReader):
         self.validations.update(found.validations)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        """As in KeyReader. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
+        """Yield a file's rows, as KeyReader does. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
         if uri in self.landed and uri not in self.validations:
             return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
         return super().batches(uri, with_ids=with_ids, with_values=with_values)

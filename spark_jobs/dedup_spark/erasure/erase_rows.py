@@ -31,7 +31,10 @@ from dedup_spark.output.data_file import DataFileWriter, row_groups
 
 @dataclass(frozen=True)
 class ErasedRow:
-    """One row that was left out. `key`: its key as text, by which examples of it are left out; it is stored nowhere."""
+    """One row that was left out. `digest`: the two hashes of its key in hex, as in the tombstone.
+
+    `key`: its key as text, by which examples of keys are left out. The text is stored nowhere.
+    """
 
     date: date
     digest: str
@@ -41,7 +44,7 @@ class ErasedRow:
 
 @dataclass(frozen=True)
 class _ErasedFile:
-    """The erased rows of one file, and the new file with its other rows; None if all were erased."""
+    """The erased rows of one file, and the new `file` with its other rows; None if all rows were erased."""
 
     rows: tuple[ErasedRow, ...]
     file: DataFile | None
@@ -76,7 +79,10 @@ class _FileEraser:
 
 @dataclass(frozen=True)
 class RowEraser:
-    """Leaves erased rows out of a generation in `data_uri`. `tombstones`: of an erasure; None for a publish."""
+    """Leaves the rows of erased keys out of a generation whose files are in `data_uri`.
+
+    `key_sets`: all erased keys of the feed. `tombstones`: the keys that this request erases; None for a publish.
+    """
 
     table: TableContract
     data_uri: str
@@ -139,9 +145,10 @@ class RowEraser:
 def _entry(
     entry: DateEntry, files: Sequence[DataFile], rows: Sequence[ErasedRow], newest: Delivery | None
 ) -> DateEntry:
-    """The date without `rows`. In a publish all of these are new, because the parent has no row of an erased key.
+    """The date's entry after `rows` were left out; `files`: its remaining files.
 
-    The next publish computes the date's fingerprints again.
+    In a publish all of `rows` are new, because the parent has no row of an erased key. The entry has no fingerprints,
+    so the next publish computes them.
     """
     base_id = entry.max_update_id if newest is None else newest.snapshot_id
     erased_survivors = sum(row.update_id < base_id for row in rows)

@@ -1,6 +1,6 @@
-"""Reads the erased keys as sets of hashes: one set for each choice of key columns by which keys were erased.
+"""Reads the erased keys as sets of hashes: one set for each combination of key columns by which keys were erased.
 
-A key is stored as two 64-bit hashes that depend on the feed's secret seed, so nobody can tell the key from the record.
+A key is stored as two 64-bit hashes that depend on the feed's secret seed, so nobody can find the key from the record.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from dedup_spark.fingerprints.seed import Seed
 
 @dataclass(frozen=True)
 class ErasedKeySet:
-    """The erased keys of which the same columns were given, in the order of their first hashes.
+    """Erased keys for which the same key columns were given, in the order of their first hashes.
 
-    `positions`: the positions of these columns among the table's key columns. `absent_since`: for each key the snapshot
-    id up to which its rows are erased (see Tombstone); -1 if all of its rows are.
+    `positions`: the positions of these columns among the table's key columns. `first`, `second`: the two hashes of each
+    key. `absent_since`: for each key the update_id up to which its rows are erased; -1 if all its rows are.
     """
 
     hasher: KeyHasher
@@ -70,10 +70,10 @@ def _digest(first: int, second: int) -> str:
 
 
 def read_key_sets(request: DedupRequest, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
-    """Return the keys that the new generation must not have, and those that this request erases; None for a publish.
+    """Return the keys that the new generation must not have, and the tombstones of those that this request erases.
 
-    Raises ContractViolation if a record was made with another seed or other hash functions, and ConfigurationError if
-    the file of keys to erase cannot be read.
+    The tombstones are None for a publish. Raises ContractViolation if a record was made with another seed or other hash
+    functions, and ConfigurationError if the file of keys to erase cannot be read.
     """
     tombstones = [_read_record(request, uri, seed) for uri in request.erasures]
     erased = None
