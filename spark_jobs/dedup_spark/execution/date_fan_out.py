@@ -23,9 +23,10 @@ class DateTask(Protocol):
 AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
 Result = TypeVar("Result")
 
-# A Spark task may hold so many bytes of decoded keys in memory between two passes over a date's files.
+# The most bytes of decoded keys that a Spark task caches between two passes over a date's files.
 KEY_CACHE_BYTES = 128 << 20
-# Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE, or one for these bytes.
+# Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE for each core, or one for each
+# so many bytes if these are more.
 _BYTES_PER_TASK = 1 << 30
 
 
@@ -36,10 +37,10 @@ def map_dates(
     description: str,
     with_threads: Callable[[AnyDateTask, int], AnyDateTask] = lambda date_task, thread_count: date_task,
 ) -> list[Result]:
-    """Return the result of `work` for each of `date_tasks`, in their order, which should be `largest_first`.
+    """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`.
 
-    `with_threads(date_task, thread_count)` returns the date task with this many threads. The number is above 1 only for
-    dates of the Spark tasks that start last, when other cores are free.
+    `with_threads(date_task, thread_count)` returns the date task with this many threads. There is more than one only
+    for dates of the Spark tasks that start last, when other cores are free.
     """
     if not date_tasks:
         return []
@@ -53,7 +54,7 @@ def map_dates(
 
 
 def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
-    """Return the tasks by descending size, so that no long task starts last."""
+    """Return the tasks by descending size in bytes, so that no long task starts last."""
     return sorted(date_tasks, key=lambda date_task: (-date_task.bytes, date_task.day))
 
 

@@ -22,11 +22,12 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Enough tasks that the cores end at about the same time, and few enough that starting them takes little.
+# So many tasks that all cores end at about the same time, and so few that starting them takes little time.
 TASKS_PER_CORE = 4
 
-# Starting a task takes some hundredths of a second, so there are few tasks. With small objects a task mostly waits for
-# the storage, so it has several threads. Large objects are handled one at a time, because each is held in memory.
+# Of `FanOut.map`: there are so many tasks for each core, or one for each so many bytes if these are more. Objects up to
+# _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the storage. Larger
+# objects are handled one at a time, because each is in memory.
 _OBJECT_TASKS_PER_CORE = 2
 _BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20
@@ -87,7 +88,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _Failure:
-    """An error of the function that a repeated task would get again."""
+    """An error that the function raised, and would raise again if Spark repeated the task. It is returned instead."""
 
     error: DedupCloneError
 
@@ -116,15 +117,15 @@ class _Worker(Generic[Item, Result]):
 
 
 def assign_round_robin(items: Sequence[Item], batch_count: int) -> list[Sequence[Item]]:
-    """Return `items` in so many batches: each batch gets one item before any gets a second."""
+    """Return `items` in `batch_count` batches: each batch gets one item before any gets a second."""
     return [items[batch::batch_count] for batch in range(batch_count)]
 
 
 def thread_counts(loads: Sequence[int], core_count: int) -> list[int]:
     """Return for each task how many threads it should have: above 1 only for the last ones, while other cores are idle.
 
-    `loads`: how long each task takes, in any unit, in the order in which the tasks start. For example, thirteen equal
-    tasks on two cores take as long as fourteen, unless the last one has two threads.
+    `loads`: how long each task takes, in any unit, in the order in which the tasks start. Example: thirteen equal tasks
+    on two cores take as long as fourteen, unless the last one has two threads.
     """
     core_free_at = [0] * max(core_count, 1)
     starts, ends = [], []

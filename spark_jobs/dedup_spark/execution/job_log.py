@@ -15,10 +15,10 @@ _logger = logging.getLogger("dedup_spark")
 
 @dataclass
 class Progress:
-    """How far a phase is. The driver's main thread writes it, the thread that reports it reads it.
+    """How far a phase is. The driver's main thread writes this object, and the thread that reports progress reads it.
 
-    `of`: the number of dates that the phase works on; 0 if it does not count dates. `done`: how many of them are done.
-    `at_work`: how many of the others the running Spark job works on.
+    `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `done_count`: how many of
+    them are done. `running_count`: how many more the running Spark job handles.
     """
 
     phase: str
@@ -28,7 +28,10 @@ class Progress:
     _reported: int = 0
 
     def estimated_done(self, share: float) -> int:
-        """The number of dates done if this share of the running Spark job's tasks is done. It never falls."""
+        """About how many dates are done. `share`: the share (0 to 1) of the running Spark job's tasks that are done.
+
+        The number never falls.
+        """
         self._reported = max(self._reported, self.done_count + int(self.running_count * share))
         return self._reported
 
@@ -50,7 +53,7 @@ class JobLog:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure the `with` block as this phase. The seconds of a phase that runs several times are added up."""
+        """Measure the `with` block as the phase `name`. If a phase runs several times, its seconds are added up."""
         self.progress = Progress(str(name))
         began = time.monotonic()
         try:
@@ -59,12 +62,12 @@ class JobLog:
             self.seconds[str(name)] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
 
     def expect_dates(self, count: int) -> None:
-        """The phase works on so many more dates."""
+        """Add `count` to the number of dates that the current phase handles."""
         self.progress.date_count += count
 
     @contextmanager
     def dates_at_work(self, count: int) -> Iterator[None]:
-        """In the `with` block Spark jobs work on so many of the phase's dates, which are done at its end."""
+        """Count so many of the phase's dates as running in the `with` block, and as done after it."""
         progress = self.progress
         progress.running_count = count
         yield

@@ -12,7 +12,7 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# `SplitKeySource.fingerprints` writes sums of up to 117 MB for each part (2^22 buckets), which the driver adds up.
+# The driver reads and adds up the bucket sums of all parts, of up to 117 MB each (see `SplitKeySource.fingerprints`).
 _MAX_PARTS = 64
 
 

@@ -20,7 +20,7 @@ from dedup_spark import storage
 from dedup_spark.execution.job_log import JobLog
 
 INTERVAL_S = 5.0
-_WRITE_TIMEOUT_S = 3.0  # so that a slow storage delays no line
+_WRITE_TIMEOUT_S = 3.0  # shorter than the interval, so that a slow storage does not delay the next log line
 FILE_NAME = "progress.json"
 _logger = logging.getLogger("dedup_spark")
 
@@ -31,8 +31,8 @@ TaskCounts = Callable[[], tuple[int, int] | None]
 class ProgressReport:
     """Reports in the background while its `with` block runs. A failure to report never ends the job.
 
-    `attempt_uri`: the folder in which `progress.json` is stored, for the page. `wait`: waits until the job has ended,
-    at most so many seconds, and returns whether it has ended.
+    `attempt_uri`: the folder in which `progress.json` is stored, for the page Snapshots. `wait`: waits the given number
+    of seconds, or until the job has ended, and returns whether it has ended; tests replace it.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProgressReport:
                 _logger.warning("the progress of the job is not known", exc_info=True)
 
     def report(self) -> None:
-        """Log one line, then store the same numbers."""
+        """Log one line, and store the same numbers in `progress.json`."""
         progress, counts = self._job_log.progress, self._task_counts()
         tasks_done, tasks = counts or (0, 0)
         phase = "start" if counts is None else progress.phase
@@ -93,7 +93,7 @@ class ProgressReport:
 
 
 def count_running_tasks(context: SparkContext) -> tuple[int, int]:
-    """The tasks that are done, and all tasks, of the stages of the Spark jobs that run now."""
+    """Return how many tasks are done, and how many there are, in the stages of the Spark jobs that run now."""
     tracker = context.statusTracker()
     jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number))]
     found = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds]

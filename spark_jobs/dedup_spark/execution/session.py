@@ -1,4 +1,7 @@
-"""Starts the job's Spark session, and reads files with it. Whoever submits the job sets master, memory, connectors."""
+"""Starts the job's Spark session, and reads files with it.
+
+Master, memory and connectors are not set here: the command that submits the job sets them.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class StartingSession:
 
     @property
     def started(self) -> SparkSession | None:
-        """The session; None while it starts, and if it could not be started."""
+        """The session; None while it starts, or if it could not start."""
         future = self._session
         return future.result() if future.done() and future.exception() is None else None
 
@@ -78,6 +81,7 @@ class StartingSession:
 
 
 def start_session(application: str) -> SparkSession:
+    """Start a session with SESSION_CONF. `application`: its name in Spark's UI."""
     builder = SparkSession.builder.appName(application)
     for key, value in {**SESSION_CONF, **_worker_path_conf()}.items():
         builder = builder.config(key, value)

@@ -1,8 +1,8 @@
-"""Runs Spark's Python daemon on one machine, which imports what all workers need before it forks them.
+"""Runs PySpark's daemon, which forks the Python workers of one machine, after importing what all of them need.
 
-pyarrow imports pandas where it is installed, and in each worker that would take as long as a small job. No public
-setting makes Spark's own daemon import anything. Two more costs of each task are avoided: Python would read the
-directories of all archives on its path again, and would search all imported objects for garbage.
+Otherwise each worker imports it: pandas alone, which pyarrow imports if it is installed, takes as long as a small job.
+No setting makes PySpark's own daemon import anything. Two more costs of each task are avoided: archives are taken from
+Python's path, whose directories it would read again, and garbage collection skips the objects that were imported here.
 """
 
 from __future__ import annotations

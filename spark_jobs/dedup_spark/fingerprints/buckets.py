@@ -16,14 +16,15 @@ import numpy.typing as npt
 from dedup_spark.arrays import BoolArray, Indices, U64Array
 
 MIN_BITS = 4
-# A bucket takes 28 bytes, so the fingerprints of one input take at most 117 MB of a task's memory.
+# A bucket takes 28 bytes (a count of 4, three sums of 8), so the fingerprints of one input take at most 117 MB.
 MAX_BITS = 22
-# Stored fingerprints may have so many bits fewer than a date needs now. With fewer, too many buckets would differ.
+# Stored fingerprints are used if they have at most so many bits fewer than a date needs now. With still fewer bits, too
+# many buckets would differ.
 MAX_COARSER_BITS = 3
 _DEFAULT_ROWS_PER_BUCKET = 128
 _MIN_ROWS_PER_BUCKET, _MAX_ROWS_PER_BUCKET = 32, 256
-# About this share of the buckets should differ. With a smaller one fingerprints are larger, with a larger one more rows
-# are compared.
+# About this share of the buckets should differ. A smaller share needs larger fingerprints; a larger share makes more
+# rows be compared.
 _DIFFERING_BUCKET_SHARE = 0.1
 
 
@@ -31,8 +32,8 @@ def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0
     """Return the bits of a bucket number for so many rows.
 
     `differing_share`: the share of the rows (0 to 1) that is expected to differ; None if it is unknown.
-    `older_deliveries`: how many are compared too. The buckets of all inputs are in memory at a time, so each input has
-    at most half as many with one or two of them, a quarter with up to four, and so on.
+    `older_deliveries`: how many older deliveries are compared with the newest. The fingerprints of all inputs are in
+    memory at a time, so the limit MAX_BITS falls by one bit with one of them, by two with two or three, and so on.
     """
     rows_per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
     if differing_share:
@@ -45,8 +46,9 @@ def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0
 def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
     """Return the bucket number of each key: the top bits of the square of its first hash.
 
-    A difference between two sums of a bucket is taken for the hash of a single key if this function gives the same
-    bucket for it. With the top bits of the hash itself, differences of several keys would often pass this test, too.
+    The comparison takes the difference of two sums of a bucket for the hash of a single key if this function returns
+    the same bucket for it. With the top bits of the hash itself, differences of several keys would often pass this
+    test.
     """
     square = first_hashes * first_hashes
     np.right_shift(square, np.uint64(64 - bits), out=square)
@@ -57,7 +59,8 @@ def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
 class BucketFingerprints:
     """For each of `2**bits` buckets the number of keys, the sums of their two hashes, and the sum of value hashes.
 
-    `value_sums` is None if values are not compared, or not known. `add`, `add_all` and `remove` change the object.
+    `value_sums` is None if values are not compared, or if their sums are unknown. `add`, `add_all` and `remove` change
+    the object.
     """
 
     bits: int
@@ -72,7 +75,7 @@ class BucketFingerprints:
         return cls(bits, counts, firsts, seconds, values if with_values else None)
 
     def add(self, first: U64Array, second: U64Array, values: U64Array | None = None) -> None:
-        """Add keys by their two hashes, and the values of their rows by their hashes."""
+        """Add keys, given their first and second hashes, and the value hashes of their rows."""
         buckets = bucket_of(first, self.bits)
         np.add.at(self.counts, buckets, np.uint32(1))
         np.add.at(self.first_sums, buckets, first)
@@ -90,7 +93,7 @@ class BucketFingerprints:
             self.value_sums += other.value_sums
 
     def remove(self, first: U64Array, second: U64Array, values: U64Array | None = None) -> None:
-        """Remove keys and the values of their rows. Without `values`, `value_sums` becomes None."""
+        """Remove keys, given their hashes as in `add`. Without `values`, `value_sums` becomes None."""
         buckets = bucket_of(first, self.bits)
         if self.value_sums is not None and values is not None:
             np.subtract.at(self.value_sums, buckets, values)
@@ -123,7 +126,7 @@ class BucketFingerprints:
         return differs
 
     def values_differ(self, other: BucketFingerprints) -> BoolArray | None:
-        """For each bucket whether rows differ in their values; None unless the values of both are known."""
+        """For each bucket whether the sums of value hashes differ; None if either object has none."""
         if self.value_sums is None or other.value_sums is None:
             return None
         return np.asarray(self.value_sums != other.value_sums)
@@ -133,11 +136,11 @@ class BucketFingerprints:
         return int(self.counts.sum(dtype=np.uint64))
 
     def digest(self) -> str:
-        """Identifies the key set, whatever the number of buckets: row count and both sums over all keys, in hex."""
+        """Return text that identifies the key set, whatever the number of buckets: count and both sums, in hex."""
         first = int(self.first_sums.sum(dtype=np.uint64))
         second = int(self.second_sums.sum(dtype=np.uint64))
         return f"{self.rows:x}-{first:016x}{second:016x}"
 
     def values_digest(self) -> str | None:
-        """Identifies the rows' values: the sum of their hashes over all rows, in hex. None if it is unknown."""
+        """Return text that identifies the rows' values: the sum of all value hashes in hex; None without value sums."""
         return None if self.value_sums is None else f"{int(self.value_sums.sum(dtype=np.uint64)):016x}"

@@ -1,14 +1,19 @@
 """Computes two independent 64-bit hashes of keys, column by column, with numpy.
 
-A key's columns are a sequence of 64-bit words. Each hash is a chain: a word is mixed into the state of the row by a
-bijective step, so keys of one word never collide. The steps of the two chains differ, and their constants are drawn
-from the feed's secret seed. A step of the first chain multiplies twice and reverses the bytes in between. A product's
-low bits do not depend on a factor's high bits, so one multiplication cannot spread a change of the highest bits. After
-the byte reversal these bits are the lowest, and the second multiplication spreads them over bits that only the seed
-determines. So nobody without the seed can choose words whose changes cancel. The second chain has a quicker step of one
-multiplication: changes can be made to cancel in it, but not in both chains at once. Both hashes end in a finalizer, so
-that equal sums of words do not make sums of hashes equal. Columns are hashed with their declared types, never as
-`packed_keys.py` packs them. docs/adr/0005-adopt.md says what this guarantees, and against whom.
+A key's columns are a sequence of 64-bit words. Each hash is a chain: one step for each word mixes the word into a
+64-bit state. For a given word the step is a bijection of the state, and for a given state of the word, so keys of one
+word never collide. The steps of the two chains differ, and their constants are drawn from the feed's secret seed.
+
+- A step of the first chain multiplies, reverses the bytes, and multiplies again. A product's low bits do not depend on
+  a factor's high bits, so one multiplication cannot spread a change of the highest bits. The byte reversal makes these
+  the lowest bits, and the second multiplication spreads them over bits that only the seed determines. So nobody without
+  the seed can choose words whose changes cancel.
+- A step of the second chain is quicker, with one multiplication. Changes can be made to cancel in this chain, but not
+  in both chains at once.
+
+Both hashes end in a finalizer, so that sums of hashes are not equal just because sums of words are. Columns are hashed
+with their declared types, so hashes can be stored, unlike the keys that `packed_keys.py` packs. docs/adr/0005-adopt.md
+says what this guarantees, and against whom.
 """
 
 from __future__ import annotations
@@ -30,10 +35,11 @@ from dedup_spark.fingerprints.seed import Seed
 # Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
 _HALF_WORD_BITS = np.uint64(32)
-# A longer text is hashed by its digest: one call for a key of megabytes instead of a numpy step for each word.
+# A longer text is replaced by its digest, which takes one call: a text of megabytes has very many words.
 _LONG_TEXT_BYTES = 1024
-# Factor and shift of each round of the finalizer.
+# Factor and shift of each round of the finalizer, from SplitMix64.
 _FINAL_ROUNDS = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
+# An arbitrary odd number, by which `mark_null` multiplies.
 _NULL_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -79,9 +85,9 @@ def blocks(rows: int) -> Iterator[slice]:
 
 
 class QuickChain:
-    """Computes one hash for each row, in the array `state`, with one multiplication a word.
+    """Computes one hash for each row, in place in the array `state`, with one multiplication for each word.
 
-    Chains of one seed with different names give different hashes.
+    `name`: chooses the constants, so chains of one seed with different names compute different hashes.
     """
 
     final_rounds: Sequence[tuple[np.uint64, np.uint64]] = _FINAL_ROUNDS
@@ -101,7 +107,7 @@ class QuickChain:
         self._step(self._state, self._scratch)
 
     def mix_some(self, rows: Indices, words: U64Array) -> None:
-        """Mix in the next word of some rows only."""
+        """Mix in the next word of these rows only."""
         some = self._state[rows] ^ words
         self._step(some, self._scratch[: len(rows)])
         self._state[rows] = some
@@ -120,9 +126,9 @@ class QuickChain:
 
 
 class StrongChain(QuickChain):
-    """Like QuickChain, but with two multiplications a word. Between them the bytes are reversed.
+    """A QuickChain with another step: two multiplications for each word, with the bytes reversed in between.
 
-    `continues`: `state` has hashes already, from which the chain continues.
+    `continues`: `state` contains hashes already, with which the chain starts.
     """
 
     final_rounds = _FINAL_ROUNDS[:1]  # one round is enough, because each step mixes more
@@ -141,13 +147,13 @@ class StrongChain(QuickChain):
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Tell NULL from the value that it was filled with: change the state of the rows that were NULL."""
+        """Change the state of these rows, whose NULL was mixed in as a fixed value, so that it differs from this value."""
         self._state[rows] *= _NULL_FACTOR
 
 
 @lru_cache
 def _constants(seed: Seed, name: str) -> tuple[int, int, int]:
-    """Return numbers drawn from the seed: a start state, and two odd factors."""
+    """Return three numbers drawn from the seed for chains of this name: a start state, and two odd factors."""
     drawn = blake2b(name.encode(), key=seed.secret, digest_size=24).digest()
     start, factor, second_factor = (int.from_bytes(drawn[begin : begin + 8], "big") for begin in (0, 8, 16))
     return start, factor | 1, second_factor | 1
@@ -196,7 +202,7 @@ def _mix_words(
 def _mix_digests(
     chains: Sequence[QuickChain], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
-    """Mix in 128-bit digests of the texts of these rows."""
+    """Mix in the 128-bit digests of the texts of these rows, each as two words."""
     if not len(rows):
         return
     digests = b"".join(

@@ -23,7 +23,7 @@ _TEXTS = {"BYTES", "STRING"}
 
 
 def key_columns(table: TableContract) -> tuple[Column, ...]:
-    """The keys that identify a row of one date: all but the date, or the date when it is the only key."""
+    """The key columns that identify a row within its date: all but the date, or the date if it is the only key."""
     inner = tuple(table.column(name) for name in table.keys if name != table.partition_column)
     return inner or (table.column(table.partition_column),)
 
@@ -42,7 +42,7 @@ def is_text(column: Column) -> bool:
 
 
 def numbers(column: Column, values: pa.Array) -> I64Array:
-    """The signed numbers of a column for which `is_number` holds."""
+    """The values as signed numbers. `column` must be one for which `is_number` returns True."""
     if column.type == "INT64":
         return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
     if column.type == "BOOL":
@@ -53,7 +53,7 @@ def numbers(column: Column, values: pa.Array) -> I64Array:
 
 
 def fixed_words(column: Column, values: pa.Array) -> Sequence[U64Array]:
-    """The words of a column of fixed width: one array, two for NUMERIC."""
+    """The words of a column of fixed width: one array, or two for NUMERIC, whose values have 128 bits."""
     if is_number(column):
         return [numbers(column, values).view(np.uint64)]
     raw = np.frombuffer(values.buffers()[1], dtype="<u8")

@@ -23,7 +23,7 @@ class Seed:
 
     @property
     def public_id(self) -> int:
-        """64 bits that tell seeds apart, and from which the secret cannot be computed."""
+        """A 64-bit number that tells seeds apart, and from which the secret cannot be computed."""
         return int.from_bytes(blake2b(b"public id", key=self.secret, digest_size=8).digest(), "big")
 
 

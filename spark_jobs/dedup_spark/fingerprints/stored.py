@@ -1,8 +1,8 @@
 """Writes and reads the fingerprints that are stored beside a generation's data files: one object for each date.
 
-An object is used only if it is undamaged, was made of the same key columns with the same seed and the same hash
-functions (the version), and has the digest that the manifest records. Otherwise it counts as absent, and the
-fingerprints are computed again from the data files.
+An object is used only if it is undamaged, was made from the same key columns with the same seed and hash functions (its
+version), and has the digest that the manifest records. Otherwise it counts as absent, and the fingerprints are computed
+again from the data files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
-# Raise it if any hash in this package, or the choice of buckets, changes. Objects of older versions count as absent.
+# To be raised when a hash function of this package, or the choice of buckets, changes. Objects of other versions count
+# as absent.
 VERSION = 3
 # Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id of the rows, digest of the
 # key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
@@ -33,7 +34,7 @@ _HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 @dataclass(frozen=True)
 class StoredFingerprints:
-    """Fingerprints of the rows with a date's highest update_id, the field `update_id`."""
+    """Fingerprints of the rows of a date that have its highest update_id, which is `update_id`."""
 
     update_id: int
     buckets: BucketFingerprints
@@ -45,7 +46,7 @@ def path_of(day: date) -> str:
 
 
 def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
-    """Write the object, and return its size in bytes. `hasher`: the one that made the fingerprints."""
+    """Write the object, and return its size in bytes. `hasher`: computed the key hashes of the fingerprints."""
     buckets = stored.buckets
     arrays: list[tuple[npt.NDArray[Any], str]] = [
         (buckets.counts, "<u4"),

@@ -13,15 +13,17 @@ from dedup_spark import storage
 from dedup_spark.arrays import BoolArray, U64Array
 from dedup_spark.fingerprints import buckets
 
+# A bucket has 2^5 sub-buckets, or fewer if that would be more than _MAX_BITS allow.
 _EXTRA_BITS = 5
-# At most so many bits, so that the sums take at most 128 MB, and the flags of the sub-buckets that differ 32 MB.
+# With at most so many bits the sums take at most 128 MB, and the flags of the sub-buckets that differ 32 MB.
 _MAX_BITS = buckets.MAX_BITS + 3
 
 
 def sub_bucket_bits(bits: int, *, has_several_pairs: bool = False) -> int:
     """Return the bits of a sub-bucket number if a bucket number has `bits`.
 
-    `has_several_pairs`: two arrays of sums are in memory at a time, so each may have only half as many sub-buckets.
+    `has_several_pairs`: the newest delivery is compared with several inputs. Then two arrays of sums are in memory at a
+    time, so each may have only half as many sub-buckets.
     """
     return min(bits + _EXTRA_BITS, _MAX_BITS - has_several_pairs)
 
@@ -40,6 +42,7 @@ class SubBucketSums:
         np.subtract.at(self._sums, buckets.bucket_of(first_hashes, self.bits), first_hashes.astype(np.uint32))
 
     def save(self, uri: str) -> None:
+        """Write the sums as an object, for `add_saved` in another process."""
         with storage.open_output(uri) as stream:
             stream.write(self._sums.data.cast("B"))
 
@@ -55,7 +58,7 @@ class SubBucketSums:
         return copied
 
     def differing(self) -> SubBuckets:
-        """The sub-buckets in which other keys were removed than added."""
+        """The sub-buckets in which the keys that were removed are not those that were added."""
         return SubBuckets(self.bits, np.asarray(self._sums != 0))
 
 

@@ -1,7 +1,7 @@
-"""Hashes each row's values together with its key: rows of one key with equal values have equal hashes.
+"""Hashes each row's values together with its key: two rows of a key have equal hashes if their values are equal.
 
-Values are equal as in the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, a NULL array equals an
-empty one; arrays and structs are equal element by element and field by field.
+What is equal is defined by the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, and a NULL array
+equals an empty one; arrays are compared element by element, structs field by field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dedup_spark.fingerprints.seed import Seed
 
 @dataclass(frozen=True)
 class ValueHasher:
-    """Hashes these value columns of rows, with their declared types."""
+    """Hashes the values of rows in `columns`, whose arrays must have the declared types."""
 
     columns: tuple[Column, ...]
     seed: Seed
@@ -40,7 +40,7 @@ class ValueHasher:
 
 
 def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> None:
-    """Mix in a column. NULL is hashed as a fixed value of the type, and then marked."""
+    """Mix in a column. NULL is mixed in as a fixed value of the type, and then marked."""
     if column.mode is ColumnMode.REPEATED:
         _mix_elements(chain, seed, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
@@ -58,7 +58,7 @@ def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> Non
 
 
 def _mix_elements(chain: StrongChain, seed: Seed, element: Column, array: pa.Array) -> None:
-    """Mix in each array's length, and the sum of the hashes of its elements, which include their positions."""
+    """Mix in, for each array, its length and the sum of its elements' hashes. Each hash includes the position."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     chain.mix(lengths.view(np.uint64))
     elements = array.flatten()
@@ -75,6 +75,7 @@ def _mix_elements(chain: StrongChain, seed: Seed, element: Column, array: pa.Arr
 
 
 def _float_words(array: pa.Array) -> U64Array:
+    """The bits of each number, the same bits for equal numbers; NULL as 0.0."""
     numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + 0.0  # turns -0.0 into 0.0
     is_nan = np.isnan(numbers)
     if is_nan.any():
