@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -122,8 +123,10 @@ def parse_keys(text: str, table: TableContract) -> KeysToErase:
     Raises ConfigurationError if the text has another form. The message names the line but quotes no value, because keys
     to erase must not get into logs.
     """
-    lines = [line for line in csv.reader(text.removeprefix("\ufeff").splitlines()) if line]
-    names, allowed = tuple(lines[0]) if lines else (), erasable_columns(table)  # the names in the header
+    # Not splitlines(), which drops line breaks inside quotes and also splits at other characters, such as U+2028.
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+    lines = [(reader.line_num, line) for line in reader if line]
+    names, allowed = tuple(lines[0][1]) if lines else (), erasable_columns(table)
     if not names or len(set(names)) < len(names) or not set(names) <= set(allowed):
         raise ConfigurationError(
             f"The file of keys has no valid header: write a first line with some of the key columns "
@@ -134,7 +137,7 @@ def parse_keys(text: str, table: TableContract) -> KeysToErase:
             f"The file of keys names [{len(lines) - 1}] keys, expected 1 to {MAX_KEYS}: name some, or split the file."
         )
     columns = tuple(table.column(name) for name in names)
-    rows = (_parse_row(columns, number, line) for number, line in enumerate(lines[1:], start=2))
+    rows = (_parse_row(columns, number, line) for number, line in lines[1:])
     return KeysToErase(columns, tuple(dict.fromkeys(rows)))
 
 

@@ -47,6 +47,16 @@ def test_empty_lines_and_repeated_keys_do_not_count() -> None:
     assert parse_keys("\ufeffcode\n7\n\n7\n8\n", TABLE).rows == ((7,), (8,))
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\r\nb", "a\u2028b", "a\x0bb"])
+def test_a_quoted_key_may_contain_line_breaks(name: str) -> None:
+    assert parse_keys(f'name\n"{name}"\n', TABLE).rows == ((name,),)
+
+
+def test_an_error_counts_empty_lines() -> None:
+    with pytest.raises(ConfigurationError, match=r"Line \[5\]"):
+        parse_keys("code\n7\n\n\nx\n", TABLE)
+
+
 @pytest.mark.parametrize("header", ["", "value", "day,code", "code,code", "code,nobody"])
 def test_a_header_names_key_columns_without_the_date(header: str) -> None:
     with pytest.raises(ConfigurationError, match="name, born, code"):
