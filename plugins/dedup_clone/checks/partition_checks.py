@@ -34,7 +34,7 @@ def has_expired(day: date, retention_days: int, now: datetime) -> bool:
 def check_rows(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
     """Every partition has as many rows as the manifest says. `check`: the name of the check.
 
-    It is not known when exactly BigQuery deletes an expired partition. So a partition that expires within a day may be
+    BigQuery does not say when exactly it deletes an expired partition. So a partition that expires within a day may be
     missing, and an expired partition that the manifest no longer has may still exist.
     """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}

@@ -1,7 +1,7 @@
 """One connection to the default stream of a table (Storage Write API).
 
 The client library's own class (AppendRowsStream) may wait ten minutes for a connection that was refused when it opened,
-because it then repeats the call with requests that it has sent already. Here each loss is known at once.
+because it then repeats the call with requests that it has sent already. AppendConnection reports each loss at once.
 """
 
 from __future__ import annotations

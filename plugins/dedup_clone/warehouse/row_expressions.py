@@ -22,7 +22,7 @@ def quoted(name: str) -> str:
 
 
 def value_expressions(table: TableContract) -> list[str]:
-    """Expressions for ORDER BY, each descending, which put the greatest row of one key and one snapshot id first.
+    """Expressions which, each in descending order, put the greatest row of one key and one snapshot id first.
 
     Two rows have the same values when each expression of one IS NOT DISTINCT FROM that of the other.
     """
