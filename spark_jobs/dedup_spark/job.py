@@ -45,10 +45,10 @@ from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
 @dataclass(frozen=True)
 class DedupJob:
-    """One run of the job.
+    """One run of the job. A run that was lost is followed by another run of the same attempt.
 
-    `outcomes_uri`: the folder in which all runs of the attempt save the outcome of each date, so that a retry need not
-    handle the date again.
+    `outcomes_uri`: the folder in which all runs of the attempt save outcomes of dates, so that a later run need not
+    handle these dates again.
     """
 
     request: DedupRequest
@@ -116,10 +116,10 @@ class DedupJob:
     def _validate(
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
     ) -> ValidatedDeliveries:
-        """Validate the deliveries with `validate`, the fused scan.
+        """Validate the deliveries. `validate`: the fused scan, which validates their files.
 
-        `validate` is None after a DataFrame plan has failed. Each file is then validated alone, and Spark reads it too,
-        to find the files that Spark cannot read.
+        It is None after a DataFrame plan has failed. Then each file is validated alone, and Spark reads it too, to find
+        the files that Spark cannot read.
         """
         newest_id, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
@@ -167,7 +167,7 @@ class DedupJob:
         return replace(self._finish(validated, (), generation, results, parent), deliveries=())
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
-        """Return the candidate if every delivery was refused."""
+        """Return a candidate without a manifest: every delivery was refused."""
         return Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, dict(self.job_log.seconds)))
 
     def _finish(
@@ -178,7 +178,7 @@ class DedupJob:
         results: PlanResults,
         parent: Parent,
     ) -> Candidate:
-        """Write the file list and the list of URIs to load; return the candidate, which names both lists."""
+        """Leave erased keys out, write the lists of files, of URIs to load and of changes, and return the candidate."""
         generation, erased, erased_keys = self._erase(generation, applied, validated)
         attempt_uri = self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
@@ -218,7 +218,7 @@ class DedupJob:
     def _erase(
         self, generation: NewGeneration, applied: tuple[Delivery, ...], validated: ValidatedDeliveries
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
-        """Return the generation without rows of erased keys, the record of these rows, and their dates and keys.
+        """Return the generation without rows of erased keys, the record of these rows, and their dates and key texts.
 
         The request's `erasures` are the records of earlier erasures. Its `erases` is the file of keys to erase; it is
         empty in a publish.
@@ -257,6 +257,7 @@ class DedupJob:
 
 
 def _changed_text(manifest: Manifest) -> str:
+    """The number of changed rows, for the log."""
     counts = [entry.changed for entry in manifest.dates if entry.changed is not None]
     not_compared = len(manifest.dates) - len(counts)
     return f"{sum(counts)} changed" + (f" (not compared on {not_compared} dates)" if not_compared else "")

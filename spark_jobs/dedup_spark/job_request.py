@@ -1,4 +1,4 @@
-"""Reads the job's request and the inventories that it names, and refuses a request that the job cannot carry out."""
+"""Reads the request and the inventories that it names, and refuses a request that the job cannot carry out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def read_request(uri: str) -> DedupRequest:
 
 
 def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
-    """Return the frozen inventories, in the request's order. Raises ContractViolation if one is of another delivery."""
+    """Return the arrivals of the request's deliveries, in its order; each has the frozen inventory.
+
+    Raises ContractViolation if a record is of another delivery.
+    """
     arrivals = []
     for requested in request.deliveries:
         arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)

@@ -1,8 +1,8 @@
 """Computes two independent 64-bit hashes of keys, column by column, with numpy.
 
 A key's columns are a sequence of 64-bit words. Each hash is a chain: one step for each word mixes the word into a
-64-bit state. For a given word the step is a bijection of the state, and for a given state of the word, so keys of one
-word never collide. The steps of the two chains differ, and their constants are drawn from the feed's secret seed.
+64-bit state. Different words give different states, so keys of one word never collide. The steps of the two chains
+differ, and their constants are drawn from the feed's secret seed.
 
 - A step of the first chain multiplies, reverses the bytes, and multiplies again. A product's low bits do not depend on
   a factor's high bits, so one multiplication cannot spread a change of the highest bits. The byte reversal makes these
@@ -147,7 +147,7 @@ class StrongChain(QuickChain):
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Change the state of these rows, whose NULL was mixed in as a fixed value, so that it differs from this value."""
+        """Change the state of these rows, whose NULL was mixed in as a fixed value, to tell it from this value."""
         self._state[rows] *= _NULL_FACTOR
 
 

@@ -1,7 +1,7 @@
-"""Finds values that cannot be cast to the declared type, in files whose types are not those that the job writes.
+"""Finds values that pyarrow cannot cast to the declared type, in files whose types are not those that the job writes.
 
-For example, a column annotated ENUM contains bytes, and some of them may not be text. Such a file is cast when it is
-compared or rewritten. After this check that cast cannot fail.
+Such a file is cast later, when it is compared or rewritten; this check ensures that the cast succeeds. For example, a
+column annotated ENUM contains bytes, and some of these may not be text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dedup_spark.column_types import arrow_type
 
 @dataclass
 class CastChecks:
-    """Collects the values that cannot be cast. `failed`: by column name, their number and the first one's row.
+    """Counts the values of one file that cannot be cast. `failed`: by column, their number and the row of the first.
 
-    No value is named, because refusals and logs keep the reason when the row has to be erased.
+    Problems name no value, because the reason of a refusal stays in records and logs after its row was erased.
     """
 
     failed: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -29,11 +29,12 @@ class CastChecks:
         if _is_castable(column, values):
             return
         wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
-        if wrong:  # without a wrong value only the batch is too large for one array; smaller batches are cast later
+        if wrong:  # otherwise the batch is only too large for one array, and smaller batches are cast later
             count, row = self.failed.get(column.name, (0, rows_before + wrong[0] + 1))
             self.failed[column.name] = count + len(wrong), row
 
     def problems(self, columns: tuple[Column, ...]) -> list[str]:
+        """One problem for each column with such values."""
         types = {column.name: column.type for column in columns}
         return [
             f"column [{name}]: {count} values cannot be cast to [{types[name]}], the first in row [{row}]"

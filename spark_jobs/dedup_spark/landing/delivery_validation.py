@@ -1,4 +1,4 @@
-"""Validates all deliveries of a request: says which are applied, and which are refused and why. Writes nothing."""
+"""Validates all deliveries of a request: decides which are applied, and which are refused and why. Writes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ ValidateFiles = Callable[[Sequence[LandedFile]], list[FileValidation]]
 
 @dataclass(frozen=True)
 class ValidatedDelivery:
-    """A delivery without problems. `rows_by_date` counts all its rows, `retained_rows` those within the retention."""
+    """A delivery without problems. `rows_by_date`: the number of its rows on each date.
+
+    `retained_rows`: the same without dates older than the retention.
+    """
 
     arrival: Arrival
     files: tuple[FileValidation, ...]
@@ -39,6 +42,7 @@ class ValidatedDelivery:
 
     @property
     def bytes(self) -> int:
+        """The stored bytes of the files."""
         return sum(f.file.size for f in self.files)
 
     def files_of(self, day: date) -> tuple[FileValidation, ...]:
@@ -57,7 +61,7 @@ class ValidatedDelivery:
 
 @dataclass(frozen=True)
 class ValidatedDeliveries:
-    """The result of validating a request. `applied`: in ascending precedence."""
+    """The result of validating a request. `applied`: in ascending precedence, so the newest delivery is the last."""
 
     applied: tuple[ValidatedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
@@ -74,8 +78,8 @@ def validate_deliveries(
 ) -> ValidatedDeliveries:
     """Validate every delivery. `newest_parent_id`: the highest snapshot id of the parent; None without a parent.
 
-    `probe_with_spark`: Spark reads every valid file too, to find the files at which Spark failed. `validate`
-    replaces `validate_files` for a caller that does more with the rows in the same pass.
+    `probe_with_spark`: Spark reads every valid file too, to find the files that Spark cannot read. `validate`: used
+    instead of `validate_files` by a caller that does more with the rows in the same pass.
     """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
@@ -111,7 +115,7 @@ def validate_deliveries(
 
 
 def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
-    """Validate each file in a pass of its own."""
+    """Validate each file in a call of its own. Return the results in the order of `files`."""
     validator = FileValidator.of(request)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
 

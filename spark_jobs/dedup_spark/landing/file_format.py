@@ -1,4 +1,4 @@
-"""Describes the problems of files whose compression or encoding cannot be read."""
+"""Finds columns of landed files whose compression or encoding Spark or BigQuery cannot read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.parquet_columns import COMPRESSIONS, COMPRESSIONS_TEXT
 
+# The encodings that both Spark and BigQuery read.
 _ENCODINGS = {
     "BIT_PACKED",
     "DELTA_BINARY_PACKED",

@@ -1,8 +1,8 @@
-"""Validates one landed file: its footer, and the decoded values of all its rows.
+"""Validates one landed file: its footer, and the values of all its rows.
 
-Footer statistics are never trusted. Every column is decoded, because a file may be loaded as it is: an unreadable
-page, or a value that BigQuery cannot store, would fail the load job of all files. Each file is validated by one call in
-a Spark task, which returns counts and no rows.
+Statistics in the footer are not relied on. Every column is decoded, because a file may be loaded as it is, and an
+unreadable page, or a value that BigQuery cannot store, would fail the load job of all files. One call in a Spark task
+validates one file, and returns counts, not rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READ_WHOLE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A data file of a delivery; `folder_date` is None when the feed has no date folders."""
+    """A data file of a delivery. `size`: in bytes. `folder_date`: the date of its folder; None without date folders."""
 
     uri: str
     size: int
@@ -45,9 +45,9 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class FileValidation:
-    """The result for one file, which is valid when it has no `problems`. `rows_by_date` counts all its rows.
+    """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
-    `spark_schema` is the schema, as JSON, with which Spark reads the file. `has_written_schema`: the file's columns,
+    `spark_schema`: the schema, as JSON, with which Spark reads the file. `has_written_schema`: the file's columns,
     types and modes are exactly those that the job writes, so that BigQuery can load the file together with written
     files. `is_castable`: pyarrow can cast the file to the schema that the job writes.
     """
@@ -64,8 +64,9 @@ class FileValidation:
 class FileValidator:
     """Validates files of one request.
 
-    `has_own_ids`: the files are the export of a table, whose rows have update_ids of their own. `since`: by the path of
-    a column, the first snapshot id whose files must have the column.
+    `latest_day`: the latest date that rows may have. `has_own_ids`: the files are the export of a table, whose rows
+    have update_ids of their own. `since`: by the path of a column, the first snapshot id whose files must have the
+    column.
     """
 
     table: TableContract
@@ -86,7 +87,7 @@ class FileValidator:
                 with storage.open_input(landed.uri) as source:
                     return self._validate(landed, source)
             except Exception:
-                pass  # Storage failed, or the file is damaged. An error that also occurs in memory is the file's fault.
+                pass  # The storage failed, or the file is damaged. If it is, the same error occurs below, in memory.
         with storage.open_input(landed.uri) as source:
             content = source.read()
         try:
@@ -120,7 +121,7 @@ class FileValidator:
 
 
 def open_landed(source: pa.NativeFile) -> pq.ParquetFile:
-    """Return a reader that verifies the checksums of pages."""
+    """Open a landed file with a reader that verifies the checksums of pages."""
     return pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
 
 
@@ -183,8 +184,8 @@ class RunningValidation:
 
     def finish(self, file: pq.ParquetFile) -> FileValidation:
         """Return the result, after all rows were added."""
-        # pyarrow crashes when asked for the compression of an encrypted column. After all rows have been read, it is
-        # certain that no column is encrypted.
+        # pyarrow crashes when it is asked for the compression of an encrypted column. All rows have been read, so no
+        # column is encrypted.
         found = unsupported_formats(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
         footer = self.footer
         return FileValidation(
@@ -199,7 +200,7 @@ class RunningValidation:
     def _lost_rows(self, expected: int) -> list[str]:
         """Return a problem if fewer rows were read than the footer says.
 
-        pyarrow, unlike other readers, takes a page without values for the end of the column.
+        The reason is a page without values: pyarrow, unlike other readers, takes it for the end of the column.
         """
         if self.rows == expected:
             return []
@@ -242,8 +243,8 @@ class RunningValidation:
 def _as_date(days_since_epoch: int) -> date:
     """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
 
-    BigQuery's dates have the same range, so the file is refused, except in a folder of that first or last date, whose
-    rows no retention keeps.
+    BigQuery's dates have the same range, so another check refuses the file, except in the folder of that first or last
+    date, whose rows no retention keeps.
     """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -1,8 +1,8 @@
-"""Compares the columns of a Parquet file, by its footer, with the declared columns.
+"""Compares the columns of a Parquet file, as its footer describes them, with the declared columns.
 
-The result is the Spark schema to read the file with, or the problems. The Spark schema has the file's own types in the
-declared order; a cast to the declared types follows. Types are taken from Parquet's own schema: an Arrow schema that
-may be stored in the file is only a hint of its writer.
+The result is the schema with which Spark reads the file, or the problems. This schema has the file's own types in the
+declared order; the rows are then cast to the declared types. Types are taken from Parquet's schema, not from the Arrow
+schema that a file may contain too, which is only a hint of its writer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dedup_spark.landing.written_schema import has_written_schema, is_castable
 
 @dataclass(frozen=True)
 class Footer:
-    """The result of comparing a footer. `schema`: with which Spark reads the file, if there are no `problems`.
+    """The result of comparing a footer. `schema`: with it Spark reads the file if there are no `problems`.
 
-    `has_written_schema` and `is_castable` are those of `FileValidation`.
+    `has_written_schema`, `is_castable`: see `FileValidation`.
     """
 
     schema: spark.StructType
@@ -43,7 +43,7 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True)
 class _Rules:
-    """`exported` and `optional` as in `read_footer`."""
+    """The two parameters of `read_footer` by which a file may differ from the declared columns."""
 
     exported: bool
     optional: frozenset[str]
@@ -130,6 +130,7 @@ def _spark_struct(
 
 
 def _leaf_count(arrow: pa.DataType) -> int:
+    """How many leaf columns in Parquet's schema a column of this type has."""
     if pa.types.is_map(arrow):
         return _leaf_count(arrow.key_type) + _leaf_count(arrow.item_type)
     if _is_list(arrow):

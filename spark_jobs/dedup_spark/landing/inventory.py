@@ -1,4 +1,4 @@
-"""Compares a delivery's objects with the inventory of its arrival, and finds its data files."""
+"""Compares the objects of a delivery with its frozen inventory, and finds its data files."""
 
 from __future__ import annotations
 

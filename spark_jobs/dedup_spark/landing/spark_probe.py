@@ -1,7 +1,7 @@
 """Finds, after Spark failed, the landed files that Spark cannot read although they passed validation.
 
-A file is at fault only if the cause of the failure lies in the file, and if it fails twice: a failing storage or
-executor must never refuse a delivery.
+A file is named only if reading it fails twice, and if the cause of the failure is in the file: a failure of the storage
+or of an executor must never lead to a refusal.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from pyspark.sql.types import StructType
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource, read_files, root_cause
 from dedup_spark.landing.file_validation import FileValidation
 
-# Innermost causes that lie in a file: errors of Parquet's code, and names or values that Java rejects. Errors of
-# connections or memory do not match.
+# Matches innermost causes that are in a file: errors of Parquet's code, and names or values that Java rejects; not
+# errors of connections or memory.
 _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
 )
+# Of the cause in the reason of a refusal.
 _MAX_CHARACTERS = 300
 
 
@@ -48,6 +49,7 @@ def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[Fi
 
 
 def _failure(session: SparkSession, files: list[FileValidation]) -> Exception | None:
+    """Read the files with Spark, which all have one schema. Return the error; None if there is none."""
     session.sparkContext.setJobDescription(f"read {len(files)} landed files, to find what Spark cannot read")
     schema = StructType.fromJson(json.loads(files[0].spark_schema))
     try:

@@ -1,7 +1,8 @@
 """Checks whether a Parquet file has exactly the schema that the job writes. Only such a file is loaded as it is.
 
 A load job takes its schema from one file, and BigQuery does not promise to convert files with other schemas. So a file
-with a narrower integer, milliseconds, another order of columns or another name inside a list is read and rewritten.
+with narrower integers, times in milliseconds, another order of columns, or another name of a list's element is read and
+rewritten.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dedup_spark.column_types import arrow_schema
 
 # A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
 _Leaf = tuple[str, str, str, int, int]
+# A 64-bit integer with and without this annotation is the same type.
 _NO_ANNOTATION = {"Type": "None"}
 _SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
 # Keys of a logical type that depend on how the writer encoded the annotation, but do not change its meaning.
@@ -26,13 +28,14 @@ _IGNORED = ("is_from_converted_type", "force_set_converted_type")
 
 
 def has_written_schema(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
+    """Whether the file has the same leaf columns, in the same order, as a file that the job writes."""
     return _leaves(file) == _written_leaves(columns)
 
 
 def is_castable(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
-    """Whether pyarrow can cast the file's columns to the schema that the job writes. This is tried without rows.
+    """Whether pyarrow can cast the file's types to the schema that the job writes; its values are not read.
 
-    Columns that the file lacks are taken as NULL.
+    Columns that the file lacks count as NULL.
     """
     schema = arrow_schema(columns)
     empty = file.schema_arrow.empty_table()

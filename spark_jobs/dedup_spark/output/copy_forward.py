@@ -1,6 +1,6 @@
 """Copies the parent's files of dates that get no new files, inside the storage.
 
-So each generation's data folder is complete, and the folders of older generations can be deleted.
+So the data folder of each generation has all its files, and folders of older generations can be deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dedup_spark.parent import Parent
 
 @dataclass(frozen=True)
 class _Copier:
-    """Copies one object, given its path below both folders."""
+    """Copies one object, given its path, which is the same below both folders."""
 
     source_folder_uri: str
     target_folder_uri: str

@@ -14,6 +14,7 @@ from dedup_spark.parent import Parent
 _MAX_PLANNED_FILES = MAX_TABLE_FILES // 2
 # A date with so few files is never fragmented.
 _FEW_FILES = 8
+# A date is fragmented if it has more than so many times the files that it needs.
 _FRAGMENTED_FACTOR = 4
 
 
@@ -23,7 +24,7 @@ def file_bytes_within_limit(requested_file_bytes: int, table_bytes: int) -> int:
 
 
 def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], parent: Parent) -> int:
-    """Return the target size of written files; `landed`: the files of all deliveries.
+    """Return the target size, in bytes, of written files. `landed`: the files of all deliveries.
 
     Deliveries and parent mostly have the same keys, so the table will be about as large as the largest of them.
     """
@@ -35,7 +36,7 @@ def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], p
 
 
 def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:
-    """Whether the files of a date are more than four times as many as files of `file_bytes` would be."""
+    """Whether a date has more than eight files, and more than four times as many as files of `file_bytes` would be."""
     sizes = [file.size for file in files]
     needed_file_count = -(-sum(sizes) // file_bytes)
     return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed_file_count)
