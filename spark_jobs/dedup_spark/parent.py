@@ -18,7 +18,8 @@ from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
 
-# The number of the parent among the sources of rows. Applied deliveries have the numbers from 1 on, the newest last.
+# A row comes from a source: the parent, which has this number, or an applied delivery. These are numbered from 1, the
+# oldest first.
 PARENT_SOURCE = 0
 
 
@@ -26,8 +27,8 @@ PARENT_SOURCE = 0
 class ParentDate:
     """One date of the parent: its entry in the manifest, and its files below `data_uri`.
 
-    `has_other_columns`: columns were added or changed after the parent was made, so that none of its files may become a
-    file of the new generation.
+    `has_other_columns`: columns were added or changed after the parent was made, so none of its files may become a file
+    of the new generation.
     """
 
     data_uri: str
@@ -42,9 +43,9 @@ class ParentDate:
 
     @property
     def differing_share(self) -> float | None:
-        """The share of rows (0 to 1) that differed in the last publish, and so may differ now; None if it is unknown.
+        """About which share of the rows (0 to 1) will differ: as many as in the last publish. None if it is unknown.
 
-        The estimate assumes that as many keys disappeared as appeared.
+        It is assumed that as many keys went missing in that publish as were new.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None
@@ -58,7 +59,7 @@ class ParentDate:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None unless `hasher` made them and the manifest has their digest."""
+        """The date's stored fingerprints; None unless `hasher` computed them and the manifest has their digest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 
@@ -69,12 +70,12 @@ class Parent:
 
     - newest_id: the highest snapshot id among its deliveries and rows; None if it has neither.
     - dropped_rows: how many of its rows are older than the retention.
-    - deliveries: the deliveries that it contains, with all their rows of `complete_since` and later dates; empty if the
-      new generation has other columns or another update_id mode. All fingerprints are then None.
+    - deliveries: the deliveries that it contains. It has all their rows of dates from `complete_since` on. If the new
+      generation has other columns or another update_id mode, there are none here, and no fingerprints in `dates`.
     - columns: the columns of its files.
-    - has_other_columns: the new generation has other columns.
-    - snapshot_ids: the snapshot ids of its deliveries in mode last_seen, in which a row's update_id is the newest
-      snapshot that has the row; empty in mode last_changed.
+    - has_other_columns: whether the new generation has other columns.
+    - snapshot_ids: the snapshot ids of its deliveries, if it was made in mode last_seen, in which a row's update_id is
+      the newest snapshot that contains the row; empty in mode last_changed.
     """
 
     data_uri: str
@@ -92,7 +93,7 @@ class Parent:
         return storage.join(self.data_uri, file.path)
 
     def on_date(self, day: date) -> ParentDate | None:
-        """The parent's date; None if the parent lacks it."""
+        """The parent's rows of this date; None if it has none."""
         if day not in self.dates:
             return None
         return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.has_other_columns)
@@ -108,6 +109,7 @@ class Parent:
         return {day: tuple(files) for day, files in found.items()}
 
     def bytes_by_date(self) -> dict[date, int]:
+        """The stored bytes of each date's files."""
         sizes = dict.fromkeys(self.dates, 0)
         for file in self.files:
             sizes[file.date] += file.size
@@ -115,6 +117,7 @@ class Parent:
 
 
 def no_parent() -> Parent:
+    """Return an empty parent, for a feed's first generation."""
     return Parent(data_uri="", dates={}, files=(), newest_id=None, dropped_rows=0)
 
 
@@ -122,7 +125,7 @@ def read_parent(request: DedupRequest) -> Parent:
     """Return the parent that the request names.
 
     Raises ContractViolation if its manifest and file list do not match, or if the table has changed since in a way that
-    its files do not allow.
+    needs a rebuild.
     """
     if request.parent is None:
         return no_parent()
@@ -158,7 +161,7 @@ def read_parent(request: DedupRequest) -> Parent:
 
 
 def _has_comparable_rows(request: DedupRequest, manifest: Manifest) -> bool:
-    """Whether the parent's fingerprints are of rows as the new generation has them: same columns, same mode."""
+    """Whether the new generation has the parent's columns and mode, so that the parent's fingerprints can be used."""
     same_mode = manifest.update_id_mode is request.update_id_mode
     return same_mode and manifest.table.columns == request.table.columns
 

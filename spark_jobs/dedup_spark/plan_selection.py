@@ -20,10 +20,12 @@ from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 
 @dataclass(frozen=True)
 class DatePlan:
-    """The plan of one date. `outcome`, `reason`: what the manifest says of the plan, and why the date takes it.
+    """The plan of one date. `outcome`: the plan's name in the manifest. `reason`: why the date takes it.
 
     `not_streamed_reason`: why plan rewrite cannot stream the date; None if it can. Dates of plan adopt have it too,
-    because a date that adopt declines is rewritten. `task`: for plan adopt and for plan rewrite if it streams.
+    because a date that adopt declines is rewritten. `task`: of plan adopt, or of plan rewrite if it streams the date;
+    None
+    for other plans, and after a plan declined the date.
     """
 
     outcome: DateOutcome
@@ -38,7 +40,7 @@ class DatePlan:
 
     @property
     def uses_dataframes(self) -> bool:
-        """Whether Spark's DataFrames write the date."""
+        """Whether a DataFrame plan writes the date."""
         if self.outcome == DateOutcome.REWRITE:
             return not self.is_streamed
         return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
@@ -68,7 +70,7 @@ _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part o
 
 
 def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
-    """Return the plan of every date that the parent or an applied delivery has, ascending; empty if none is applied."""
+    """Return the plan of every date of the parent and of `applied`, ascending; empty if no delivery is applied."""
     if not applied:
         return {}
     deliveries: defaultdict[date, list[ValidatedDelivery]] = defaultdict(list)
@@ -172,9 +174,9 @@ def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> s
 
 
 def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
-    """Return, by date, why dates are not adopted although they could be: adopted, their files would be too many.
+    """Return the dates that must not be adopted, with the reason: the table would have too many files.
 
-    As few dates as possible are chosen, those with the most files, so that the generation has at most MAX_TABLE_FILES.
+    These are the dates with the most files, and only so many that the generation has at most MAX_TABLE_FILES.
     """
     newest = {day: validated for validated in applied for day in validated.retained_rows}
     file_counts = Counter(file.date for file in parent.files if file.date not in newest)
@@ -192,7 +194,7 @@ def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) 
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """Return how many survivor files the date has at most after adopt: the parent's and a new one, within the limit."""
+    """Return how many survivor files the date has at most after plan adopt: those of the parent, and a new one."""
     entry = parent.dates.get(day)
     parent_count = sum(file.max_update_id < entry.max_update_id for file in parent.files_of(day)) if entry else 0
     return min(parent_count + 1, MAX_SURVIVOR_FILES)

@@ -1,6 +1,6 @@
-"""The order of values that chooses between rows of one key and one snapshot id; docs/data-contract.md defines it.
+"""Orders values, to choose between rows of one key and one snapshot id, as docs/data-contract.md defines it.
 
-This module has it for values in Python and for Spark's columns, `warehouse/row_expressions.py` for the engines in SQL.
+This module orders Python's values and Spark's columns; `warehouse/row_expressions.py` does so for the engines in SQL.
 """
 
 from __future__ import annotations

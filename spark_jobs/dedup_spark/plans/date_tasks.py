@@ -1,4 +1,4 @@
-"""Runs the tasks of many dates: small dates share a Spark task, and a date far larger than the others has many."""
+"""Runs the tasks of many dates: small dates share a Spark task, and a very large date is split over several."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dedup_spark.plans.scanned_date import Task
 
 Result = TypeVar("Result", covariant=True)
 
-# Splitting a date costs several Spark jobs, and sums that the driver adds up. A smaller date is faster without it.
+# A smaller date is not split: splitting takes several Spark jobs, and the driver has to add up sums.
 _MIN_SPLIT_BYTES = 256 << 20
-# A date of more fair shares than this (see `is_split`) is split, whatever the number of cores.
+# A date of more than so many fair shares (see `is_split`) is split, whatever the number of cores.
 _MAX_FAIR_SHARES = 16.0
 
 
@@ -28,7 +28,7 @@ class DateWork(Protocol[Result]):
     def __call__(self, task: Task, /) -> Result: ...
 
     def with_parts(self, parts: PartTasks) -> DateWork[Result]:
-        """Return the same work for the driver, which leaves parts of it to Spark tasks."""
+        """Return the same work, to be called on the driver, with parts of it run as Spark tasks."""
 
 
 def run_tasks_of_dates(
@@ -39,7 +39,10 @@ def run_tasks_of_dates(
     data_uri: str,
     job_log: JobLog,
 ) -> list[Result]:
-    """Return the results in the order of `tasks`. While a split date runs, it has a folder below `data_uri`."""
+    """Return the results in the order of `tasks`. Parts of a split date exchange objects in a folder below `data_uri`.
+
+    The folder's objects are deleted when the date is done.
+    """
     job_log.expect_dates(len(tasks))
     core_count = session().sparkContext.defaultParallelism if tasks else 1
     total_bytes = sum(task.bytes for task in tasks)
@@ -54,17 +57,18 @@ def run_tasks_of_dates(
         try:
             with job_log.dates_at_work(1):
                 results[task] = work.with_parts(parts)(task)
-        finally:  # also deletes what repeated tasks have left
+        finally:  # objects of repeated tasks too
             for name in storage.list_objects(folder):
                 storage.delete(storage.join(folder, name))
     return [results[task] for task in tasks]
 
 
 def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
-    """Whether a date is split into parts: its task would otherwise end long after the others, even with threads.
+    """Whether a date is split into parts, because its task would end long after the others, even with several threads.
 
-    A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than 1.5 fair
-    shares with two cores, and one more for each further four cores.
+    A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than
+    1 + cores / 4 fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is
+    one smaller than _MIN_SPLIT_BYTES.
     """
     fair_shares = min(1 + core_count / 4, _MAX_FAIR_SHARES)
     return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

@@ -16,7 +16,8 @@ from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 
-# If the sizes of delivery and parent differ by a smaller factor, both have about the same number of rows.
+# If the larger of delivery and parent has at most so many times the bytes of the other, both are taken to have the same
+# number of rows.
 _SIMILAR_SIZE_FACTOR = 2
 # At most so many footers are read to estimate the rows of all files.
 _MAX_FOOTERS = 32
@@ -24,10 +25,10 @@ _MAX_FOOTERS = 32
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file of a delivery with rows of this date only. `generation` (of the object), `crc32c`: from the inventory.
+    """One file of a delivery, which has rows of one date. `generation` is the object generation.
 
-    `has_written_schema`: the file can become a file of the date unchanged. It is False, and `rows` is 0, until the file
-    has been validated.
+    Until the file has been validated, only what the inventory says is known: `rows` is 0 and `has_written_schema`
+    False. The latter says whether the file can become a file of the date without being rewritten.
     """
 
     uri: str
@@ -56,10 +57,11 @@ class DeliveredDate:
         return sum(file.size for file in self.files)
 
     def landed_files(self, day: date) -> list[LandedFile]:
+        """The files in the form in which validation takes them."""
         return [LandedFile(file.uri, file.size, self.delivery.snapshot_id, day) for file in self.files]
 
     def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
-        """This object with the row counts and schemas that validation found, also of files without rows."""
+        """The same files with the row counts and schemas that validation found, including files without rows."""
         files = (
             replace(
                 file,
@@ -77,7 +79,8 @@ class DeliveredDate:
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
     """Estimate the rows of the delivery: as many as the parent has if its size is similar, otherwise from footers.
 
-    The number of buckets depends on it. With too few buckets nearly all of them would differ in the next snapshot.
+    By this number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next
+    snapshot.
     """
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
@@ -110,7 +113,7 @@ def deliveries_by_date(
 def presumed_deliveries(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
 ) -> dict[date, tuple[DeliveredDate, ...]]:
-    """The deliveries by date, provided that every delivery with `files` is applied.
+    """Return the deliveries by date, assuming that every delivery with `files` is applied.
 
     The files have not been opened yet, so the dates are those of the folders.
     """
@@ -136,7 +139,7 @@ def _inventory(arrival: Arrival) -> dict[str, LandedObject]:
 def _unopened(
     source: int, arrival: Arrival, inventory: Mapping[str, LandedObject], uris: Iterable[str]
 ) -> DeliveredDate:
-    """Return the date with what the inventory says of the files."""
+    """Return the files, which have not been opened yet, with what the inventory says of them."""
     named = ((uri, inventory[uri]) for uri in sorted(uris))
     files = (DeliveredFile(uri, o.size, o.generation, o.crc32c, rows=0, has_written_schema=False) for uri, o in named)
     return DeliveredDate(source, arrival.delivery, tuple(files))

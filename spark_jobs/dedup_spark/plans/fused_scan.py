@@ -1,7 +1,7 @@
 """Validates landed files and runs a presumed task for each date in one pass, before it is known which files are valid.
 
-A presumed task assumes that every delivery is applied. Its outcome is used only if the task that is selected after
-validation equals it. All other outcomes are deleted, and the selected plans handle these dates again.
+A presumed task is the task that the date will have if every delivery is applied. Its outcome is used only if the same
+task is selected after validation. All other outcomes are deleted, and the selected plans handle these dates again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _logger = logging.getLogger("dedup_spark")
 
 @dataclass(frozen=True)
 class ScanDate:
-    """Runs one presumed task and validates its files, in a Spark task, or loads what an earlier run saved."""
+    """Runs one presumed task and validates its files, or loads what an earlier run of the attempt saved."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
@@ -58,7 +58,7 @@ class ScanDate:
         return scanned
 
     def with_parts(self, parts: PartTasks) -> ScanDate:
-        """Return a scan that runs on the driver, and reads the files of a large date in several Spark tasks."""
+        """Return a scan to be called on the driver, which reads the files of a large date in several Spark tasks."""
         return replace(self, adopt=replace(self.adopt, parts=parts))
 
     def _scan(self, presumed: Task) -> ScannedDate:
@@ -70,9 +70,9 @@ class ScanDate:
                 task_and_outcome = self.adopt.scan(presumed, reader)
             else:
                 task_and_outcome = self.rewrite.scan(presumed, reader)
-        except Exception as error:  # the validation below or the selected plan will report the cause
+        except Exception as error:  # the validation below or the selected plan reports the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
-        if self.adopt.parts:  # on the driver: `FusedScan.validate` validates the remaining files in Spark tasks
+        if self.adopt.parts:  # on the driver: `FusedScan.validate` has other files validated in Spark tasks
             return ScannedDate(tuple(reader.validations.values()), task_and_outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), task_and_outcome)

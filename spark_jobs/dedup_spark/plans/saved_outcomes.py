@@ -1,6 +1,6 @@
-"""Saves the outcome of each date that took long as an object, so that a run after a lost driver need not repeat it.
+"""Saves outcomes of dates as objects, so that the run that follows a lost run of an attempt need not repeat the work.
 
-The later run of the same attempt copies the date's files from the earlier run's folder into its own.
+The later run copies the date's files from the earlier run's data folder into its own.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from dedup_spark.plans.written_date import WrittenDate
 
 _logger = logging.getLogger("dedup_spark")
 
-# To save an outcome takes about as long as to work on a small date, so the work on such a date is repeated.
+# Outcomes that took less are not saved: saving takes about as long as the work on a small date.
 MIN_SAVED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class _SavedDate:
-    """A ScannedDate whose files are below `data_uri`. One of the two tasks and one of the four outcomes is set."""
+    """The stored form of a ScannedDate whose files are below `data_uri`.
+
+    One of the two tasks and one of the four outcomes is set.
+    """
 
     data_uri: str
     validations: tuple[FileValidation, ...]
@@ -79,9 +82,9 @@ class SavedOutcomes:
         return cls(folder_uri, data_uri, frozenset(storage.list_objects(folder_uri)))
 
     def load(self, task: Task) -> ScannedDate | None:
-        """Return the outcome that an earlier run saved for the same task, after copying its files; None without one.
+        """Copy the files of the outcome that an earlier run saved for the same task, and return the outcome.
 
-        Returns None, too, if files are missing or the object cannot be read. The date is then handled again.
+        None if there is none, or if a file is missing or the object cannot be read. The date is then handled again.
         """
         if not self.names:
             return None
@@ -100,7 +103,7 @@ class SavedOutcomes:
         return scanned
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
-        """Save the outcome of `task`, if it has one and took MIN_SAVED_SECONDS. Of several runs' the first counts."""
+        """Save the outcome of `task`, if it has one that took MIN_SAVED_SECONDS, and no other run has saved one."""
         if scanned.task_and_outcome and (scanned.task_and_outcome[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
             saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.task_and_outcome)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
@@ -114,7 +117,7 @@ class ResumableWork:
     saved: SavedOutcomes
 
     def with_parts(self, parts: PartTasks) -> ResumableWork:
-        """Return the work for the driver, which leaves parts of it to Spark tasks. Only plan adopt has parts."""
+        """Return the work to be called on the driver, with parts run as Spark tasks. It must be that of plan adopt."""
         assert isinstance(self.work, AdoptDate)
         return replace(self, work=replace(self.work, parts=parts))
 
@@ -128,13 +131,13 @@ class ResumableWork:
 
 
 def _name(task: Task) -> str:
-    """The object's name: it depends on the task and on the version of the code, but not on the task's threads."""
+    """The object's name, which differs by date, task and version of the code, but not by the task's threads."""
     with_one_thread = replace(task, threads=1) if isinstance(task, AdoptTask) else task
     return f"{task.day}-{digest(__version__ + to_json(with_one_thread))}.json"
 
 
 def _paths(scanned: ScannedDate) -> list[str]:
-    """The files that the task wrote below the data folder."""
+    """The paths of the files and of the fingerprints that the task wrote below the data folder."""
     assert scanned.task_and_outcome
     _, outcome = scanned.task_and_outcome
     written = list(outcome.files or ()) if isinstance(outcome, WrittenDate) else []

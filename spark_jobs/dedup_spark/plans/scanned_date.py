@@ -1,4 +1,4 @@
-"""Records what the fused scan finds out about one date. A Spark task returns this small record to the driver."""
+"""Records what the fused scan found out about one date. A Spark task returns this small record to the driver."""
 
 from __future__ import annotations
 

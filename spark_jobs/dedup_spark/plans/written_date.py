@@ -1,4 +1,4 @@
-"""Records what a plan wrote for one date, and the cost. Spark tasks return these small records to the driver."""
+"""Records what a plan wrote for one date, and what it cost. Spark tasks return these small records to the driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 
 @dataclass(frozen=True)
 class DateCost:
-    """Stored bytes that were read and written. `seconds`: of wall time; None if one Spark job wrote several dates."""
+    """Stored bytes that were read and written. `seconds`: elapsed time; None if one Spark job wrote several dates."""
 
     bytes_read: int
     bytes_written: int
@@ -29,8 +29,10 @@ class DateCost:
 class WrittenDate:
     """What a plan wrote for one date. `files`: None if no row changed; the parent's files are then copied forward.
 
-    `changed` is None if values were not compared. `surplus_rows`: the number of surplus rows by source number. The next
-    publish checks stored fingerprints by the two digests `…_fingerprint`. `cluster_overlap`: see DateEntry.
+    `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
+    surplus rows by source number. `key_fingerprint`, `content_fingerprint`: digests, by which the next publish checks
+    the stored fingerprints. `cluster_overlap`: the share of blocks (0 to 1) that overlap in the first clustering
+    column.
     """
 
     day: date

@@ -26,7 +26,7 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class FrozenObject:
-    """An object as an inventory recorded it; `crc32c` (base64, as Cloud Storage reports it) is empty where unknown."""
+    """An object as an inventory recorded it. `crc32c`: in base64, as Cloud Storage reports it; empty if unknown."""
 
     generation: int
     size: int
@@ -43,12 +43,12 @@ def object_uri(bucket: str, name: str) -> str:
 
 
 def open_input(uri: str) -> pa.NativeFile:
-    """A seekable reader. Raises FileNotFoundError when the object does not exist."""
+    """Return a seekable reader. Raises FileNotFoundError if the object does not exist."""
     return cloud.filesystem().open_input_file(cloud.path(uri)) if _is_cloud(uri) else files.open_input(uri)
 
 
 def open_output(uri: str) -> pa.NativeFile:
-    """A writer. The object exists only after the writer was closed."""
+    """Return a writer. On Cloud Storage the object exists only after the writer was closed."""
     return cloud.filesystem().open_output_stream(cloud.path(uri)) if _is_cloud(uri) else files.open_output(uri)
 
 
@@ -68,7 +68,7 @@ def create_text(uri: str, text: str) -> bool:
 
 
 def replace_text(uri: str, text: str, *, timeout_s: float) -> None:
-    """Write an object, without a second try, and wait no longer for Cloud Storage. Raises its errors, and OSError."""
+    """Write an object in one try, of at most `timeout_s` on Cloud Storage. Raises errors of its client, and OSError."""
     if _is_cloud(uri):
         cloud.replace_text(uri, text, timeout_s=timeout_s)
     else:
@@ -102,7 +102,7 @@ def delete(uri: str) -> None:
 
 
 def copy_frozen(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
-    """Copy an object in exactly the expected generation. Later changes of the source do not change the copy.
+    """Copy an object that must be as its inventory recorded it. Later changes of the source do not change the copy.
 
     Raises DeliveryRefused when the source has another generation, or the copy has another size or checksum.
     """

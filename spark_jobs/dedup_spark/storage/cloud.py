@@ -1,4 +1,7 @@
-"""Objects on Google Cloud Storage, or on the emulator at STORAGE_EMULATOR_HOST. The package documents the functions."""
+"""Reads and writes objects on Google Cloud Storage, or on the emulator at STORAGE_EMULATOR_HOST.
+
+Functions without a docstring are described in `__init__.py` of this folder.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,13 @@ def _client() -> Client:
 
 
 def forget_clients() -> None:
-    """Connect again with the next call. Needed after a change of STORAGE_EMULATOR_HOST."""
+    """Drop both clients, so that the next call connects again: needed after STORAGE_EMULATOR_HOST has changed."""
     filesystem.cache_clear()
     _client.cache_clear()
 
 
 def path(uri: str) -> str:
+    """GCS bucket and object name, as pyarrow's file system takes them."""
     return uri.removeprefix("gs://")
 
 
@@ -78,7 +82,10 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Size and crc32c of the copy, as the storage reports them; None when this generation of the source is gone."""
+    """Copy this generation of the source. Return size and crc32c of the copy; None if the generation is gone.
+
+    The crc32c is as Cloud Storage reports it, and empty unless `with_crc32c`.
+    """
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
     try:
@@ -93,9 +100,9 @@ def copy(source_uri: str, target_uri: str) -> None:
 
 
 def _rewrite(source_uri: str, target_uri: str, generation: int | None) -> Blob:
-    """Copy an object by rewrite requests: on the server within one location and storage class.
+    """Copy an object by rewrite requests, which Cloud Storage carries out itself.
 
-    The client library repeats a failed rewrite only if told so. Repeating is safe here: it writes the same bytes again.
+    The client library repeats a failed request only if told so. Repeating is safe: it writes the same bytes again.
     """
     from google.cloud.storage.retry import DEFAULT_RETRY
 
@@ -111,4 +118,4 @@ def delete(uri: str) -> None:
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     with suppress(NotFound):
-        _blob(uri).delete(retry=DEFAULT_RETRY)  # client libraries before 3.0 repeat it only if told so
+        _blob(uri).delete(retry=DEFAULT_RETRY)  # client libraries before 3.0 repeat a failed request only if told so

@@ -1,6 +1,7 @@
-"""Objects as files of a file system that all workers share, for tests and runs without object storage.
+"""Reads and writes objects as files of a file system that all workers share, for runs without Cloud Storage.
 
-A file's modification time in nanoseconds stands for the object generation. The package documents the functions.
+A file's modification time in nanoseconds is its object generation. Functions without a docstring are described in
+`__init__.py` of this folder.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """As in `cloud.py`. It copies the bytes: after a hard link, later writes to the source would change the target."""
+    """Do what `copy_frozen` in `cloud.py` does; not by a hard link, because later writes would change the copy."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -94,7 +95,7 @@ def _crc32c(path: Path) -> str:
 
 
 def copy(source_uri: str, target_uri: str) -> None:
-    """A hard link, or a copy where source and target are on different devices."""
+    """Make a hard link, or a copy if source and target are on different devices."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")

@@ -1,4 +1,4 @@
 """Plan `adopt`: copies the newest delivery's files of a date, and writes only the rows that this delivery lacks.
 
-It uses no DataFrames. One call in a Spark task handles one date, and streams its key columns.
+It does without DataFrames. One call in a Spark task handles one date, and reads its key columns batch by batch.
 """

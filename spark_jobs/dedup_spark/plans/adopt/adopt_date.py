@@ -77,14 +77,13 @@ class AdoptDate:
         began = time.monotonic()
         inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))
         delivered = inputs.fingerprints()
-        newest, *older = (found.with_validations(presumed.day, reader.validations) for found in presumed.deliveries)
+        newest, *older = (dated.with_validations(presumed.day, reader.validations) for dated in presumed.deliveries)
         counted = replace(presumed, newest=newest, older=tuple(older))
-        newest, *older = (found.without_empty_files() for found in counted.deliveries)
+        newest, *older = (delivery.without_empty_files() for delivery in counted.deliveries)
         if not newest.files:
             return None
-        task = replace(counted, newest=newest, older=tuple(found for found in older if found.files))
-        # The files of the inputs are numbered with the empty ones, so `compare_and_write` gets the task that has these
-        # too.
+        task = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
+        # The inputs number all files, also empty ones, so `compare_and_write` needs the task that has all of them.
         return task, self.compare_and_write(counted, inputs, delivered, reader, began)
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
@@ -100,7 +99,11 @@ class AdoptDate:
         reader: KeyReader,
         began: float,
     ) -> AdoptOutcome:
-        """Compare the inputs, and write or decline the date. `began`: the monotonic time at which its work began."""
+        """Compare the inputs, and write or decline the date.
+
+        `delivered`: the fingerprints of the deliveries. `began`: the monotonic time, in seconds, at which the work on
+        the date began.
+        """
         diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
         written = self._write_fingerprints(task, inputs, diff)
         decline_reason = _decline_reason(diff)
@@ -128,7 +131,7 @@ class AdoptDate:
         )
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
-        """Write the fingerprints beside the date's files; return their size in bytes."""
+        """Write the fingerprints for the next publish, below the data folder; return their size in bytes."""
         fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
         return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashers.keys)
 

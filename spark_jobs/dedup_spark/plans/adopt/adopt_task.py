@@ -14,9 +14,10 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 @dataclass(frozen=True)
 class AdoptTask:
-    """One date to adopt. `newest`: the delivery of highest precedence. `older`: the others, in ascending precedence.
+    """One date to adopt. `newest`: its newest delivery, whose rows win. `older`: the others, in ascending precedence.
 
-    The snapshot id of `newest` is at least the highest update_id of `parent`.
+    The snapshot id of `newest` is at least the highest update_id of `parent`. `threads`: how many threads read the
+    date.
     """
 
     day: date
@@ -37,7 +38,7 @@ class AdoptTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedDate(WrittenDate):
-    """A date that now has the rows of `delivery`, and survivors. `files`: copied landed files, and written files."""
+    """A date that has the rows of its newest delivery, `delivery`, and survivors. `files`: copied and written files."""
 
     files: tuple[DataFile, ...]
     delivery: Delivery

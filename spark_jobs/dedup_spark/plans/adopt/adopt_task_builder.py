@@ -18,7 +18,8 @@ from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
 
-# A date of at least this many times the median size is read by several threads. With one thread it would end last.
+# A date of at least so many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
+# one thread it would end long after the others.
 _LARGE_FACTOR = 4
 _MIN_LARGE_BYTES = 1 << 30
 _MAX_THREADS = 4
@@ -73,7 +74,7 @@ def _threads(task: AdoptTask, median_bytes: float) -> int:
 
 
 def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:
-    """Return a task of plan adopt with this many threads: at most 4, but not fewer than it has. Keep other tasks."""
+    """Return a task of plan adopt with so many threads, but at most 4 and not fewer than before; other tasks as is."""
     if not isinstance(task, AdoptTask):
         return task
     return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))

@@ -14,7 +14,7 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredFile
 
-# The storage copies an object by itself, and a thread only waits for its answer.
+# A thread only waits, because the storage itself copies objects.
 _THREADS = 8
 
 
@@ -40,7 +40,7 @@ def copy_adopted(
 
 @dataclass(frozen=True)
 class _FileCopier:
-    """Copies one file. If Spark repeats the task, the same object is written again."""
+    """Copies one file, given with its number. If Spark repeats the task, the same object is written again."""
 
     day: date
     snapshot_id: int

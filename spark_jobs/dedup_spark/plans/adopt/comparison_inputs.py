@@ -20,18 +20,20 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
 
-# Keys are read twice: to sum up fingerprints, and to compare buckets that differ. If a smaller share of the keys fits
-# into memory between the two passes, none are held: it would save too little of the second.
+# Keys are read twice: to sum up fingerprints, and to compare buckets that differ. Keys are cached between the two
+# passes only if at least this share of them fits into memory. Less would save too little of the second pass.
 _MIN_CACHED_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class ComparisonInputs:
-    """The deliveries and the parent of one date. The parent's base: its rows with the highest update_id, `base_id`.
+    """The deliveries and the parent of one date, opened for comparison.
 
-    `older`: each older delivery's number and the reader of its keys, in ascending precedence. `base`: the fingerprints
-    of the base. `base_was_stored`: they were read, and may have another number of buckets than 2**`bits`, which all
-    other fingerprints have. `survivor_rows`: how many rows the parent has outside its base. `parts`: see `open_inputs`.
+    The parent's base are its rows with the date's highest update_id, which is `base_id`; its other rows are survivors,
+    of which it has `survivor_rows`. `columns`: the key columns. `newest_id`: the snapshot id of the newest delivery.
+    `older`: the source number and the reader of each older delivery, in ascending precedence. Fingerprints have
+    `2**bits` buckets; those of the base may have another number if they were stored (`base_was_stored`). `parts`: runs
+    parts of the comparison as Spark tasks; None to do all in this process.
     """
 
     columns: tuple[Column, ...]
@@ -55,7 +57,7 @@ class ComparisonInputs:
 
 @dataclass(frozen=True)
 class DeliveredFingerprints:
-    """Fingerprints of all rows of the deliveries; `older` in the order of `ComparisonInputs.older`."""
+    """Fingerprints of the deliveries of a date, of all their rows. `older`: in ascending precedence."""
 
     newest: BucketFingerprints
     older: tuple[BucketFingerprints, ...]
@@ -83,13 +85,13 @@ def open_inputs(
 
     def open_delivered(delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
-        # Rows of older deliveries may be written as survivors, so their values are held too. The newest delivery's rows
-        # are in the files that are copied.
+        # Rows of older deliveries may be written as survivors, so their values are cached too. Values of the newest
+        # delivery are not needed, because its files are copied.
         may_survive = delivered is not task.newest
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
-    # Rows whose values alone changed are not compared by key, so smaller buckets would save nothing.
+    # Smaller buckets save something only if keys are new: rows of which only values changed are not compared by key.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
@@ -112,7 +114,7 @@ def open_inputs(
 
 
 def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
-    """About how many bytes the decoded keys take, with a hash of each. Texts may take more."""
+    """About how many bytes the decoded keys of so many rows take, with one hash of each. Texts may take more."""
     return rows * (len(columns) + 1) * WORD_BYTES
 
 
@@ -124,7 +126,7 @@ def _base_fingerprints(
     if parent is None or source is None:
         return None, False
     base_id, stored_base = parent.entry.max_update_id, _stored_base_fingerprints(parent, hashers.keys)
-    # Stored fingerprints may lack value sums if their delivery had duplicate keys.
+    # Stored fingerprints lack value sums if, for example, surplus rows of their delivery were too many to compare.
     has_values = stored_base is not None and stored_base.value_sums is not None
     if (
         stored_base
@@ -137,6 +139,7 @@ def _base_fingerprints(
 
 
 def _stored_base_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
+    """Return the stored fingerprints; None if there are none, or if they cannot be those of the base."""
     found = parent.stored_fingerprints(hasher)
     if found is None or found.update_id != parent.entry.max_update_id:
         return None

@@ -12,8 +12,9 @@ from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
-# Examples of keys for each kind of difference.
+# The most examples of keys for each kind of difference on a date.
 MAX_EXAMPLES = 3
+# The fields of DiffResult that `add` merges: by file, and as lists.
 _FIELDS_BY_FILE = ("surviving", "decoded", "removed")
 _LIST_FIELDS = ("same_id_survivors", "surplus", "new_examples", "changed_examples", "survivor_examples")
 
@@ -29,15 +30,21 @@ class DecodedRows:
 
 @dataclass
 class DiffResult:
-    """What the newest delivery N changes on one date. Row numbers are grouped by (source number, file number).
+    """What the newest delivery of a date changes. Rows are grouped by the numbers of their source and file.
 
-    `surviving`: rows that become survivors. `decoded`: the `surviving` rows whose values were read already.
-    `same_id_survivors`: the `surviving` rows with N's own update_id, if N delivers a snapshot again. `removed`: the
-    parent's survivors that are no longer survivors. `surplus`: N's surplus rows. `older_surplus_rows`: how many surplus
-    rows the older deliveries have, by source. `unresolved_rows`: how many surplus rows were chosen without a comparison
-    of values, because they are too many; then another plan has to write the date. `fingerprints`: of N's distinct keys
-    and, once all rows are compared, of `same_id_survivors`. `changed`: how many rows have other values; None if values
-    are not compared. `has_ranks`: see `PackedKeys`.
+    - fingerprints: of the delivery's distinct keys and, once all rows are compared, of `same_id_survivors`.
+    - bucket_count, differing_bucket_count: how many buckets were compared by fingerprints, and how many differ.
+    - changed: how many rows have other values; None if values are not compared.
+    - has_ranks: whether keys were packed by rank (see `PackedKeys`).
+    - older_surplus_rows: how many surplus rows each older delivery has, by source number.
+    - surviving: the numbers of rows that become survivors.
+    - decoded: the `surviving` rows whose values were read already.
+    - same_id_survivors: the `surviving` rows whose update_id is the newest delivery's snapshot id. There are
+      some only if it delivers a snapshot again.
+    - removed: the numbers of the parent's rows that were survivors and no longer are.
+    - surplus: the newest delivery's surplus rows.
+    - unresolved_rows: how many surplus rows were chosen without comparing values, because they are too many. If there
+      are any, another plan has to write the date.
     """
 
     fingerprints: BucketFingerprints
@@ -66,12 +73,12 @@ class DiffResult:
         return sum(map(len, self.surplus))
 
     def surplus_in(self, file: int) -> npt.NDArray[np.int64]:
-        """Return the row numbers of the surplus rows in N's file of this number, ascending."""
+        """Return the row numbers, ascending, of the surplus rows in the newest delivery's file of this number."""
         rows = [surplus.row_numbers[surplus.file_numbers == file] for surplus in self.surplus]
         return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows]))
 
     def without_surplus(self, newest: SelectedRows) -> SelectedRows:
-        """Return `newest`, rows of N, without its surplus rows."""
+        """Return `newest`, rows of the newest delivery, without surplus rows."""
         is_retained = np.ones(len(newest), dtype=bool)
         for file in np.unique(newest.file_numbers):
             of_file = np.flatnonzero(newest.file_numbers == file)
@@ -79,7 +86,7 @@ class DiffResult:
         return newest.take(np.flatnonzero(is_retained))
 
     def add(self, other: DiffResult) -> None:
-        """Add what differs in other buckets. Its fingerprints and numbers of buckets are not added."""
+        """Add the result of other buckets, except its fingerprints and numbers of buckets."""
         self.new_keys += other.new_keys
         self.changed = None if self.changed is None or other.changed is None else self.changed + other.changed
         self.has_ranks |= other.has_ranks
@@ -93,7 +100,7 @@ class DiffResult:
             getattr(self, name).extend(getattr(other, name))
 
     def add_duplicates(self, resolved: ResolvedDuplicates) -> None:
-        """Add N's surplus rows."""
+        """Add surplus rows of the newest delivery."""
         if len(resolved.surplus):
             self.surplus.append(resolved.surplus)
             self.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)

@@ -1,8 +1,9 @@
-"""Finds what a date's newest delivery N changes: survivors, new keys, changed values and duplicate keys.
+"""Finds what a date's newest delivery changes: survivors, new keys, changed values and duplicate keys.
 
-The parent's date consists of a base B (the rows with its highest update_id) and survivors S, whose keys B lacks. If N,
-B and the older deliveries have the same fingerprints in a bucket, they have the same keys in it: then all rows of S in
-the bucket remain survivors, and no row of B becomes one. In the other buckets the keys themselves are compared.
+The parent's rows of the date are its base (the rows with the date's highest update_id) and its survivors, whose keys
+the base lacks. If the newest delivery, the base and the older deliveries have the same fingerprint in a bucket, they
+have the same keys in it: then all survivors in the bucket remain survivors, and no row of the base becomes one. In all
+other buckets the keys themselves are compared.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ _EXTRA_PASS_SHARE = 0.125
 def find_differences(
     inputs: ComparisonInputs, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits
 ) -> DiffResult:
-    """Compare the inputs. `exact`: compare all keys themselves, whatever the fingerprints say."""
+    """Compare the inputs of a date.
+
+    `delivered`: the fingerprints of the deliveries; the result keeps and changes those of the newest. `exact`: compare
+    all keys themselves, whatever the fingerprints say.
+    """
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
     folded = [fingerprints.folded(bits) for fingerprints in (newest, *([base] if base else []), *older)]
@@ -101,9 +106,9 @@ def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limit
 
 
 def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, diff: DiffResult) -> None:
-    """Add the surplus rows of older deliveries whose keys were not compared.
+    """Count the surplus rows of older deliveries whose keys were not compared. `compared`: which keys were compared.
 
-    Of such keys each older delivery has as many rows as N, and so as many surplus rows.
+    Of a key that was not compared, each older delivery has as many rows as the newest, and so as many surplus rows.
     """
     surplus_hashes = (surplus.first_hashes for surplus in diff.surplus)
     count = sum(len(hashes) - len(compared.select_rows(hashes).selected) for hashes in surplus_hashes)
@@ -114,7 +119,7 @@ def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, di
 def _is_parent_small(
     inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """Whether all rows of the parent can be compared at a time, while the rows in differing buckets are too many."""
+    """Whether all rows of the parent can be compared at a time, but not all rows of all inputs in differing buckets."""
     if inputs.base_fingerprints is None or inputs.older or not selection.pairs:
         return False
     differing = float(selection.expected_rows(row_counts).sum())
@@ -124,7 +129,7 @@ def _is_parent_small(
 def _narrowed(
     inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> BucketSelection:
-    """The selection; narrowed to sub-buckets if whole buckets would cost more than one more pass over the keys."""
+    """Return the selection, narrowed to sub-buckets if comparing whole buckets takes longer than one more pass."""
     if not selection.pairs:
         return selection
     most_rows = max(limits.rows, _EXTRA_PASS_SHARE * float(row_counts.sum()))
@@ -150,11 +155,11 @@ def _differing(newest_sums: SubBucketSums, other: KeySource, only_id: int | None
 def _compare_with_small_parent(
     inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
 ) -> None:
-    """Compare the parent's rows in the compared buckets, all at a time, with the delivered rows of the same hashes."""
+    """Compare all rows of the parent in the compared buckets with the delivered rows of the same first hashes."""
     assert inputs.parent
     parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
     shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))
-    # Buckets with a repeated key differ, so the counts of the compared buckets include all surplus rows.
+    # A bucket with a duplicate key differs, so `newest.counts` of the compared buckets include all surplus rows.
     diff.new_keys += int(newest.counts[is_compared].sum()) - diff.surplus_rows - len(shared)
     _compare_selected(inputs, shared, [(PARENT_SOURCE, parent)], diff, find_duplicates_of_newest=False)
 
@@ -166,7 +171,9 @@ def _compare_ranges(
     limits: Limits,
     diff: DiffResult,
 ) -> Indices:
-    """Compare range by range. Return the unexplained buckets (see `DifferingRows`).
+    """Compare the selected rows range by range. Return the unexplained buckets, which were left out.
+
+    A bucket is unexplained if the selected rows do not explain how its fingerprints differ, so all its rows are needed.
 
     `row_counts`: about how many rows all inputs have in each bucket.
     """
@@ -186,7 +193,7 @@ def _compare_ranges(
 
 @dataclass(frozen=True)
 class _RangeComparison:
-    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets."""
+    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets of the range."""
 
     selected: SelectedInputs
     with_values: bool
@@ -233,7 +240,10 @@ def _compare_selected(
 def _count_new(
     inputs: ComparisonInputs, selected: Sequence[SelectedRows], keys: Sequence[U64Array], diff: DiffResult
 ) -> None:
-    """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys have been counted already."""
+    """Count the keys of all deliveries that the parent lacks.
+
+    Without a parent, the newest delivery's keys have been counted before, so only other keys are counted.
+    """
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
     excluded_keys = keys[1] if inputs.parent else keys[0]

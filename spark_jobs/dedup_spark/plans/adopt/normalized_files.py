@@ -1,7 +1,7 @@
-"""Rewrites the landed files of an adopted date that cannot be copied as they are, in the order of their rows.
+"""Rewrites the landed files of an adopted date that cannot be copied as they are. Their rows keep their order.
 
-Some files have surplus rows, which are left out. Others do not have the types, modes or order of columns that the job
-writes: a load job takes its schema from one file, so all files must have the same.
+These are files with surplus rows, which are left out, and files without exactly the types, modes and order of columns
+that the job writes: a load job takes its schema from one file, so all files must have the same.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dedup_spark.plans.delivered_date import DeliveredFile
 
 @dataclass(frozen=True)
 class NormalizedFiles:
-    """Landed files that were written anew. `uris`: of the landed files. `cast_count`: how many had another schema.
+    """What was written in place of landed files. `uris`: those of the landed files. `files`: the new files.
 
-    `files`: the new files; a landed file that has only surplus rows gives none.
+    `cast_count`: how many landed files had another schema. A landed file that has only surplus rows has no new file.
     """
 
     uris: frozenset[str]
@@ -61,7 +61,7 @@ def write_normalized(
 
 @dataclass(frozen=True)
 class _FileRewriter:
-    """Rewrites one file without its surplus rows."""
+    """Rewrites one landed file, given with its surplus row numbers. Returns None if all its rows are surplus."""
 
     day: date
     snapshot_id: int
@@ -80,7 +80,7 @@ class _FileRewriter:
 
 @dataclass(frozen=True)
 class _RewriterInTask:
-    """Rewrites one file in a Spark task. Returns also what its reader found out, for the driver's reader."""
+    """Rewrites one file in a Spark task. Returns also what the task's reader found out, for the driver's reader."""
 
     rewrite: _FileRewriter
 

@@ -1,4 +1,4 @@
-"""Selects the rows of all inputs that have to be compared, and checks the selection against the fingerprints."""
+"""Selects the rows of all inputs that have to be compared, and checks that they explain how fingerprints differ."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCounter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 
+# A Spark task that counts changed rows has about so many hashes of one input in memory.
 _HASHES_AT_A_TIME = 4 << 20
 
 
 @dataclass(frozen=True)
 class DifferingRows:
-    """Rows of a range that have to be compared: of the newest delivery, and of the others with their source numbers.
+    """Rows of one range that have to be compared. `others`: the source number and the rows of each other input.
 
-    `unexplained`: the buckets of the range whose rows are left out here, because the selected rows do not explain the
-    difference of the fingerprints (see `BucketSelection.unexplained`).
+    `unexplained`: the buckets whose rows are left out, because the selected rows do not explain how the fingerprints
+    differ (see `BucketSelection.unexplained`).
     """
 
     newest: SelectedRows
@@ -54,7 +55,7 @@ class SelectedInputs:
             self._others.append((source, rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what a Spark task that compares a range does not need."""
+        """Pickle without what a Spark task that compares a range does not need."""
         return {**self.__dict__, "inputs": replace(self.inputs, base_fingerprints=None, parts=None)}
 
     def of_range(self, number: int) -> DifferingRows:
@@ -70,7 +71,7 @@ class SelectedInputs:
         return DifferingRows(newest, others, unexplained)
 
     def count_changed(self, excluded: Indices) -> int:
-        """Among the rows whose keys need no comparison, count those with other values, except in `excluded` buckets."""
+        """Count the changed rows among those whose keys need no comparison, except in the buckets `excluded`."""
         select_remaining = self._selection.with_kind(SKIPPED, excluded).rows_not_skipped if len(excluded) else None
         counter = ChangedRowsCounter(self._parent_hashes, self._newest_hashes, select_remaining)
         parts = self.inputs.parts
@@ -80,7 +81,7 @@ class SelectedInputs:
 
 
 def _partition_count(selection: BucketSelection) -> int:
-    """Return so many partitions that a task can hold the hashes of one, even if the hashes of all rows are needed."""
+    """Return so many partitions that the hashes of one fit into a task's memory, even if all rows are hashed."""
     return max([PARTITIONS, *(pair.newest.rows // _HASHES_AT_A_TIME for pair in selection.pairs)])
 
 
@@ -90,14 +91,16 @@ def _unexplained(
     newest: SelectedRows,
     others: list[tuple[int, SelectedRows]],
 ) -> Indices:
+    """The buckets in which the rows to compare do not explain how the fingerprints differ."""
     other_hashes = []
     for source, rows in others if selection.pairs else []:
         indices = selection.narrowed_rows(rows.first_hashes)
-        if source == PARENT_SOURCE:  # the parent's fingerprints are of its base alone
+        if source == PARENT_SOURCE:  # the parent's fingerprints are only of its base, the rows with `base_id`
             indices = indices[rows.update_ids[indices] == inputs.base_id]
         other_hashes.append(_hashes(inputs, rows, indices))
     return selection.unexplained(_hashes(inputs, newest, selection.narrowed_rows(newest.first_hashes)), other_hashes)
 
 
 def _hashes(inputs: ComparisonInputs, rows: SelectedRows, indices: Indices) -> Hashes:
+    """First and second hashes of the keys of the rows at these indices."""
     return inputs.hashers.keys.both([column.combine_chunks() for column in take_rows(rows.key_columns, indices)])

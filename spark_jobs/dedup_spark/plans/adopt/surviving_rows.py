@@ -24,10 +24,10 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Add the survivors to `diff`: for each `missing` key the row with the highest update_id.
+    """Add the survivors to `diff`: for each key in `missing`, sorted packed keys, the row with the highest update_id.
 
-    If several rows have this update_id, the one of the latest source survives. `others`: the rows of each source except
-    the newest delivery, `other_keys`: their packed keys.
+    If several rows have this update_id, the row of the source with the highest number survives. `others`: the source
+    number and the rows of each input except the newest delivery. `other_keys`: their packed keys.
     """
     others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
     candidates = [
@@ -61,9 +61,9 @@ def _without_duplicates(
     missing: U64Array,
     diff: DiffResult,
 ) -> tuple[list[tuple[int, SelectedRows]], list[U64Array]]:
-    """Count the surplus rows of older deliveries, and drop those with `missing` keys.
+    """Count the surplus rows of older deliveries. Return the rows without those surplus rows that have `missing` keys.
 
-    Afterwards each source has one row of each missing key. The parent never has surplus rows.
+    Then each source has at most one row of each missing key. The parent never has surplus rows.
     """
     by_source = dict(inputs.older)
     retained, retained_keys = [], []
@@ -82,7 +82,10 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Add the base's rows among `winners` as survivors. Add the parent's survivors that do not win to `removed`."""
+    """Add the rows of the base among `winners` to the survivors, and survivors of the parent that lose to `removed`.
+
+    The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors.
+    """
     is_base = parent.update_ids == inputs.base_id
     base_winners = winners[is_base[winners]]
     _add_survivors(PARENT_SOURCE, parent, base_winners, diff)
@@ -97,6 +100,7 @@ def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winne
 
 
 def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
+    """Add the rows of a source at these indices to the survivors."""
     for file in np.unique(rows.file_numbers[indices]):
         of_file = indices[rows.file_numbers[indices] == file]
         diff.surviving[source, int(file)].append(rows.row_numbers[of_file])

@@ -1,7 +1,7 @@
 """Writes the files of a date's survivors: copies the parent's files that do not change, and writes one new file.
 
-The new file also takes the rows of copied files that are not larger than itself, as in a merge sort. So a row is
-rewritten only a few times, and a date has few files after any number of snapshots.
+If a new file is written, the rows of files that have at most as many rows are written into it too, instead of copying
+these files. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DecodedRows, DiffResult
 
+# A date has at most so many files of survivors.
 MAX_SURVIVOR_FILES = 8
 
 
@@ -49,7 +50,7 @@ def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_u
 
 
 def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
-    """Return the parent's survivor files that stay as they are, and the sources of the new file's rows."""
+    """Return the parent's survivor files that can be copied, and the rows of the new file: where to read them."""
     copied: list[DataFile] = []
     sources: list[RowSource] = []
     parent = task.parent
@@ -77,7 +78,7 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
 def _decoded(
     table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
 ) -> tuple[pa.Table, ...]:
-    """The decoded rows with the declared types; empty if they are fewer than `expected`."""
+    """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
     if sum(len(part.update_ids) for part in parts) != expected:
         return ()
     return tuple(_as_table(table, task, part) for part in parts)
@@ -94,9 +95,10 @@ def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Ta
 
 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
-    """Move small files into `sources` if a file is written anyway, and all files if they are too many.
+    """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
-    Return the remaining files, which are copied.
+    If a new file is written, the smallest files are added to it: those with at most as many rows, and others until
+    fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all of them are added.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)

@@ -1,1 +1,1 @@
-"""The two DataFrame plans: the join by key writes dates that cannot be streamed; ROW_NUMBER is the tests' reference."""
+"""The two DataFrame plans: a join by key, for dates that cannot be streamed, and ROW_NUMBER, the tests' reference."""

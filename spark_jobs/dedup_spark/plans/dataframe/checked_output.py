@@ -1,7 +1,7 @@
-"""Checks the output of a DataFrame plan: its columns are the declared ones, and sampled rows are as they were read.
+"""Checks the output of a DataFrame plan: it has the declared columns, and sampled rows are as they were read.
 
-The fingerprint of each sampled row is computed when the row is read, and stays with it as a column, so that no row is
-read again.
+The fingerprint of a sampled row is computed when the row is read, and stays with it as a column, so that no row is read
+again for the check.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
 
 
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
-    """Return the columns that are written, in the order of the output files.
+    """Return the rows with the declared and the helper columns, sorted by output file and clustering columns.
 
     Raises ContractViolation if the columns are not the declared ones. The Spark job fails if the keys or values of a
     sampled row are not as they were read; its update_id may differ.
@@ -48,6 +48,7 @@ def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
 
 
 def _fingerprint(table: TableContract) -> Column:
+    """A hash of the row without its update_id; NULL if the key is not sampled."""
     is_sampled = f.pmod(f.xxhash64(*table.keys), f.lit(_SAMPLED_ONE_IN)) == 0
     columns = [column.name for column in table.columns if column.name != table.snapshot_id_column]
     return f.when(is_sampled, f.xxhash64(*columns))

@@ -25,9 +25,9 @@ _ROW_GROUP_BYTES = 128 << 20
 class CountingFile:
     """One output file. Call `add` with its rows, in batches with the helper columns, and then `close`.
 
-    Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the newest
-    source that has the date; a row whose key this source lacks is a survivor. `delivery_count`: of applied deliveries.
-    `examples`: keys of some rows that differ from the parent's.
+    Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the highest
+    number of a source that has the date; a row whose key this source lacks is a survivor. `delivery_count`: the number
+    of applied deliveries. `examples`: for each kind of difference from the parent, keys of some such rows, as text.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CountingFile:
         self._parquet = pq.ParquetWriter(self._stream, schema, compression="zstd", store_schema=False)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Count the rows, and write all but the surplus ones."""
+        """Count the rows, and write all except surplus rows."""
         surplus = rows.column(SURPLUS)
         if surplus.true_count:
             sources = rows.filter(surplus).column(SOURCE).to_numpy()
@@ -57,7 +57,7 @@ class CountingFile:
             self._count(rows)
             self._pending.append(rows.select(self._schema.names))
             self._pending_rows += rows.num_rows
-            # Not `nbytes`: it reads the offsets of arrays, which Spark's empty arrays lack, and the process crashes.
+            # `nbytes` would crash the process: it reads the offsets of arrays, which Spark's empty arrays lack.
             self._pending_bytes += rows.get_total_buffer_size()
         if self._pending_rows >= _ROW_GROUP_ROWS or self._pending_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()

@@ -19,7 +19,7 @@ from dedup_spark.plans.dataframe.partition_writer import RECORD_SCHEMA, Partitio
 from dedup_spark.plans.dataframe.sources import Sources, delivered_rows, parent_rows
 from dedup_spark.plans.written_date import DateCost, WrittenDate
 
-# Dates of plan rewrite come here only where they cannot be streamed.
+# A date of plan rewrite is written by a DataFrame plan only if it cannot be streamed.
 DEDUPLICATE: dict[DateOutcome, Callable[[Sources], DataFrame]] = {
     DateOutcome.WINDOW: row_number.deduplicate,
     DateOutcome.ANTIJOIN: join_by_key.deduplicate,

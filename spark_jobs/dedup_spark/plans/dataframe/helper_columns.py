@@ -15,11 +15,11 @@ SOURCE = "/source"
 # one file.
 DESTINATION_FILE = "/destination_file"
 
-# Whether another row of the same delivery and key wins against this row. A surplus row is counted, but not written.
+# Whether the row is surplus: another row of the same delivery and key wins against it. It is counted, but not written.
 SURPLUS = "/surplus"
 
-# About the key of a winner, the row that is written: the greatest number of a source that has the key, whether the
-# parent has it, and whether the parent's values differ from the winner's.
+# Of the row of a key that is written, the winner: the greatest number of a source that has the key, whether the parent
+# has the key, and whether the parent's values differ from the winner's.
 NEWEST = "/newest"
 IN_PARENT = "/in_parent"
 CHANGED = "/changed"
@@ -34,13 +34,13 @@ RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
-# Whether all versions of a key, its ranked rows without surplus rows, have the winner's values. Only then can the
+# Whether all versions of a key, its ranked rows except surplus rows, have the winner's values. Only then can the
 # parent's row be unchanged.
 VERSIONS_EQUAL = "/versions_equal"
 
 
 def require_free_names(table: TableContract) -> None:
-    """Raise ConfigurationError where a column of the table is named like a helper column."""
+    """Raise ConfigurationError if a column of the table has the name of a helper column."""
     helpers = {*HELPER_COLUMNS, READ_FINGERPRINT, RANK, WINNER, FIRST_OTHER, VERSIONS_EQUAL}
     taken = [column.name for column in table.columns if column.name in helpers]
     if taken:

@@ -1,7 +1,7 @@
 """Plan `antijoin`: a row of the parent stays if the deliveries lack its key, or if it outranks their rows of the key.
 
-The deliveries are ranked among themselves first. One outer join by key then finds the survivors (the anti-join), the
-new keys and the changed values in one pass.
+The rows of all deliveries are ranked first, so that one row of each key is left. One outer join of these rows with the
+parent's by key then finds survivors (the anti-join), new keys and changed values in one pass.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def deduplicate(sources: Sources) -> DataFrame:
 
 
 def _unchanged(parent: DataFrame) -> DataFrame:
+    """The parent's rows with helper columns, for dates that no delivery has."""
     return (
         parent.withColumn(SURPLUS, f.lit(False))
         .withColumn(NEWEST, f.lit(PARENT_SOURCE))

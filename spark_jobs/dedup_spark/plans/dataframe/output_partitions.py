@@ -24,7 +24,10 @@ class OutputPartitions:
 
 
 def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, core_count: int) -> OutputPartitions:
-    """Return the partitions. `bytes_by_date`: about how large each date will be. `file_bytes`: the target file size."""
+    """Return the partitions. `bytes_by_date`: about how large each date will be. `file_bytes`: the target file size.
+
+    There are at most as many tasks as files. There are fewer if many files are small.
+    """
     file_counts = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
     full_file_count = sum(bytes_by_date.values()) // file_bytes
     task_count = min(sum(file_counts.values()), max(full_file_count, core_count * TASKS_PER_CORE))
@@ -55,7 +58,7 @@ def _file_count(partition_column: str, partitions: OutputPartitions) -> Column:
 
 
 def _power_of_two(least: float) -> int:
-    """The lowest power of two that is at least this number."""
+    """The lowest power of two that is at least `least`."""
     count = 1
     while count < least:
         count *= 2

@@ -1,8 +1,8 @@
 """Writes the deduplicated rows of DataFrame plans as Parquet, and counts them. Runs in Spark's Python workers.
 
-In: rows sorted by date, output file and clustering columns. Out: one record for each file. Each task attempt writes
-files of its own names, and only the records of attempts that Spark accepts reach the driver. So files of a lost or
-repeated attempt are never listed.
+The rows are sorted by date, output file and clustering columns. The result is one record for each file. Each attempt of
+a Spark task writes files with unique names, and only records of attempts that Spark accepts reach the driver, so the
+files of lost or repeated attempts are in no manifest.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _RECORD_ARROW = pa.schema(
 
 @dataclass(frozen=True)
 class PartitionWriter:
-    """Writes the rows of Spark tasks. `newest_source`: for each date the number of the last delivery that has it.
+    """Writes the rows of Spark tasks. `newest_source`: for each date the highest number of a source that has it.
 
-    `delivery_count`: of applied deliveries.
+    `delivery_count`: the number of applied deliveries.
     """
 
     table: TableContract

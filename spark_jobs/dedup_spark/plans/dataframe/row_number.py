@@ -1,4 +1,4 @@
-"""Plan `window`: ROW_NUMBER over the union of all sources, the method with which tests compare every other plan."""
+"""Plan `window`: ROW_NUMBER over the union of all sources. Tests compare every other plan with this method."""
 
 from __future__ import annotations
 

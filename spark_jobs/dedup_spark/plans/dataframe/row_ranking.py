@@ -27,14 +27,14 @@ from dedup_spark.value_order import comparable_column
 
 
 def key_order(table: TableContract) -> list[str]:
-    """The order in which rows are written: by date, file of the date, then keys, of which clustering columns first."""
+    """Return the columns by which rows are sorted: date, output file, keys that are clustering columns, other keys."""
     other_keys = [name for name in table.keys if name != table.partition_column]
     clustered = [name for name in table.cluster_by if name in other_keys]
     return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *other_keys])]
 
 
 def values(table: TableContract) -> Column:
-    """All value columns as one comparable value; a constant where the table has none."""
+    """All value columns as one value that Spark can compare; a constant if the table has none."""
     return f.struct(f.lit(0), *_comparable_values(table))
 
 
@@ -61,8 +61,8 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
-        # The rows of a key, without surplus rows, are versions of one row. Going back from the newest (the winner), a
-        # run of versions has the same values. The lowest update_id in this run is that of the last change.
+        # The rows of a key, except surplus rows, are versions of one row, the newest first. A run of versions from the
+        # newest (the winner) on has the same values. The lowest update_id in this run is that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
         versions_equal = f.col(FIRST_OTHER).isNull()

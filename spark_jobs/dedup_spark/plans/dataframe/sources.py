@@ -25,9 +25,9 @@ from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repa
 
 @dataclass(frozen=True)
 class Sources:
-    """The rows of all sources. Each method returns rows with equal keys in one task, after one shuffle.
+    """The rows of all sources. Each method returns rows after one shuffle that brings equal keys into one task.
 
-    `deliveries` is None if no delivery has one of the dates. `parent` is None if the parent has none of the dates.
+    `deliveries` is None if no delivery has any of the dates; `parent` likewise.
     """
 
     table: TableContract
@@ -50,7 +50,7 @@ class Sources:
 def delivered_rows(
     session: SparkSession, table: TableContract, applied: tuple[ValidatedDelivery, ...], dates: set[date]
 ) -> DataFrame | None:
-    """Return the rows of these dates from all deliveries; None where there are none."""
+    """Return the rows of these dates from all deliveries; None if no delivery has any of them."""
     frames = [
         with_fingerprint(frame, table).withColumn(SOURCE, f.lit(number))
         for number, validated in enumerate(applied, start=PARENT_SOURCE + 1)
@@ -77,7 +77,7 @@ def _by_file_schema(
 
 
 def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dates: set[date]) -> DataFrame | None:
-    """Return the parent's rows of these dates; None where it has none."""
+    """Return the parent's rows of these dates; None if it has none of them."""
     uris = [parent.uri(file) for file in parent.files if file.date in dates]
     if not uris:
         return None

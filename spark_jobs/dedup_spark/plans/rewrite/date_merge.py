@@ -1,4 +1,4 @@
-"""Finds what the only delivery of a date changes: by fingerprints first, then by keys in the buckets that differ."""
+"""Finds what a date's only delivery changes: first by fingerprints, then by keys in the buckets that differ."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 
-# Rows compared at a time.
+# About so many rows are compared at a time.
 ROWS_PER_RANGE = 4 << 20
-# Hashes sorted at a time.
+# About so many hashes are sorted at a time, to find duplicate keys.
 _HASHES_PER_RANGE = 16 << 20
 _TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
 
@@ -39,11 +39,12 @@ RowNumbers = dict[int, I64Array]
 
 @dataclass
 class DateMerge:
-    """Which rows a rewritten date has: the parent's without `removed`, and the delivery's that are `inserted`.
+    """Which rows a rewritten date has: the parent's except `removed`, and those of the delivery in `inserted`.
 
-    If `inserted` is None, all delivered rows are inserted except `surplus`. `surplus_rows`: how many surplus rows the
-    delivery has, in both cases. `fingerprints`: of the delivery's distinct keys and their values. `uses_stored`: these
-    were compared with stored fingerprints of the parent.
+    If `inserted` is None, these are all delivered rows except `surplus`. `surplus_rows`: how many surplus rows the
+    delivery has, in both cases. `fingerprints`: of the delivery's distinct keys and their values. `uses_stored`:
+    whether they were compared with stored fingerprints of the parent. `examples`: keys, as text, for each kind of
+    difference.
     """
 
     fingerprints: BucketFingerprints
@@ -60,6 +61,7 @@ class DateMerge:
 
     @property
     def changes_nothing(self) -> bool:
+        """Whether the delivery adds no key and replaces no row."""
         return not self.new_keys and not self.removed
 
     def remove_surplus(self, newest: KeySource, duplicates: list[ResolvedDuplicates]) -> None:
@@ -74,8 +76,8 @@ def merge_date(
 ) -> DateMerge | str:
     """Compare the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
 
-    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. If the date has to be left
-    to a DataFrame plan, return the reason as text.
+    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. Return the reason, as text,
+    if a DataFrame plan has to write the date.
     """
     assert task.delivered
     columns = key_columns(table)
@@ -137,7 +139,7 @@ def _rows_by_range(
 
 
 def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge | str:
-    """Merge without rows of the parent: only duplicate keys have to be found."""
+    """Return the merge of a date that the parent lacks: only duplicate keys have to be found."""
     bits = bits_for(rows, None)
     fingerprints = newest.fingerprints(bits)
     merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
@@ -156,10 +158,13 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
 def _stored_fingerprints(
     policy: MergePolicy, snapshot_id: int, parent: ParentDate, hasher: KeyHasher
 ) -> BucketFingerprints | None:
-    """The parent's stored fingerprints, provided that buckets in which the delivery agrees need no comparison."""
+    """Return the parent's stored fingerprints if buckets with equal fingerprints need no comparison, otherwise None.
+
+    They have no value sums if values need not be compared.
+    """
     entry = parent.entry
     if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
-        # Rows with the highest update_id win whatever their values are.
+        # The fingerprints are of the rows with the highest update_id, which win whatever their values are.
         found = parent.stored_fingerprints(hasher)
         return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
     if policy is not MergePolicy.BY_VALUE:

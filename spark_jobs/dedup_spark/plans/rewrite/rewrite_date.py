@@ -47,7 +47,7 @@ class RewriteDate:
     key_cache_bytes: int
 
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
-        """Write the date's files and fingerprints below the data folder; no files if no row changed."""
+        """Write the date's files (none if no row changed) and fingerprints below the data folder, or decline it."""
         reader = KeyReader(self.table)
         if task.delivered is None:
             return self._rewrite_parent(task, reader)
@@ -65,7 +65,7 @@ class RewriteDate:
         return (replace(presumed, delivered=delivered), outcome) if delivered.files else None
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int) -> RewriteOutcome:
-        """Compare the delivery with the parent, and write or decline the date. `rows`: about how many rows it has."""
+        """Compare the delivery with the parent, and write or decline the date. `rows`: about how many are delivered."""
         began = time.monotonic()
         newest, parent = self._key_sources(task, delivered, reader)
         merge = merge_date(self.table, task, newest, parent, rows)
@@ -100,7 +100,7 @@ class RewriteDate:
     def _key_sources(
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, KeySource | None]:
-        """The delivery's and the parent's rows."""
+        """Readers of the delivery's and of the parent's rows; None without a parent."""
         hashers = RowHashers.of(self.table, self.seed, compare_values=True)
         budget = MemoryBudget(self.key_cache_bytes)
         uris = [file.uri for file in delivered.files]
@@ -112,7 +112,7 @@ class RewriteDate:
         return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
-        """Whether the parent's files are kept: no key and no value changed, and they are not too many small files."""
+        """Whether the parent's files are kept: no key or value changed, and they are not far more files than needed."""
         if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
             return False
         return not are_fragmented(task.parent.files, self.file_bytes)
@@ -139,7 +139,7 @@ class RewriteDate:
         )
 
     def _copy_files(self, task: RewriteTask, merge: DateMerge) -> list[DataFile]:
-        """Copy the parent's files that lose no row; none unless the task keeps files and the columns are the same."""
+        """Copy the parent's files of which no row is removed, if the task keeps files and the columns are the same."""
         if not task.keeps_files or task.parent is None or task.parent.has_other_columns:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
@@ -150,10 +150,10 @@ class RewriteDate:
     def _write(
         self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader, copied: Sequence[DataFile] = ()
     ) -> tuple[tuple[DataFile, ...], float | None]:
-        """Write the merged rows, except those in `copied` files. Return the files, and their `cluster_overlap`.
+        """Write the merged rows, except those in `copied` files. Return the new files, and their `cluster_overlap`.
 
-        The overlap is None if files were copied, because these were not read. Delivered rows are written first: they
-        are usually few, so that one sorted run has all of them.
+        `merge`: None to write all rows of the parent. The overlap is None if files were copied, because these were not
+        read. Delivered rows are written first: usually they are few, and one sorted run has all of them.
         """
         files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
         sources, copied_files = [], set(copied)
@@ -180,9 +180,9 @@ class RewriteDate:
 
 @dataclass(frozen=True)
 class _NextFingerprints:
-    """What the next publish can compare with. `key_digest`, `value_digest`: for the manifest; None if unknown.
+    """The fingerprints that the next publish compares with. `key_digest`, `value_digest`: for the manifest, if known.
 
-    `to_write`: the fingerprints of these digests; None if the parent has them already or the digests are None.
+    `to_write`: the fingerprints that have these digests; None if the parent has them already, or without digests.
     """
 
     key_digest: str | None
@@ -193,9 +193,10 @@ class _NextFingerprints:
 def _fingerprints_for_next(
     task: RewriteTask, delivered: DeliveredDate, merge: DateMerge, files: tuple[DataFile, ...]
 ) -> _NextFingerprints:
+    """Return the fingerprints of the rows with the highest update_id after the rewrite. `files`: the date's files."""
     parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
     if task.policy is MergePolicy.LATE and parent_entry:
-        # The rows with the highest update_id stay the same, unless the delivery has the same id and adds rows to them.
+        # The delivery is late, so rows with the highest update_id stay the same, unless its own id is the highest, too.
         if snapshot_id < parent_entry.max_update_id:
             return _NextFingerprints(parent_entry.key_fingerprint, parent_entry.content_fingerprint, None)
         return _NextFingerprints(None, None, None)
@@ -208,6 +209,7 @@ def _fingerprints_for_next(
 
 
 def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
+    """What was compared, for the manifest."""
     if task.parent is None:
         return "the parent has no row of this date"
     if task.policy is MergePolicy.LATE and merge.uses_stored:

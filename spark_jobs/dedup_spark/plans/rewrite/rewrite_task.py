@@ -12,10 +12,10 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 
 class MergePolicy(StrEnum):
-    """Which of two rows with the same key is retained.
+    """Which row of a key is retained if the delivery and the parent have one.
 
-    IN_ORDER: always the delivered one. LATE: the one with the higher update_id. BY_VALUE: the delivered one if its
-    values differ.
+    IN_ORDER: the delivered row. LATE: the row with the higher update_id; if the ids are equal, the delivered row.
+    BY_VALUE: the delivered row if its values differ, otherwise the parent's.
     """
 
     IN_ORDER = "in order"
@@ -27,9 +27,9 @@ class MergePolicy(StrEnum):
 class RewriteTask:
     """One date to rewrite. `delivered` is None if no delivery has the date; `parent` is None if the parent lacks it.
 
-    `has_own_ids`: the delivered rows have update_ids of their own, as in an existing table; otherwise all have the
-    delivery's. `keeps_files`: the parent's files that lose no row become files of the date, and only other rows are
-    written.
+    `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table; otherwise
+    the update_id of all is the delivery's snapshot id. `keeps_files`: the parent's files of which no row is removed are
+    copied, and only other rows are written.
     """
 
     day: date
@@ -53,8 +53,8 @@ class RewriteTask:
 class RewrittenDate(WrittenDate):
     """A date that was rewritten. `how`: what was compared; it is appended to the reason for the plan.
 
-    `wrote_fingerprints`: the date's fingerprints were written below the data folder. If not, and the parent's entry has
-    the same digest, the parent's stored fingerprints are copied later.
+    `wrote_fingerprints`: whether the date's fingerprints were written below the data folder. If not, and if the
+    parent's entry has the same digest, the parent's stored fingerprints are copied later.
     """
 
     how: str
@@ -63,7 +63,7 @@ class RewrittenDate(WrittenDate):
 
 @dataclass(frozen=True)
 class DeclinedRewrite:
-    """A date that could not be streamed. `reason`: why not; it was found only when rows were read."""
+    """A date that another plan has to write, for a reason that was found only when rows were read."""
 
     day: date
     reason: str

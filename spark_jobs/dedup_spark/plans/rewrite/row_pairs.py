@@ -37,7 +37,7 @@ def pair_rows(
 ) -> RowPairs | None:
     """Pair rows by their packed keys. Return None if the delivery has duplicate keys, which must be resolved first.
 
-    `snapshot_id`: the delivery's.
+    `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
     """
     order = np.argsort(delivered_keys)
     ordered = delivered_keys[order]
@@ -65,5 +65,5 @@ def _replaces(policy: MergePolicy, differs: BoolArray, parent_ids: I64Array, sna
     """For each pair whether the delivered row replaces the parent's."""
     if policy is MergePolicy.BY_VALUE:
         return differs
-    # If the ids are equal, the later delivery wins. This delivery is later than all deliveries of the parent.
+    # If the update_ids are equal, the later delivery wins, which is this one: the parent has only earlier deliveries.
     return np.asarray(parent_ids <= snapshot_id)
