@@ -188,7 +188,7 @@ def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) 
             break
         if day in newest:
             delivered_count = len(newest[day].files_of(day))
-            reasons[day] = f"its [{delivered_count}] files are too many beside the others'"
+            reasons[day] = f"its [{delivered_count}] files would give the table too many files"
             total -= file_count
     return reasons
 

@@ -70,7 +70,7 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), *again]))
         entry = area.entry(FIRST)
         assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
-        assert entry.plan_reason.startswith("not adopted: deliveries hold keys more than once: [2] surplus rows, more")
+        assert entry.plan_reason.startswith("not adopted: deliveries have duplicate keys: [2] surplus rows, too many")
         assert found(area)[1:3] == [(1, 70, snapshot_id), (2, snapshot_id * 10, snapshot_id)]
     area.publish(area.land(3, rows(3, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300)

@@ -79,7 +79,7 @@ def test_dates_of_the_most_files_are_written_anew_where_a_generation_had_too_man
     monkeypatch.setattr(plan_selection, "MAX_TABLE_FILES", 15)
     area.publish(land_twelve_files_and_two(area, 1))
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
-    assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files are too many beside the others'")
+    assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files would give the table too many files")
     assert [file.rows for file in area.files().files if file.date == FIRST] == [12]
     assert len(found(area)) == 14
 

@@ -17,7 +17,7 @@ _MAX_NAMED_DATES = 5
 
 
 def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: NewGeneration) -> RefusedDelivery | None:
-    """Return why the table cannot be taken over: keys that it holds more than once. None if it can.
+    """Return the refusal of a table that has duplicate keys; None if the table can be taken over.
 
     The request's `takes_over` says what to do about duplicate keys. No key is named, because a log keeps the reason
     when the key has to be erased.

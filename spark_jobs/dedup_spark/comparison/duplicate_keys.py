@@ -116,7 +116,7 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
 
 
 def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
-    """The value columns of the rows. None if the rows are too many, or too large to hold in memory."""
+    """The value columns of the rows. None if the rows are too many to compare, or too large for the memory."""
     if len(rows) > _MAX_ROWS:
         return None
     if rows.value_columns is not None:

@@ -79,7 +79,7 @@ class KeyReader:
         first_row = 0
         with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
             self.note_ranges(uri, file)
-            # One row group at a time, so that a large file's pages are not all held in memory.
+            # One row group at a time, so that not all pages of a large file are in memory.
             for group in range(file.num_row_groups):
                 self.add_bytes_read(compressed_bytes(file, group, names))
                 batch_rows = group_rows_per_batch(file, group, names)

@@ -1,4 +1,4 @@
-"""Reads whole rows by their row numbers, from the row groups that hold them, cast to the declared columns."""
+"""Reads whole rows by their row numbers, cast to the declared types. Row groups without such rows are not decoded."""
 
 from __future__ import annotations
 

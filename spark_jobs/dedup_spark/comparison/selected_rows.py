@@ -31,7 +31,7 @@ class SelectedRows:
     """Rows of one input (a KeySource). `file_numbers`, `row_numbers`: each row's file, and its number in it, from 0.
 
     `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
-    too large to hold in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
+    too large to keep in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
     """
 
     key_columns: Columns

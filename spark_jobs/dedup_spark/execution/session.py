@@ -44,7 +44,7 @@ SESSION_CONF = {
 
 # Spark treats a path with one of these characters as a pattern, unless each is preceded by a backslash.
 _PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
-# PySpark raises errors that it knows as PySparkException, and all others as py4j's own error.
+# PySpark converts some of Spark's errors into PySparkException; all others are raised as py4j's own error.
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 
 

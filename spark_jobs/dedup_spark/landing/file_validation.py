@@ -101,7 +101,7 @@ class FileValidator:
             validation = self.begin(landed, file)
             if validation.footer.problems:
                 return self._invalid(landed, *validation.footer.problems)
-            # One row group at a time, so that a large file's pages are not all held in memory.
+            # One row group at a time, so that not all pages of a large file are in memory.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
                     validation.add(batch)

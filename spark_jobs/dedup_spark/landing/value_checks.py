@@ -98,7 +98,7 @@ def _check_sizes(path: str, values: pa.Array, counts: InvalidValues) -> None:
 
 
 def _check_numerics(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    if pa.types.is_integer(values.type):  # NUMERIC holds all of them
+    if pa.types.is_integer(values.type):  # every integer fits into NUMERIC
         return
     if not _is_valid(values):
         invalid = sum(not _is_valid(values.slice(n, 1)) for n in range(len(values)))

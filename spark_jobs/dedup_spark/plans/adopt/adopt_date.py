@@ -152,7 +152,7 @@ def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
 def _decline_reason(diff: DiffResult) -> str | None:
     if diff.unresolved_rows:
         return (
-            f"deliveries hold keys more than once: [{diff.unresolved_rows}] surplus rows, more than are looked for here"
+            f"deliveries have duplicate keys: [{diff.unresolved_rows}] surplus rows, too many to compare their values"
         )
     return None
 

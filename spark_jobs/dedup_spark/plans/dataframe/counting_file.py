@@ -17,7 +17,7 @@ from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.dataframe.helper_columns import CHANGED, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
-# Large row groups compress better and are read with fewer requests; a task holds one in memory.
+# Large row groups compress better and are read with fewer requests; a task has one in memory.
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
 

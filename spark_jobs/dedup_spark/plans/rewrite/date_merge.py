@@ -31,7 +31,7 @@ from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 ROWS_PER_RANGE = 4 << 20
 # About so many hashes are sorted at a time, to find duplicate keys.
 _HASHES_PER_RANGE = 16 << 20
-_TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
+_TOO_MANY_DUPLICATES = "the delivery has duplicate keys: [{}] surplus rows, too many to compare their values"
 
 # Ascending row numbers by file number.
 RowNumbers = dict[int, I64Array]
