@@ -45,33 +45,34 @@ _SelectedBatch = tuple[int, Indices, HashedBatch]
 
 
 class KeySource:
-    """The rows of `files`, which are numbered from 0.
+    """The rows of the files `uris`, which are numbered from 0.
 
-    `ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read. `budget`: the memory
-    in which keys may be cached between the passes. `threads`: how many files are read at a time. `caches_values`:
-    values are cached with the keys, and hashed only where rows are selected.
+    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read. `budget`:
+    the memory in which keys may be cached between the passes. `threads`: how many files are read at a time.
+    `caches_values`: values are cached with the keys, and hashed only where rows are selected.
     """
 
     def __init__(
         self,
         reader: KeyReader,
         hashers: RowHashers,
-        files: Sequence[str],
-        ids: Sequence[int | None],
+        uris: Sequence[str],
+        constant_ids: Sequence[int | None],
         budget: MemoryBudget,
         threads: int,
         *,
         caches_values: bool = False,
     ) -> None:
-        self._files = HashedFiles(reader, hashers, files, ids, budget, caches_values)
+        self._files = HashedFiles(reader, hashers, uris, constant_ids, budget, caches_values)
         self._threads = threads
 
     def fingerprints(
-        self, bits: int, *, files: Sequence[int] | None = None, only_id: int | None = None
+        self, bits: int, *, file_numbers: Sequence[int] | None = None, only_id: int | None = None
     ) -> BucketFingerprints:
-        """Fingerprints, in `2**bits` buckets, of all rows or only of those in `files` and with the update_id `only_id`.
+        """Return fingerprints, in `2**bits` buckets, of all rows or of some.
 
-        They have no value sums if values are not compared, or if values are cached instead of hashed.
+        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id. The fingerprints have
+        no value sums if values are not compared, or if values are cached instead of hashed.
         """
         with_values = self._files.hashers.values is not None and not self._files.caches_values
         total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
@@ -87,7 +88,7 @@ class KeySource:
                     with lock:
                         total.add(first, second, values)
 
-        self._in_threads(add_files, files)
+        self._in_threads(add_files, file_numbers)
         return total
 
     @property
@@ -133,15 +134,15 @@ class KeySource:
         only_id: int | None = None,
         *,
         remove: bool = False,
-        files: Sequence[int] | None = None,
+        file_numbers: Sequence[int] | None = None,
     ) -> None:
-        """Add the first hashes of rows to `sums`, or remove them: of all, or only in `files` and with id `only_id`."""
-        self.visit_first_hashes(sums.remove if remove else sums.add, only_id, files)
+        """Add the first hashes of all rows, or of those in `file_numbers` and with id `only_id`, or remove them."""
+        self.visit_first_hashes(sums.remove if remove else sums.add, only_id, file_numbers)
 
     def visit_first_hashes(
-        self, visit: Callable[[U64Array], None], only_id: int | None = None, files: Sequence[int] | None = None
+        self, visit: Callable[[U64Array], None], only_id: int | None = None, file_numbers: Sequence[int] | None = None
     ) -> None:
-        """Call `visit` with the first hashes of each batch: of all rows, or only in `files` and with id `only_id`."""
+        """Call `visit` with the first hashes, batch by batch: of all rows, or of some (see `fingerprints`)."""
         lock = Lock()
 
         def visit_files(numbers: Sequence[int]) -> None:
@@ -155,7 +156,7 @@ class KeySource:
                     with lock:
                         visit(firsts)
 
-        self._in_threads(visit_files, files)
+        self._in_threads(visit_files, file_numbers)
 
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
         """The rows that `selector` selects, in memory. `with_values`: with value columns.
@@ -174,7 +175,7 @@ class KeySource:
         *,
         with_values: bool = False,
         partitions: int = PARTITIONS,
-        files: Sequence[int] | None = None,
+        file_numbers: Sequence[int] | None = None,
     ) -> Sequence[PartitionedHashes]:
         """Add the rows that `selector` selects to `selected`. Return, by thread, the hashes of its `hash_only` rows.
 
@@ -203,7 +204,7 @@ class KeySource:
             selected.add(self._concat(found))
             return hashes
 
-        return self._in_threads(select, files)
+        return self._in_threads(select, file_numbers)
 
     def _concat(self, found: Sequence[_SelectedBatch]) -> SelectedRows:
         batches = [taken.batch for _, _, taken in found]
@@ -226,9 +227,11 @@ class KeySource:
             value_columns=concat_columns([batch.value_columns for batch in batches]),
         )
 
-    def _in_threads(self, work: Callable[[Sequence[int]], Result], files: Sequence[int] | None = None) -> list[Result]:
+    def _in_threads(
+        self, work: Callable[[Sequence[int]], Result], file_numbers: Sequence[int] | None = None
+    ) -> list[Result]:
         """Call `work` with its share of the file numbers in each thread. Return the results."""
-        numbers = range(len(self._files.uris)) if files is None else files
+        numbers = range(len(self._files.uris)) if file_numbers is None else file_numbers
         threads = max(1, min(self._threads, len(numbers)))
         shares = assign_round_robin(numbers, threads)
         if threads == 1:

@@ -49,12 +49,12 @@ class SplitKeySource(KeySource):
         self,
         reader: KeyReader,
         hashers: RowHashers,
-        files: Sequence[str],
-        ids: Sequence[int | None],
+        uris: Sequence[str],
+        constant_ids: Sequence[int | None],
         sizes: Sequence[int],
         tasks: PartTasks,
     ) -> None:
-        super().__init__(reader, hashers, files, ids, MemoryBudget(0), threads=1)
+        super().__init__(reader, hashers, uris, constant_ids, MemoryBudget(0), threads=1)
         self._sizes = sizes
         self._tasks = tasks
 
@@ -62,16 +62,16 @@ class SplitKeySource(KeySource):
         return _local_source, (self._files.reader, self._files.hashers, self._files.uris, self._files.constant_ids)
 
     def fingerprints(
-        self, bits: int, *, files: FileNumbers | None = None, only_id: int | None = None
+        self, bits: int, *, file_numbers: FileNumbers | None = None, only_id: int | None = None
     ) -> BucketFingerprints:
         total = BucketFingerprints.empty(bits, with_values=self._files.hashers.values is not None)
 
-        def sum_up(source: KeySource, files: FileNumbers, uri: str) -> str:
-            sums = source.fingerprints(bits, files=files, only_id=only_id)
+        def sum_up(source: KeySource, file_numbers: FileNumbers, uri: str) -> str:
+            sums = source.fingerprints(bits, file_numbers=file_numbers, only_id=only_id)
             stored.write(uri, stored.StoredFingerprints(0, sums), source.key_hasher)
             return sums.digest()
 
-        for uri, digest in self._map(sum_up, "sum up keys by bucket", files):
+        for uri, digest in self._map(sum_up, "sum up keys by bucket", file_numbers):
             found = stored.read(uri, self.key_hasher, digest)
             assert found, f"object [{uri}] is not as a task wrote it"
             total.add_all(found.buckets)
@@ -79,16 +79,21 @@ class SplitKeySource(KeySource):
         return total
 
     def sum_sub_buckets(
-        self, sums: SubBucketSums, only_id: int | None = None, *, remove: bool = False, files: FileNumbers | None = None
+        self,
+        sums: SubBucketSums,
+        only_id: int | None = None,
+        *,
+        remove: bool = False,
+        file_numbers: FileNumbers | None = None,
     ) -> None:
         bits = sums.bits
 
-        def sum_up(source: KeySource, files: FileNumbers, uri: str) -> None:
+        def sum_up(source: KeySource, file_numbers: FileNumbers, uri: str) -> None:
             file_sums = SubBucketSums(bits)
-            source.sum_sub_buckets(file_sums, only_id, files=files)
+            source.sum_sub_buckets(file_sums, only_id, file_numbers=file_numbers)
             file_sums.save(uri)
 
-        for uri, _ in self._map(sum_up, "sum up keys by sub-bucket", files):
+        for uri, _ in self._map(sum_up, "sum up keys by sub-bucket", file_numbers):
             sums.add_saved(uri, removed=remove)
             storage.delete(uri)
 
@@ -100,19 +105,21 @@ class SplitKeySource(KeySource):
         *,
         with_values: bool = False,
         partitions: int = PARTITIONS,
-        files: FileNumbers | None = None,
+        file_numbers: FileNumbers | None = None,
     ) -> Sequence[PartitionedHashes]:
         empty = selected.without_rows()
 
-        def select(source: KeySource, files: FileNumbers, uri: str) -> tuple[list[list[StoredRows]], SavedHashes]:
+        def select(
+            source: KeySource, file_numbers: FileNumbers, uri: str
+        ) -> tuple[list[list[StoredRows]], SavedHashes]:
             rows = empty.without_rows()
             (hashes,) = source.select_and_hash(
-                selector, rows, only_id, with_values=with_values, partitions=partitions, files=files
+                selector, rows, only_id, with_values=with_values, partitions=partitions, file_numbers=file_numbers
             )
             assert isinstance(hashes, SpillableHashes)
             return rows.save(uri), hashes.save(f"{uri}-hashes")
 
-        found = self._map(select, "select the rows to compare", files)
+        found = self._map(select, "select the rows to compare", file_numbers)
         for _, (rows, _) in found:
             selected.add_saved(rows)
         return [hashes for _, (_, hashes) in found]
@@ -120,9 +127,9 @@ class SplitKeySource(KeySource):
     def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
         partitions = max(PARTITIONS, -(-int(counts.sum(dtype=np.uint64)) // limit))
 
-        def partition(source: KeySource, files: FileNumbers, uri: str) -> SavedHashes:
+        def partition(source: KeySource, file_numbers: FileNumbers, uri: str) -> SavedHashes:
             hashes = SpillableHashes(partitions)
-            source.visit_first_hashes(lambda firsts: hashes.add(firsts, firsts), files=files)
+            source.visit_first_hashes(lambda firsts: hashes.add(firsts, firsts), file_numbers=file_numbers)
             return hashes.save(uri)
 
         saved = [hashes for _, hashes in self._map(partition, "hash keys")]
@@ -136,10 +143,10 @@ class SplitKeySource(KeySource):
         yield np.sort(np.concatenate([EMPTY_U64, *found]))
 
     def _map(
-        self, work: Callable[[KeySource, FileNumbers, str], Found], step: str, files: FileNumbers | None = None
+        self, work: Callable[[KeySource, FileNumbers, str], Found], step: str, file_numbers: FileNumbers | None = None
     ) -> list[tuple[str, Found]]:
         """Call `work` in a task for each part of the files. Return the URI given to each call, and its result."""
-        numbers = range(len(self._files.uris)) if files is None else files
+        numbers = range(len(self._files.uris)) if file_numbers is None else file_numbers
         parts = split_files(numbers, [self._sizes[number] for number in numbers], self._tasks.part_count)
         source = self._files.reader, self._files.hashers, self._files.uris, self._files.constant_ids
         results = self._tasks.map(_PartWork(source, work, self._tasks.folder_uri), parts, step)
@@ -162,8 +169,10 @@ class _PartResult(Generic[Found]):
 _SourceFields = tuple[KeyReader, RowHashers, Sequence[str], Sequence[int | None]]
 
 
-def _local_source(reader: KeyReader, hashers: RowHashers, files: Sequence[str], ids: Sequence[int | None]) -> KeySource:
-    return KeySource(reader, hashers, files, ids, MemoryBudget(0), threads=1)
+def _local_source(
+    reader: KeyReader, hashers: RowHashers, uris: Sequence[str], constant_ids: Sequence[int | None]
+) -> KeySource:
+    return KeySource(reader, hashers, uris, constant_ids, MemoryBudget(0), threads=1)
 
 
 @dataclass(frozen=True)
@@ -178,11 +187,11 @@ class _PartWork(Generic[Found]):
     work: Callable[[KeySource, FileNumbers, str], Found]
     folder_uri: str
 
-    def __call__(self, files: FileNumbers) -> _PartResult[Found] | str:
-        shared_reader, hashers, uris, ids = self.source
+    def __call__(self, file_numbers: FileNumbers) -> _PartResult[Found] | str:
+        shared_reader, hashers, uris, constant_ids = self.source
         reader, uri = copy(shared_reader), storage.join(self.folder_uri, uuid4().hex)
         try:
-            found = self.work(_local_source(reader, hashers, uris, ids), files, uri)
+            found = self.work(_local_source(reader, hashers, uris, constant_ids), file_numbers, uri)
         except Exception as error:
             if isinstance(reader, ValidatingReader):
                 return f"{type(error).__name__}: {error}"

@@ -135,7 +135,7 @@ def _base_fingerprints(
     ):
         return stored_base, True
     base_files = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
-    return source.fingerprints(bits, files=base_files, only_id=base_id), False
+    return source.fingerprints(bits, file_numbers=base_files, only_id=base_id), False
 
 
 def _stored_base_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
