@@ -72,7 +72,7 @@ def run_plans(
 
     if to_adopt:
         with job_log.phase(DateOutcome.ADOPT):
-            run_remaining(to_adopt, AdoptDate.of(request, scan.seed, KEY_CACHE_BYTES), "adopt, compare keys")
+            run_remaining(to_adopt, AdoptDate.from_request(request, scan.seed, KEY_CACHE_BYTES), "adopt, compare keys")
     _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
         rewrite = RewriteDate(request.table, scan.seed, request.data_uri, file_bytes, KEY_CACHE_BYTES)

@@ -79,7 +79,9 @@ class WriteChanges:
     rows_per_range: int
 
     @classmethod
-    def of(cls, request: DedupRequest, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
+    def from_request(
+        cls, request: DedupRequest, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int
+    ) -> Self:
         table = replace(request.table, columns=tuple(nullable(column) for column in request.table.columns))
         return cls(
             table,
@@ -111,7 +113,7 @@ class WriteChanges:
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
-        hashers = RowHashers.of(self.table, self.seed, compare_values=True)
+        hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
         comparison = RowComparison(key_columns(self.table), reader, hashers, self.mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, self.rows_per_range):

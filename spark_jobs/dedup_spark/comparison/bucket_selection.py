@@ -92,7 +92,7 @@ class BucketSelection:
     @cached_property
     def _one_key_hashes(self) -> KeySet:
         """The first hashes of the keys to compare in ONE_KEY buckets. Each belongs to such a bucket."""
-        return KeySet.of(np.unique(np.concatenate([EMPTY_U64, *(pair.one_key_hashes for pair in self.pairs)])))
+        return KeySet.from_sorted(np.unique(np.concatenate([EMPTY_U64, *(pair.one_key_hashes for pair in self.pairs)])))
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.

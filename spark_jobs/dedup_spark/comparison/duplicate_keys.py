@@ -87,7 +87,7 @@ def repetitions(keys: U64Array) -> Indices:
 
 def with_hashes(sorted_hashes: U64Array) -> RowSelector:
     """Return a selector of the rows whose first hash is one of `sorted_hashes`."""
-    hashes = KeySet.of(sorted_hashes)
+    hashes = KeySet.from_sorted(sorted_hashes)
     return lambda first_hashes: RowSelection(hashes.indices_in(first_hashes), NO_INDICES)
 
 

@@ -30,7 +30,7 @@ class RowHashers:
     values: ValueHasher | None
 
     @classmethod
-    def of(cls, table: TableContract, seed: Seed, *, compare_values: bool) -> Self:
+    def for_table(cls, table: TableContract, seed: Seed, *, compare_values: bool) -> Self:
         values = ValueHasher(table.value_columns, seed) if compare_values else None
         return cls(KeyHasher(key_columns(table), seed), values)
 

@@ -72,8 +72,8 @@ class KeySet:
     bitmap: BoolArray
 
     @classmethod
-    def of(cls, keys: U64Array) -> Self:
-        """The set of these keys, which are sorted."""
+    def from_sorted(cls, keys: U64Array) -> Self:
+        """Make the set of these keys, which are sorted."""
         bits = min(max((len(keys) * _SLOTS_PER_KEY).bit_length(), _MIN_BITMAP_BITS), _MAX_BITMAP_BITS)
         bitmap = np.zeros(1 << bits, dtype=bool)
         bitmap[_bitmap_slot(keys, bits)] = True
@@ -90,7 +90,7 @@ class KeySet:
 
 def indices_of(keys: U64Array, searched: U64Array) -> Indices:
     """Ascending indices of those `keys` that are among `searched`, which are sorted."""
-    return KeySet.of(searched).indices_in(keys) if len(searched) else NO_INDICES
+    return KeySet.from_sorted(searched).indices_in(keys) if len(searched) else NO_INDICES
 
 
 def _bitmap_slot(keys: U64Array, bits: int) -> Indices:

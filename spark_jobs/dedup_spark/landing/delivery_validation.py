@@ -116,7 +116,7 @@ def validate_deliveries(
 
 def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
     """Validate each file in a call of its own. Return the results in the order of `files`."""
-    validator = FileValidator.of(request)
+    validator = FileValidator.from_request(request)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
 
 

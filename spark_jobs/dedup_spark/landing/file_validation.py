@@ -75,7 +75,7 @@ class FileValidator:
     since: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, request: DedupRequest) -> Self:
+    def from_request(cls, request: DedupRequest) -> Self:
         return cls(request.table, request.latest_day, request.takes_over is not None, request.since)
 
     def __call__(self, landed: LandedFile) -> FileValidation:

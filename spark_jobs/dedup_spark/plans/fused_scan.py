@@ -97,9 +97,9 @@ class FusedScan:
         # One of the two lists is empty: adopt is for mode last_seen, streamed rewrite for last_changed.
         tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
         file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
-        adopt = AdoptDate.of(self.request, self.seed, KEY_CACHE_BYTES)
+        adopt = AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES)
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, KEY_CACHE_BYTES)
-        scan = ScanDate(adopt, rewrite, FileValidator.of(self.request), self.saved)
+        scan = ScanDate(adopt, rewrite, FileValidator.from_request(self.request), self.saved)
         description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri, self.job_log)
         self._outcomes = dict(

@@ -45,7 +45,7 @@ class _SavedDate:
     declined_rewrite: DeclinedRewrite | None
 
     @classmethod
-    def of(cls, data_uri: str, validations: tuple[FileValidation, ...], task: Task, outcome: Outcome) -> Self:
+    def from_outcome(cls, data_uri: str, validations: tuple[FileValidation, ...], task: Task, outcome: Outcome) -> Self:
         return cls(
             data_uri=data_uri,
             validations=validations,
@@ -105,7 +105,7 @@ class SavedOutcomes:
     def save(self, task: Task, scanned: ScannedDate) -> None:
         """Save the outcome of `task`, if it has one that took MIN_SAVED_SECONDS, and no other run has saved one."""
         if scanned.task_and_outcome and (scanned.task_and_outcome[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
-            saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.task_and_outcome)
+            saved = _SavedDate.from_outcome(self.data_uri, scanned.validations, *scanned.task_and_outcome)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
 
 

@@ -79,7 +79,7 @@ def test_what_a_footer_shows_is_refused_before_spark_in_the_words_of_the_job(
     assert request
     landed = tmp_path / "part.parquet"
     landed.write_bytes(content)
-    validation = FileValidator.of(request)(LandedFile(str(landed), len(content), 8, TODAY))
+    validation = FileValidator.from_request(request)(LandedFile(str(landed), len(content), 8, TODAY))
     problems = [problem.removeprefix(f"file [{landed}] ") for problem in validation.problems]
     assert problems
     assert [problem for problem in problems if problem not in message] == []

@@ -49,7 +49,7 @@ class AdoptDate:
     parts: PartTasks | None = None
 
     @classmethod
-    def of(cls, request: DedupRequest, seed: Seed, key_cache_bytes: int) -> Self:
+    def from_request(cls, request: DedupRequest, seed: Seed, key_cache_bytes: int) -> Self:
         return cls(
             request.table,
             seed,
@@ -88,7 +88,7 @@ class AdoptDate:
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
         """Return the inputs of the comparison. `rows`: about how many rows the newest delivery has."""
-        hashers = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
+        hashers = RowHashers.for_table(self.table, self.seed, compare_values=self.compare_values)
         return open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
 
     def compare_and_write(

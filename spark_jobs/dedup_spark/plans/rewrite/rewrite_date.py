@@ -101,7 +101,7 @@ class RewriteDate:
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, KeySource | None]:
         """Readers of the delivery's and of the parent's rows; None without a parent."""
-        hashers = RowHashers.of(self.table, self.seed, compare_values=True)
+        hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
         budget = MemoryBudget(self.key_cache_bytes)
         uris = [file.uri for file in delivered.files]
         constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
