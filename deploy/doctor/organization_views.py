@@ -28,7 +28,9 @@ def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
         text = f"who may look for them in [{organization}] cannot be read, {error}"
         yield Finding(Level.WARN, subject, text, f"{grant}--member=user:YOU --role=roles/iam.securityReviewer")
         return
-    members = [m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b["members"]]
+    members = [
+        m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b.get("members", ())
+    ]
     if f"serviceAccount:{account}" in members:
         yield ok(subject, f"[{account}] may look for them in [{organization}].")
         return

@@ -36,7 +36,7 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
         return
     airflow = f"serviceAccount:{live.airflow_environment.airflow}"
     delegating = [b for p in policies for b in p.get("bindings", []) if b["role"] in DELEGATING_ROLES]
-    if not any(airflow in binding["members"] for binding in delegating):
+    if not any(airflow in binding.get("members", ()) for binding in delegating):
         text = f"[{airflow}] lacks [roles/bigquery.connectionAdmin] on [{path}]: it cannot create the procedure."
         command = f"(in the console: BigQuery, Connections, {name}, Share; bq cannot grant roles on connections)"
         yield Finding(Level.FAIL, "connection", text, command)

@@ -66,4 +66,6 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
 
 def _grants_reading(live: LiveEnvironment, resource: str, account: str) -> bool:
     bindings = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS).get("bindings", [])
-    return any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings)
+    return any(
+        b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b.get("members", ()) for b in bindings
+    )

@@ -24,6 +24,11 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
 _WILDCARD = re.compile(r"[%_\\]")
 
 
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The conditions that the condition joins by AND; itself if it joins none."""
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
 def block_conditions(
     where: exp.Expression, alias: str, clustering: Sequence[str], constants: Collection[str]
 ) -> list[exp.Condition]:
@@ -33,11 +38,12 @@ def block_conditions(
     `high_N`; `nulls_N` is true if the column has a NULL there. `alias`: the table's alias in the query. `constants`:
     the names of script variables.
     """
-    conjuncts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     found: list[exp.Condition] = []
     for position, name in enumerate(clustering):
         column = _Column(alias, name.lower(), position, frozenset(constants))
-        usable = [condition for node in conjuncts if (condition := column.condition(node.unnest())) is not None]
+        usable = [
+            condition for node in conjuncts(where.this) if (condition := column.condition(node.unnest())) is not None
+        ]
         if not usable:
             break
         found += usable

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from devstack.bigquery.jobs.block_filters import conjuncts
 from devstack.bigquery.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
     NOT_MATCHED_BY_TARGET,
@@ -54,10 +55,6 @@ def deletes_whole_partitions(statement: Delete, column: str | None, variables: C
         or reference.name.lower() == column.lower()
     ]
     return bool(names) and all(name == column.lower() for name in names)
-
-
-def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 
 def source_alias(statement: Merge) -> str:

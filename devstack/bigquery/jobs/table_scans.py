@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from devstack.bigquery.jobs.block_filters import block_conditions
+from devstack.bigquery.jobs.block_filters import block_conditions, conjuncts
 from devstack.bigquery.jobs.external_tables import FILE_NAME
 from devstack.bigquery.jobs.table_reader import TableReader, is_information_schema_view
 from devstack.bigquery.sql.table_names import table_name_of
@@ -128,7 +128,7 @@ def _partition_filters(
     if column is None:
         return []
     filters: list[exp.Expression] = []
-    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+    for condition in conjuncts(where.this):
         inner = condition.unnest()
         columns = [c for c in inner.find_all(exp.Column) if c.table or c.name.lower() not in constants]
         is_constant = not any(inner.find_all(exp.Subquery, exp.Select, exp.Window))

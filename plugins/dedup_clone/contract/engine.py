@@ -27,8 +27,6 @@ class Engine(StrEnum):
 
 # BigQuery's limits for tables with change data capture.
 MAX_CDC_COLUMNS = 2000
-# BigQuery takes streamed rows only for partitions of the last ten years.
-MAX_CDC_RETENTION_DAYS = 3652
 
 
 class SqlForm(StrEnum):
@@ -75,11 +73,6 @@ def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | N
         return (
             f"engine [cdc] takes at most [{MAX_CDC_COLUMNS}] columns, and there are [{len(table.columns)}]: use engine "
             f"[spark]"
-        )
-    if table.retention_days > MAX_CDC_RETENTION_DAYS:
-        return (
-            f"engine [cdc] streams rows of dates at most [{MAX_CDC_RETENTION_DAYS}] days back, and the retention has "
-            f"[{table.retention_days}]: use engine [spark]"
         )
     return None
 

@@ -124,8 +124,14 @@ def parse_keys(text: str, table: TableContract) -> KeysToErase:
     to erase must not get into logs.
     """
     # Not splitlines(), which drops line breaks inside quotes and also splits at other characters, such as U+2028.
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
-    lines = [(reader.line_num, line) for line in reader if line]
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, line) for line in reader if line]
+    except csv.Error as error:  # its message quotes no value
+        raise ConfigurationError(
+            f"Line [{reader.line_num}] of the file of keys is no CSV ({error}): close each quote, write a quote inside "
+            f"a value twice, and let no value have more than [{csv.field_size_limit()}] characters."
+        ) from None
     names, allowed = tuple(lines[0][1]) if lines else (), erasable_columns(table)
     if not names or len(set(names)) < len(names) or not set(names) <= set(allowed):
         raise ConfigurationError(

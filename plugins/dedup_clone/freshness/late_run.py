@@ -12,7 +12,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.current import CurrentFile, Intent
 from dedup_clone.state.index import published_records
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.ledger import LedgerRecord, count_loads
+from dedup_clone.state.ledger import LedgerRecord, count_loads, job_steps
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.store import ObjectStore
 
@@ -83,7 +83,7 @@ def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
 def _task_of(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
     candidate, swap = layout.candidate(intent.attempt), layout.swap_spec(intent.attempt)
     written = {info.name for info in store.stat([candidate, swap])}
-    if any("-swap-" in job for job in intent.jobs):
+    if "swap" in job_steps(intent.jobs):
         return "[swap_target] or [commit_generation]"
     if swap in written:
         return "[approve_accepted]" if intent.waits_for_approval else "[swap_target]"

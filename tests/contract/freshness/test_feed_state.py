@@ -13,6 +13,7 @@ from dedup_clone.freshness.late_run import current_task
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.ledger import job_steps
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.feed_state_reader import read_state
 
@@ -153,6 +154,10 @@ def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedO
     assert reached() == "task [swap_target] or [commit_generation]"
     world.commit(spec)
     assert reached() == "task [resolve_publish], or has ended: no run holds the lease"
+
+
+def test_a_feed_named_after_a_step_is_not_taken_for_a_job_of_that_step() -> None:
+    assert job_steps(["swap-g00001-aaaa-load-1", "load-g00001-aaaa-swap-2"]) == ["load", "swap"]
 
 
 def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

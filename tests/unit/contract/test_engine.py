@@ -51,7 +51,6 @@ def test_streamed_changes_need_last_changed_and_what_bigquery_takes_as_a_primary
     assert "with [last_seen] every delivered row changes" in reason(PRODUCTS, UpdateIdMode.LAST_SEEN)
     assert "at most [16] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *many_keys), keys=keys))
     assert "at most [2000] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *wide)))
-    assert "at most [3652] days back" in reason(replace(PRODUCTS, retention_days=3653))
 
 
 def test_last_changed_is_left_to_spark_and_reported_when_the_feed_is_read(tmp_path: Path) -> None:

@@ -32,6 +32,13 @@ TABLE = TableContract(
 )
 
 
+@pytest.mark.parametrize("line", ['"secret', '"sec"ret', f'"{"secret" * 25_000}"'])
+def test_a_line_that_is_no_csv_is_refused_without_its_value(line: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"Line \[2\] of the file of keys is no CSV") as refused:
+        parse_keys(f"name\n{line}", TABLE)
+    assert "secret" not in str(refused.value)
+
+
 def test_values_of_every_type_of_a_key() -> None:
     text = (
         "name,born,code,price,seen_at,raw,flag\r\n"
