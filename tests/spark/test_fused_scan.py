@@ -117,14 +117,14 @@ def test_empty_files_of_a_date_take_no_part(area: SparkJobFeed) -> None:
 
 def test_a_comparison_that_fails_is_left_to_the_plan(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the storage failed once while the date was scanned."""
-    decide, failures = AdoptDate.decide, [OSError("the storage hangs up")]
+    compare_and_write, failures = AdoptDate.compare_and_write, [OSError("the storage hangs up")]
 
     def failing(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return decide(*arguments)
+        return compare_and_write(*arguments)
 
-    monkeypatch.setattr(AdoptDate, "decide", failing)
+    monkeypatch.setattr(AdoptDate, "compare_and_write", failing)
     area.publish(area.land(1, rows(1, 1, 2)))
     assert area.entry(FIRST).plan == "adopt"
     assert found(area) == [(1, 10, 1), (2, 10, 1)]
