@@ -110,8 +110,9 @@ def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
 def _describe_progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
     """Sentences about what waits, why the last attempt failed, and how far the run is that holds the lease."""
     text = f"{len(state.waiting)} deliveries wait. " if len(state.waiting) > 1 else ""
-    if any(not w.is_registered for w in state.waiting):
-        text += "The watch DAG has not registered all of them. "
+    unregistered = sum(not waiting.is_registered for waiting in state.waiting)
+    if unregistered:
+        text += f"The watch DAG has not registered {unregistered} of {len(state.waiting)} waiting. "
     intent, failure = state.current.intent, _failure_reason(state, oldest)
     if failure:
         text += f"The last attempt failed: {failure}. "

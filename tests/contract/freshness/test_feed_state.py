@@ -38,6 +38,8 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     mark(world, "snapshot_id=7")
     (unregistered,) = read_state(world.services).waiting
     assert (unregistered.delivery.snapshot_id, unregistered.is_registered) == (7, False)
+    (missed,) = find_incidents(datetime.now(UTC) + 2 * HOUR, read_state(world.services))
+    assert "The watch DAG has not registered 1 of 1 waiting." in str(missed)
     name = world.land(7, [row(7, 1)])
     (registered,) = read_state(world.services).waiting
     assert registered.is_registered

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, JobFailed, LeaseHeld
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
 from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.records.status_table import STATUS_TABLE
@@ -16,7 +16,7 @@ from dedup_clone.publish.retirement import retire_feed as retire_feed_module
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.retired import TargetAction
-from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.publish.operator_run import Run
 from tests.contract.publish.retirement_steps import ROWS, exported_rows, kept, request, retire
 
@@ -95,6 +95,26 @@ def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
 def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> None:
     assert retire(world, TargetAction.EXPORT).generation is None
     assert kept(world) == ["RETIRED"]
+
+
+def test_a_table_that_no_generation_describes_is_neither_exported_nor_dropped(world: FeedOnStandIn) -> None:
+    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} AS SELECT 1 AS product_id")
+    for action in (preview_retirement, retire_feed_module.retire_feed):
+        with pytest.raises(ConfigurationError, match=r"no live generation.*choose \[keep\]"):
+            action(world.services, request(TargetAction.EXPORT))
+    assert world.services.retired.read() is None
+    assert world.services.warehouse.table(world.feed.target) is not None
+
+
+def test_rows_that_somebody_added_on_another_date_are_not_dropped_with_the_table(published: FeedOnStandIn) -> None:
+    day = YESTERDAY - timedelta(days=30)
+    values = ", ".join(f"DATE '{day}'" if n == "date" else "1" for n in row(7, 1))
+    published.bigquery.query_and_wait(
+        f"INSERT warehouse.{published.feed.target} ({', '.join(row(7, 1))}) VALUES ({values})"
+    )
+    with pytest.raises(ContractViolation, match=rf"other rows than its manifest: {day}: 1 rows, expected 0"):
+        retire(published, TargetAction.EXPORT)
+    assert published.services.warehouse.table(published.feed.target) is not None
 
 
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.retirement.retire_feed import RetirementRequest
+from dedup_clone.publish.retirement.retire_feed import RetirementRequest, require_exportable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.retired import TargetAction
@@ -22,8 +22,9 @@ class RetirementPreview:
 
 
 def preview_retirement(services: Services, request: RetirementRequest) -> RetirementPreview:
-    """Describe the retirement. Raises ConfigurationError when the feed is retired already, FeedHeldElsewhere."""
+    """Describe the retirement. Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done."""
     current = require_own_feed(services)
+    require_exportable(services, request, current.generation)
     live = None if current.generation is None else services.manifests.read(current.generation)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     folder = services.store.uri(f"{services.layout.feed}/")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import FORMAT_VERSION
 from dedup_clone.publish.attempt_jobs import table_reference
@@ -36,7 +38,8 @@ class RetirementRequest:
 def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
-    Raises LeaseHeld while another run works on the feed, ContractViolation if an export lacks rows, JobFailed.
+    Raises LeaseHeld while another run works on the feed, ConfigurationError if there is no generation to export,
+    ContractViolation if target or its export has other rows than the manifest, JobFailed.
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
@@ -53,11 +56,24 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     return record
 
 
+def require_exportable(services: Services, request: RetirementRequest, generation: int | None) -> None:
+    """Raise ConfigurationError if target shall be exported, but no generation says which rows it has."""
+    if request.target is TargetAction.EXPORT and generation is None:
+        target = services.feed.target
+        if services.warehouse.table(target) is not None:
+            raise ConfigurationError(
+                f"Feed [{services.feed.feed}] has no live generation, so nothing here says which rows target "
+                f"[{target}] has, and it is not exported. Nothing was changed: choose [keep], or export the table "
+                f"yourself and choose [drop]."
+            )
+
+
 def _begin(services: Services, request: RetirementRequest) -> Retirement:
     """Acquire the lease, which is never released, and write the record."""
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     current = services.current.read()
+    require_exportable(services, request, current.generation)
     intent = acquire_lease(
         services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=current.generation
     )
@@ -85,6 +101,12 @@ def _live(services: Services, generation: int) -> Manifest | None:
 def _export(services: Services, attempt: str, live: Manifest) -> None:
     if services.warehouse.table(services.feed.target) is None:
         return  # an earlier try exported and dropped it
+    rows_check = check_rows("rows", live, services.warehouse.observe(services.names, services.feed.target))
+    if rows_check.level is not Level.PASS:
+        raise ContractViolation(
+            f"Retired target [{services.feed.target}] has other rows than its manifest: {rows_check.found}. It was "
+            f"neither exported nor dropped: find out who changed it, then clear the task."
+        )
     oldest, _ = services.retention_window()
     rows = {entry.date: entry.rows for entry in live.dates if entry.date >= oldest}
     table = table_reference(services, services.names.target_table)
@@ -98,7 +120,9 @@ def _export(services: Services, attempt: str, live: Manifest) -> None:
 
 
 def _delete_state(services: Services, record: Retirement) -> None:
-    """Delete the feed's state, except records of what happened, and the export. CURRENT, with the lease, goes last."""
+    """Delete the feed's state, except the export, records of what happened, and the seed, without which nobody could
+    recognize erased keys. CURRENT, with the lease, goes last.
+    """
     layout, store = services.layout, services.store
     retained = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
     export = export_folder(services, record.attempt)
