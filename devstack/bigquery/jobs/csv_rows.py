@@ -1,16 +1,15 @@
 """Parses CSV files into rows of a table. Source: "Loading CSV data from Cloud Storage", and REST resource jobs.
 
-A file's columns are those of the job's schema, in its order. An empty value without quotes is NULL. No page says what
-an empty value in quotes is: here it is an empty text, and an error in a column of another type.
+A file's columns are those of the job's schema, in its order. A value that equals `nullMarker` is NULL: by default, an
+empty value without quotes. No page says what an empty value in quotes is: here it is an empty text, and an error in a
+column of another type.
 """
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.gzip_files import uncompressed
 from devstack.bigquery.jobs.value_conversions import CONVERSIONS
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.arrow_schema import UnstorableRow, conform, rows_to_table
 
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "t", "yes", "y"), True),
@@ -82,12 +81,15 @@ def parse_csv(
             if number > options.leading_rows:
                 rows.append(_row(record, file_fields, options))
             number += 1
-    except (ValueError, InvalidOperation, binascii.Error) as error:
+        table = rows_to_table(rows, file_fields)
+    except (ValueError, ArithmeticError) as error:
+        if isinstance(error, UnstorableRow):
+            number = options.leading_rows + error.position + 1
         raise Invalid(
             f"Error while reading data, error message: CSV processing encountered an error in row [{number}]: {error}. "
             f"File: {uri}"
         ) from error
-    return conform(pa.Table.from_pylist(rows, schema=arrow_schema(file_fields)), columns)
+    return conform(table, columns)
 
 
 def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
@@ -130,7 +132,7 @@ def _value(value: Value, field: TableField, options: CsvOptions) -> Any:
         if not re.fullmatch(_PATTERNS.get(field.type, ".*"), text, re.DOTALL):
             raise ValueError(text)
         return convert(text)
-    except (ValueError, InvalidOperation, binascii.Error) as error:
+    except (ValueError, ArithmeticError) as error:
         raise ValueError(f"could not parse [{text}] as [{field.type}] for field [{field.name}]") from error
 
 

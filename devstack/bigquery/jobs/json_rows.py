@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import binascii
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +13,12 @@ from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.jobs.gzip_files import uncompressed
 from devstack.bigquery.jobs.value_conversions import CONVERSIONS
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.arrow_schema import UnstorableRow, conform, rows_to_table
 
 
 def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Table:
     """The rows of a file, which may be compressed by gzip. Raises Invalid for a row that does not fit the columns."""
-    rows = []
+    rows, numbers = [], []
     for number, line in enumerate(uncompressed(uri, content).splitlines(), start=1):
         if not line.strip():
             continue
@@ -28,12 +27,21 @@ def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Ta
             if not isinstance(document, dict):
                 raise ValueError(f"expected a JSON object, found [{type(document).__name__}]")
             rows.append(parse_record(document, columns))
-        except (ValueError, InvalidOperation, binascii.Error) as error:
-            raise Invalid(
-                f"Error while reading data, error message: JSON parsing error in row [{number}]: {error}. File: {uri}"
-            ) from error
-    table = pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+        except (ValueError, ArithmeticError) as error:
+            raise _parsing_error(uri, number, error) from error
+        numbers.append(number)
+    try:
+        table = rows_to_table(rows, columns)
+    except UnstorableRow as error:
+        raise _parsing_error(uri, numbers[error.position], error) from error
     return conform(table, columns)
+
+
+def _parsing_error(uri: str, number: int, error: Exception) -> Invalid:
+    """The error of a row of the file. `number`: the row's line, from 1."""
+    return Invalid(
+        f"Error while reading data, error message: JSON parsing error in row [{number}]: {error}. File: {uri}"
+    )
 
 
 def parse_record(
@@ -70,5 +78,5 @@ def _single_value(value: Any, column: TableField, name: str, ignores_unknown: bo
         return parse_record(value, column.fields, f"{name}.", ignores_unknown)
     try:
         return CONVERSIONS[column.type](value)
-    except (ValueError, TypeError, InvalidOperation, binascii.Error) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise ValueError(f"Could not convert value [{value!r}] to {column.type}. Field: {name}") from error

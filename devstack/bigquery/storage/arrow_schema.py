@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,6 +34,31 @@ def arrow_type(column: TableField) -> pa.DataType:
 
 def arrow_schema(columns: Sequence[TableField]) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
+
+
+class UnstorableRow(ValueError):
+    """A row has a value that its column's Arrow type cannot hold, such as a number that is too large.
+
+    `position`: the row's, from 0.
+    """
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def rows_to_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableField]) -> pa.Table:
+    """The rows, which have Python values, in the Arrow types of the columns. Raises UnstorableRow for the first one."""
+    schema = arrow_schema(columns)
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (ValueError, OverflowError):
+        for position, row in enumerate(rows):
+            try:
+                pa.Table.from_pylist([row], schema=schema)
+            except (ValueError, OverflowError) as error:
+                raise UnstorableRow(position, str(error)) from error
+        raise
 
 
 def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:

@@ -75,3 +75,13 @@ def test_unknown_fields_and_broken_lines_are_refused() -> None:
 def test_required_field_must_be_given() -> None:
     with pytest.raises(Invalid, match="Required field c cannot be null"):
         parse_rows("f", b"{}", [TableField("c", "INT64", "REQUIRED")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("INT64", 2**63), ("NUMERIC", "1" * 30), ("NUMERIC", "0.0123456789"), ("TIMESTAMP", 10**20), ("STRING", "\ud800")],
+)
+def test_a_value_that_its_column_cannot_hold_is_refused_with_its_row(kind: str, value: Any) -> None:
+    content = b'{"c": null}\n\n' + json.dumps({"c": value}).encode()
+    with pytest.raises(Invalid, match=r"JSON parsing error in row \[3\]: "):
+        parse_rows("f", content, [TableField("c", kind)])
