@@ -60,14 +60,15 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     faults = FaultRegistry()
     objects = ObjectStore(object_store)
     grants = Grants(folder / "grants.json")
+    loads = LoadJob(catalog, objects, uploads)
     queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
     apply_job = ApplyJob(catalog)
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
-        "load": LoadJob(catalog, objects, uploads),
+        "load": loads,
         "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
     }
-    jobs = JobRunner(store, clock, faults, functions, {"query": queries.admission})
+    jobs = JobRunner(store, clock, faults, functions, {"load": loads.admission, "query": queries.admission})
     return StandIn(
         clock=clock,
         catalog=catalog,

@@ -150,8 +150,12 @@ class JobRunner:
             return replace(context.record, error=error_proto(error), statistics=context.statistics)
         except Exception as error:
             LOG.exception("Job [%s] failed inside the stand-in.", context.record.key)
-            failure = StandInFailed(f"Job {context.record.key} failed inside the stand-in: {error!r}. See its log.")
-            return replace(context.record, error=error_proto(failure))
+            return replace(context.record, error=error_proto(failed_inside(context.record.key, error)))
+
+
+def failed_inside(job_key: str, error: Exception) -> StandInFailed:
+    """The error of a job that failed by a defect of the stand-in."""
+    return StandInFailed(f"Job {job_key} failed inside the stand-in: {error!r}. See its log.")
 
 
 def deadline_us(record: JobRecord) -> float:

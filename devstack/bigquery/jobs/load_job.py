@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -48,14 +49,16 @@ class LoadJob:
         self._objects = objects
         self._uploads = uploads
 
-    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+    @contextmanager
+    def admission(self, context: JobContext) -> Iterator[None]:
+        """Deletes the job's uploaded file when the job ends, even if it is cancelled before it starts."""
         try:
-            return self._load(context)
+            yield
         finally:
             if context.record.upload is not None:
                 (self._uploads / context.record.upload).unlink()
 
-    def _load(self, context: JobContext) -> Mapping[str, Any]:
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_load_configuration(context.record.configuration["load"])
         self._catalog.datasets.get(config.table.dataset_id)
         current = self._catalog.find(config.table)

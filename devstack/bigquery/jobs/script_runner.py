@@ -13,7 +13,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import DmlStatement, queue_admission
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
-from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.job_runner import JobContext, failed_inside
 from devstack.bigquery.jobs.procedure_statements import bind_call
 from devstack.bigquery.jobs.script_state import ScriptState
 from devstack.bigquery.jobs.spark_submit import SparkSubmit
@@ -133,8 +133,8 @@ class ScriptRunner:
             user=parent.user,
         )
         self.context.store.add(child)
-        result = self.anonymous_table(child) if isinstance(statement, Query) else None
         try:
+            result = self.anonymous_table(child) if isinstance(statement, Query) else None
             with self._admission(statement):
                 if may_wait:
                     child = self.context.store.save(
@@ -144,8 +144,9 @@ class ScriptRunner:
                     outcome = self._call(statement, child)
                 else:
                     outcome = self.runner.run(statement, self._commit_info(child, is_last), result)
-        except StandInError as error:
-            self._end(replace(child, error=error_proto(error)))
+        except Exception as error:
+            failure = error if isinstance(error, StandInError) else failed_inside(child.key, error)
+            self._end(replace(child, error=error_proto(failure)))
             raise
         self.outcomes.append(outcome)
         if outcome.destination is not None:
