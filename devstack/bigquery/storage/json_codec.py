@@ -61,11 +61,7 @@ def encode_version(version: TableVersion) -> bytes:
 def decode_version(content: bytes) -> TableVersion:
     """Raises ValueError for another format than FORMAT."""
     document = json.loads(content)
-    if document["format"] != FORMAT:
-        raise ValueError(
-            f"Table version has format [{document['format']}], expected [{FORMAT}]: "
-            "it was written by another release; start with an empty data folder."
-        )
+    _check_format(document, "Table version")
     return TableVersion(
         number=document["number"],
         committed_us=document["committed_us"],
@@ -145,6 +141,16 @@ def encode_dataset(dataset: Dataset) -> bytes:
 
 
 def decode_dataset(content: bytes) -> Dataset:
+    """Raises ValueError for another format than FORMAT."""
     document = json.loads(content)
-    document.pop("format")
+    _check_format(document, "Dataset")
+    del document["format"]
     return Dataset(id=DatasetId(document.pop("project"), document.pop("dataset")), **document)
+
+
+def _check_format(document: dict[str, Any], kind: str) -> None:
+    if document["format"] != FORMAT:
+        raise ValueError(
+            f"{kind} has format [{document['format']}], expected [{FORMAT}]: "
+            "it was written by another release; start with an empty data folder."
+        )

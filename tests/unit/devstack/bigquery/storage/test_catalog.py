@@ -46,6 +46,14 @@ def test_table_survives_a_restart(tmp_path: Path) -> None:
     assert numbers(catalog, before) == [7] * 6
 
 
+def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
+    put(open_catalog(tmp_path), "t", rows_of([None], 7))
+    (path,) = (tmp_path / "datasets").glob("*/*")
+    path.write_text(path.read_text().replace('"format": 4', '"format": 3'))
+    with pytest.raises(ValueError, match=r"Dataset has format \[3\], expected \[4\]"):
+        open_catalog(tmp_path)
+
+
 def test_policies_survive_a_restart(tmp_path: Path) -> None:
     tag = "projects/p/locations/us/taxonomies/1/policyTags/2"
     policies = (RowPolicy("mine", "number = 1", ("user:a@example.com", "allUsers"), 1, 2),)
