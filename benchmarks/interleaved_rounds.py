@@ -130,7 +130,10 @@ class InterleavedRounds:
             if done.returncode:
                 log_file.seek(0)
                 raise PeerFailed(f"Peer [{spec.peer}] failed, the end of its log: {log_file.read()[-3000:]}")
-        return [run for run in map(parse_line, done.stdout.splitlines()) if run]
+        runs = [run for run in map(parse_line, done.stdout.splitlines()) if run]
+        if not runs:
+            raise PeerFailed(f"Peer [{spec.peer}] ended without an error, but printed no measured run.")
+        return runs
 
 
 def _check_result(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
@@ -164,8 +167,9 @@ def run_line(run: MeasuredRun, number: int) -> str:
     """A line about a run for the log. `number`: of the round, from 0."""
     spent = run.spent
     return (
-        f"round {number + 1} {run.peer:20} {run.inputs:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, foreign "
-        f"{spent.foreign_cores:.2f} cores, JVM {spent.jvm_bytes / 1e9:.2f} GB, Python {spent.python_bytes / 1e9:.2f} GB"
+        f"round {number + 1} {run.peer:20} {run.inputs:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, "
+        f"other processes {spent.foreign_cores:.2f} cores, JVM {spent.jvm_bytes / 1e9:.2f} GB, "
+        f"Python {spent.python_bytes / 1e9:.2f} GB"
     )
 
 

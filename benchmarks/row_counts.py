@@ -21,8 +21,9 @@ class RowCounts:
     duplicates: int | None = 0
 
     def __add__(self, other: RowCounts) -> RowCounts:
+        """The sum of each count; None if one of the two is None."""
         pairs = zip(self._values(), other._values(), strict=True)
-        return RowCounts(*((own or 0) + (added or 0) for own, added in pairs))
+        return RowCounts(*(None if own is None or added is None else own + added for own, added in pairs))
 
     def agrees_with(self, expected: RowCounts) -> bool:
         """Whether every count that is not None equals the expected one."""
