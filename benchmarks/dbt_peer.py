@@ -29,7 +29,9 @@ LAYOUT = (
     f'partition_by={{"field": "{PRODUCTS.partition_column}", "data_type": "date"}}, '
     f"cluster_by={list(PRODUCTS.cluster_by)}"
 )
-# A snapshot lacks rows that the table must retain, so a partition is replaced by the newest row of each key from both.
+# A snapshot lacks rows that the table must retain, so a partition of the table is replaced by the newest row of each
+# key among the rows of `delivered` and of the table (`this`). `this` needs no filter on dates, because each loaded
+# snapshot has rows of all dates of the table.
 NEWEST_ROWS_SQL = f"""
 select * from (
   select * from {DATASET}.delivered

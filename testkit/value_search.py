@@ -43,7 +43,7 @@ def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
 
 
 def _decoded(content: bytes) -> Iterator[bytes]:
-    """The bytes of all values of a Parquet file, and of all entries of its dictionaries, also those that no row has."""
+    """The bytes of all values of a Parquet file; of BYTE_ARRAY columns also the dictionary entries that no row has."""
     schema = pq.read_metadata(io.BytesIO(content)).schema
     columns = (schema.column(number) for number in range(len(schema)))
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]

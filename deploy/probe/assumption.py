@@ -23,7 +23,10 @@ class DoesNotHold(DedupCloneError):
 
 
 class CannotTry(DedupCloneError):
-    """The command line lacks a resource that the test needs, such as POLICY_TAG. The message names it."""
+    """The test cannot run here: the command line names no POLICY_TAG, or a request was refused that prepares the test.
+
+    The cause of a refusal is a missing right or an organization policy. The message says what was missing or refused.
+    """
 
 
 AssumptionTest = Callable[[ProbeDataset], str]

@@ -15,7 +15,7 @@ assumption = Register()
     statement="A write with if-generation-match=0 is refused when the object exists",
     rule="Each delivery is registered once, even if two processes notice it.",
     code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/state/arrivals.py"),
-    instead="Use no storage in place of Cloud Storage that lacks preconditions.",
+    instead="Do not replace Cloud Storage by a storage that lacks preconditions.",
 )
 def create_if_absent(probe: ProbeDataset) -> str:
     """Writes one object twice with this precondition."""
@@ -33,7 +33,7 @@ def create_if_absent(probe: ProbeDataset) -> str:
     statement="A write whose precondition is an old generation of the object is refused",
     rule="CURRENT and STAGING are replaced only if they have not changed since they were read.",
     code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/state/current.py"),
-    instead="Use no storage in place of Cloud Storage that lacks preconditions.",
+    instead="Do not replace Cloud Storage by a storage that lacks preconditions.",
 )
 def replace_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, and then tries to replace it once more with the first generation as precondition."""
@@ -53,7 +53,7 @@ def replace_as_read(probe: ProbeDataset) -> str:
     statement="A deletion whose precondition is an old generation of the object is refused",
     rule="An incident record is deleted only if it has not changed since it was read.",
     code=("plugins/dedup_clone/state/store.py", "plugins/dedup_clone/freshness/incident_records.py"),
-    instead="Let one Airflow environment only watch the feeds.",
+    instead="Run the watchdog of a feed in one Airflow environment only.",
 )
 def delete_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, and then tries to delete it with the first generation as precondition."""
@@ -88,7 +88,7 @@ def listing_is_consistent(probe: ProbeDataset) -> str:
 
 @assumption(
     "copy-on-the-server",
-    statement="One rewrite call within a location copies an object and its checksum on the server, at any size",
+    statement="One rewrite call within a location copies an object and its checksum on the server (tried with 8 MiB)",
     rule="Plan adopt copies a delivery's files; their bytes do not pass through the client.",
     code=("plugins/dedup_clone/state/store.py", "spark_jobs/dedup_spark/plans/adopt"),
     instead="Put landing and state into one location and storage class, or replay with plan `rewrite`.",
@@ -122,4 +122,4 @@ def marker_time_is_arrival(probe: ProbeDataset) -> str:
     again.upload_from_string(b"")
     if int(again.generation) <= int(first[0]) or again.time_created < first[1]:
         raise DoesNotHold(f"First [{first}], then [{(again.generation, again.time_created)}]: not increasing.")
-    return "The second write has a higher generation and a later time."
+    return "The second write has a higher generation, and its time is not earlier."

@@ -1,4 +1,4 @@
-"""Names the types of numpy arrays that plans use which stream files, and defines empty arrays of these types."""
+"""Names for the types of numpy arrays in hashing, comparison and plans, and an empty array of some of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 BoolArray = npt.NDArray[np.bool_]
-# Hashes and packed keys.
+# Hashes, and packed keys (comparison/packed_keys.py): integers that are equal if and only if the keys are.
 U64Array = npt.NDArray[np.uint64]
 # Row numbers within a file, counted from 0, and update_ids.
 I64Array = npt.NDArray[np.int64]

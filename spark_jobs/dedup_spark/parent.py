@@ -43,9 +43,10 @@ class ParentDate:
 
     @property
     def differing_share(self) -> float | None:
-        """About which share of the rows (0 to 1) will differ: as many as in the last publish. None if it is unknown.
+        """An estimate of the share of rows (0 to 1) that this publish will add, change or find missing.
 
-        It is assumed that as many keys went missing in that publish as were new.
+        It is the share of the last publish, if as many keys went missing in that publish as were new. None if that
+        share is 0, or not below 1.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None

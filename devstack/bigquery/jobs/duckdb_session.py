@@ -94,13 +94,17 @@ class DuckDbSession:
         return _fields(self._relation(sql))
 
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
-        """Runs a SELECT. Returns its columns, and its rows in the Arrow types of segments."""
+        """Runs a SELECT. Returns its columns, and its rows in the Arrow types in which the stand-in stores rows.
+
+        `arrow_schema` defines these types.
+        """
         relation = self._relation(sql)
         columns = _fields(relation)
         try:
             rows = relation.to_arrow_table()
         except duckdb.Error as error:
             raise self._translated(error) from error
+        # `conform` finds columns by name, and a result may have several columns of one name.
         positional = tuple(TableField(f"c{i}", c.type, c.mode, c.fields) for i, c in enumerate(columns))
         conformed = conform(rows.rename_columns([column.name for column in positional]), positional)
         return columns, conformed.rename_columns([column.name for column in columns])

@@ -18,7 +18,7 @@ from duckdb.func import SPECIAL
 
 FUNCTION = "_bigquery_json"  # the name of `json_text` in DuckDB
 _EXACT_INTEGERS = 1 << 53  # larger ones are quoted, because many JSON readers would lose digits
-_WORD = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')
+_FIELD_NAME = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')  # quoted or plain
 _SCALAR = re.compile(r"[A-Z][A-Z0-9_ ]*(?:\([0-9, ]*\))?")
 _BLOB_ITEM = re.compile(rb"\\x([0-9A-F]{2})|(.)", re.DOTALL)
 
@@ -125,7 +125,7 @@ def _parse_type(text: str, position: int) -> tuple[_DuckDbType, int]:
 def _parse_struct(text: str, position: int) -> tuple[_DuckDbType, int]:
     fields: dict[str, _DuckDbType] = {}
     while True:
-        name = _WORD.match(text, position)
+        name = _FIELD_NAME.match(text, position)
         if name is None:
             raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
         kind, position = _parse_type(text, name.end() + 1)

@@ -66,7 +66,8 @@ class AppendConnection:
     def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
         """The response to a request.
 
-        Raises WriteApiError, which ends the connection, if its first request names no stream that takes rows.
+        Raises WriteApiError, which ends the connection, if its first request names no stream that takes rows, has rows
+        in the Arrow format, or has no valid writer_schema. A later such request gets a response with the error.
         """
         try:
             destination = self._select_destination(request)

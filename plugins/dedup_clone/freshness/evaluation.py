@@ -110,7 +110,10 @@ def _what_readers_see(state: FeedState) -> str:
 
 
 def _if_newest(state: FeedState) -> str:
-    """Return the end of a headline without caveats: IS_NEWEST, or nothing where it names no snapshot or an old one."""
+    """How a headline without caveats ends: with IS_NEWEST.
+
+    Empty if the headline names no snapshot, or one that a rollback restored.
+    """
     live = state.live
     return "" if live is None or live.is_bootstrap or live.restores is not None else IS_NEWEST
 

@@ -17,7 +17,8 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA.
 
     The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
-    check, less time would be left than the rest of the publish usually takes: a warning only then would be too late.
+    check, less time would be left than the rest of the publish usually takes. Waiting for that check to warn would be
+    too late.
     """
     oldest, due, remaining = state.oldest_waiting, state.due_at, remaining_time(now, state)
     if oldest is None or due is None:

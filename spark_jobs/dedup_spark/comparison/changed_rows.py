@@ -11,7 +11,8 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 _ONE = np.uint64(1)
 # Rows that are examined for examples of changed rows.
 _MAX_CANDIDATES = 1000
-# With sixteen slots for each hash, the bitmap takes about one in sixteen other hashes for one of its own.
+# The bitmap has at least sixteen slots for each of up to 2^20 hashes, and then takes at most about one in sixteen other
+# hashes for one of its own. It does not grow beyond 2^24 slots: more hashes have fewer slots each.
 _SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24
 # `count_missing` checks the bitmap in 2^12 partitions of the hashes.
 _PARTITION_BITS = 12
@@ -20,10 +21,11 @@ _PARTITION_BITS = 12
 def find_changed_rows(
     newest: SelectedRows, parent: SelectedRows, parent_keys: U64Array, missing: U64Array, max_examples: int
 ) -> tuple[int, Indices]:
-    """Return how many keys that both inputs have changed their values, and the indices in `parent` of some such rows.
+    """Return the number of keys that are in both inputs with different values, and some of their rows.
 
-    `parent_keys`: the packed keys of `parent`. `missing`: those that the newest delivery lacks, sorted. The rows need
-    not be paired: the count is the number of common keys minus the number of common value hashes.
+    The rows are indices in `parent`, at most `max_examples`. `parent_keys`: the packed keys of `parent` (integers that
+    are equal if and only if the keys are, see packed_keys.py). `missing`: those that the newest delivery lacks, sorted.
+    The rows need not be paired: the count is the number of common keys minus the number of common value hashes.
     """
     # `diff_keys` compares keys of 63 bits, so the lowest bit of a hash is dropped.
     hashes = parent.value_hashes >> _ONE
@@ -31,7 +33,8 @@ def find_changed_rows(
     count = (len(parent_keys) - len(missing)) - (len(hashes) - len(gone))
     if not count:
         return 0, indices_of(hashes, gone[:0])
-    # A hash that is gone belongs to a changed row or to a missing key. The first ones are enough for examples.
+    # A hash that is gone belongs to a changed row or to a missing key. Only the first ones are looked at: if over
+    # `_MAX_CANDIDATES` keys are missing, there may be fewer examples than changed rows, or none.
     rows = indices_of(hashes, gone[: max_examples + len(missing)][:_MAX_CANDIDATES])
     is_changed = np.ones(len(rows), dtype=bool)
     is_changed[indices_of(parent_keys[rows], missing)] = False
@@ -39,11 +42,11 @@ def find_changed_rows(
 
 
 def count_overruled_rows(order: Indices, is_last: BoolArray, is_parent: BoolArray, value_hashes: U64Array) -> int:
-    """How many rows of the parent lose against a row of an older delivery with the same key and other values.
+    """How many of the parent's rows lose against a row that has the same key and other values.
 
-    `order`: the indices of the rows, sorted by key and precedence. `is_last`, in this order: whether a row is the last
-    of its key, the one that wins. `is_parent`, `value_hashes`, in the order of the rows: whether a row is the parent's,
-    and its value hash.
+    That row comes from an applied delivery other than the newest. `order`: the indices of the rows, sorted by key, then
+    update_id, then source: the last row of a key wins. `is_last`, in this order: whether a row is the last of its key.
+    `is_parent`, `value_hashes`, in the order of the rows: whether a row is the parent's, and its value hash.
     """
     winners = np.flatnonzero(is_last)
     overruled = np.flatnonzero(is_parent[order] & ~is_last)

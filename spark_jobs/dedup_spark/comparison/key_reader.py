@@ -135,7 +135,7 @@ def group_rows_per_batch(file: pq.ParquetFile, group: int, columns: list[str]) -
 
 
 def rows_per_batch(rows: int, size: int) -> int:
-    """As many rows as stay in the processor's cache; fewer if they are wide. `size`: the bytes of `rows` rows."""
+    """Return `_BATCH_ROWS`, or fewer if so many rows would exceed `_BATCH_BYTES`. `size`: the bytes of `rows` rows."""
     return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
 
 

@@ -29,7 +29,10 @@ class ValueHasher:
     seed: Seed
 
     def hash(self, first_hashes: U64Array, values: Sequence[pa.Array]) -> U64Array:
-        """Return one hash for each row. `first_hashes`: of the rows' keys. `values`: the arrays of `columns`."""
+        """Return one hash for each row.
+
+        `first_hashes`: the first of the two hashes of each row's key. `values`: the arrays of `columns`.
+        """
         hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
             chain = StrongChain(hashes[rows], self.seed, "row", continues=True)

@@ -40,8 +40,9 @@ _PERMANENT_ERRORS = (
 _PERMANENT_REASONS = frozenset(
     {
         *("accessDenied", "badRequest", "billingNotEnabled", "billingTierLimitExceeded", "bytesBilledLimitExceeded"),
-        *("invalid", "invalidQuery", "invalidUser", "notFound", "notImplemented", "resourcesExceeded"),
-        *("responseTooLarge", "forbidden", "insufficientPermissions", "accountDisabled", "retentionPolicyNotMet"),
+        *("invalid", "invalidQuery", "invalidUser", "notFound", "notImplemented"),
+        *("resourcesExceeded", "responseTooLarge"),
+        *("forbidden", "insufficientPermissions", "accountDisabled", "retentionPolicyNotMet"),
     }
 )
 # Messages of errors that pass although their reason is permanent: BigQuery reports `invalidQuery` when statements

@@ -31,7 +31,7 @@ from dedup_clone.state.store import in_parallel
 class _Record:
     """A record to examine. `kind`: its type; `dict` for a JSON object whose fields are not checked.
 
-    If it is damaged, `replacement` takes its place, or, if that is None, it is deleted; `consequence`: what follows.
+    `replacement`: what a damaged record is replaced by; None: it is deleted. `consequence`: what happens then.
     """
 
     kind: type
@@ -41,7 +41,11 @@ class _Record:
 
 
 def changes_of_damaged_records(services: Services) -> list[RecordChange]:
-    """A planned deletion or replacement of each damaged record of the feed that `plan_recovery` does not copy."""
+    """A planned deletion or replacement of each damaged record of the feed.
+
+    CURRENT, manifests and file lists are not examined here: `plan_recovery` makes CURRENT again, and copies the others
+    from the records of the attempt that wrote them.
+    """
     found = in_parallel(lambda record: _change_if_damaged(services, record), list(_records_to_examine(services)))
     return [change for change in found if change is not None]
 
@@ -94,9 +98,9 @@ def _records_of_reporting(services: Services) -> Iterator[_Record]:
         yield _Record(dict, backlog.name(feed, attempt), consequence, row)
     folder = PendingChangesFolder(services.store, feed)
     for attempt in folder.attempts():
-        uris = f"{services.layout.changes_folder(attempt)}{URIS}"
-        for info in services.store.stat([uris]):
-            changes = PendingChanges(attempt, generation_of(attempt) or 0, info.created_at.date(), uris)
+        uris_file = f"{services.layout.changes_folder(attempt)}{URIS}"
+        for info in services.store.stat([uris_file]):
+            changes = PendingChanges(attempt, generation_of(attempt) or 0, info.created_at.date(), uris_file)
             consequence = "made again; its load begins anew"
             yield _Record(PendingChanges, folder.name(attempt), consequence, to_json(changes))
 

@@ -28,7 +28,8 @@ def presumed_rewrite_tasks(
 ) -> list[RewriteTask]:
     """Return the tasks as they will be if the only delivery with `files` is applied. No file has been opened yet.
 
-    There are no tasks in mode last_seen, in which dates are adopted, and none if several deliveries have files.
+    There are no tasks in mode last_seen, in a takeover, if keys are compared exactly, if the request asks for plan
+    window or antijoin, or if `files` are of no delivery or of several.
     """
     if (
         request.takes_over is not None
