@@ -1,27 +1,45 @@
-"""Command line: `python -m devstack.demo.alert_test` triggers the DAG `alert_test` of the running local stack."""
+"""Command line: `python -m devstack.demo.alert_test` runs the DAG `alert_test` of the running local stack."""
 
 import sys
+import time
 
 from devstack.connection import connect
 from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.stack.stack_errors import StackError
 
 DAG = "alert_test"
+POLL_INTERVAL_S = 1.0
+TIMEOUT_S = 300.0
+REASON = "AlertNotSent: "  # how the line of a task's log begins that says who was not told
 
 
 def main() -> int:
-    """Returns the exit status: 0 if a run was started."""
+    """Returns the exit status: 0 if every notifier took the alert and its recovery."""
     try:
         airflow = AirflowApi(connect())
         run_id = airflow.trigger(DAG)
+        if run_id is None:
+            raise DemoError(f"Airflow does not know the DAG [{DAG}] yet: try again in a minute.")
+        print(f"Sending: {airflow.run_page(DAG, run_id)}")
+        _wait_for_success(airflow, run_id)
     except (DemoError, StackError) as error:
         print(f"alert-test: {error}", file=sys.stderr)
         return 1
-    if run_id is None:
-        print(f"alert-test: Airflow does not know the DAG [{DAG}] yet: try again in a minute.", file=sys.stderr)
-        return 1
-    print(f"Started. It fails if a notifier fails, or if the profile names none: {airflow.run_page(DAG, run_id)}")
+    print("Sent: an alert and its recovery, to everybody whom the profile names.")
     return 0
+
+
+def _wait_for_success(airflow: AirflowApi, run_id: str) -> None:
+    """Raises DemoError with the reason in the log if the run fails, or if it does not end in time."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while (state := airflow.run_state(DAG, run_id)) not in ("success", "failed"):
+        if time.monotonic() > deadline:
+            raise DemoError(f"the run has not ended within {TIMEOUT_S:.0f} s: is its worker alive (`make status`)?")
+        time.sleep(POLL_INTERVAL_S)
+    if state == "failed":
+        lines = [line for task in airflow.tasks(DAG, run_id) for line in airflow.log_lines(DAG, run_id, task)]
+        reasons = dict.fromkeys(line for line in lines if line.startswith(REASON))
+        raise DemoError(" ".join(reasons) or "the run failed without a reason: open it in Airflow.")
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         IncidentKind.DELIVERY_REFUSED,
         Severity.ALERT,
         now - timedelta(minutes=91),
-        "delivery [2121-1795000000000121] was refused and set aside: file [date=2026-11-20/part-3.parquet]: 14 rows "
+        "delivery [2121-1795000000000121] was refused: file [date=2026-11-20/part-3.parquet]: 14 rows "
         "have a NULL in key column [store_id]; nothing changed. Ask the producer for a new delivery.",
         "snapshot 2120",
         "tell the producer; a corrected delivery of the snapshot, or the next one, is published.",

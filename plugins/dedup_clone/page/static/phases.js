@@ -4,7 +4,7 @@ import { h, table } from "./dom.js";
 import { duration } from "./formats.js";
 
 const PHASES = {
-  until_lease: "until the run acquired the lease: noticing, and earlier runs that failed",
+  until_lease: "until the run acquired the lease: noticing, and runs of other deliveries or earlier tries that had to end",
   task_start: "the dedup task started",
   spark_start: "Spark started",
   dedup: "dedup job",

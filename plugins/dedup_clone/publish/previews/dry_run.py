@@ -134,7 +134,7 @@ def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, 
         return True, "the first publish: all rows are new"
     new = [d for d in applied if d not in parent.deliveries]
     if not new:
-        return False, "all of it is in the live generation already: the same rows, as a new generation"
+        return False, "the live generation has all of it, so the new generation would have the same rows"
     only = (
         "" if publish_request.dates is None else ", on the requested dates; the delivery itself stays to be published"
     )

@@ -101,7 +101,7 @@ def _live(services: Services, generation: int) -> Manifest | None:
 def _export(services: Services, attempt: str, live: Manifest) -> None:
     if services.warehouse.table(services.feed.target) is None:
         return  # an earlier try exported and dropped it
-    rows_check = check_rows("rows", live, services.warehouse.observe(services.names, services.feed.target))
+    rows_check = check_rows("target_rows", live, services.warehouse.observe(services.names, services.feed.target))
     if rows_check.level is not Level.PASS:
         raise ContractViolation(
             f"Retired target [{services.feed.target}] has other rows than its manifest: {rows_check.found}. It was "

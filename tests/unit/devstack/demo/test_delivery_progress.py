@@ -73,15 +73,26 @@ def delivery(airflow: FakeAirflow, connection: Connection) -> DeliveryProgress:
     return DeliveryProgress(AirflowApi(replace(connection, airflow_url=airflow.url)), LANDED)
 
 
-def test_the_alert_test_starts_a_run_of_its_dag(
+def test_the_alert_test_runs_its_dag_and_says_who_was_not_told(
     airflow: FakeAirflow, connection: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(alert_test, "connect", lambda: replace(connection, airflow_url=airflow.url))
     assert alert_test.main() == 1
     assert "does not know the DAG [alert_test] yet" in capsys.readouterr().err
     airflow.answers["/api/v2/dags/alert_test/dagRuns"] = {"dag_run_id": "manual__1"}
+    run = "/api/v2/dags/alert_test/dagRuns/manual__1"
+    airflow.answers[run] = {"state": "success"}
     assert alert_test.main() == 0
     assert "/dags/alert_test/runs/manual__1" in capsys.readouterr().out
+    airflow.answers[run] = {"state": "failed"}
+    airflow.answers[f"{run}/taskInstances"] = {"task_instances": [instance("send_test_alerts", "failed")]}
+    failure = {
+        "event": "Task failed",
+        "error_detail": [{"exc_type": "AlertNotSent", "exc_value": "Notifier(s) failed: x"}],
+    }
+    airflow.answers[f"{run}/taskInstances/send_test_alerts/logs/1"] = {"content": [failure]}
+    assert alert_test.main() == 1
+    assert capsys.readouterr().err == "alert-test: AlertNotSent: Notifier(s) failed: x\n"
 
 
 def instance(task_id: str, state: str | None) -> dict[str, Any]:
