@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.page.access import airflow_dependencies
-from dedup_clone.page.application import Permissions, create_application
+from dedup_clone.page.application import STATIC, Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.state_bucket import open_state_bucket
 from tests.page.serving import application, let_in
@@ -110,6 +111,13 @@ def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: T
     assert "style=" not in page.text
     assert "//" not in page.text.replace("<!--", "")
     assert page.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_browser_requests_all_modules_and_the_list_of_feeds_at_once(client: TestClient) -> None:
+    """Without these links it requests modules as it finds their imports, and the list after all modules."""
+    preloaded = re.findall(r'<link rel="modulepreload" href="static/(\w+\.js)" />', client.get("/").text)
+    assert preloaded == sorted(path.name for path in STATIC.glob("*.js") if path.name != "page.js")
+    assert '<link rel="preload" href="api/feeds" as="fetch" crossorigin="anonymous" />' in client.get("/").text
 
 
 def test_data_is_never_cached_and_static_files_are_revalidated(client: TestClient) -> None:

@@ -107,12 +107,13 @@ async function refresh() {
       hideFeed();
       showNotice(selection.none);
     } else {
-      const view = await read(`api/feeds/${encodeURIComponent(selection.feed)}`);
-      const { running } = view;
-      const [approvals, task] = await Promise.all([
-        openApprovals(view.feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`)),
-        running ? taskAtWork(running.dag_id, running.run_id) : null,
+      const { feed } = selection;
+      const [view, approvals] = await Promise.all([
+        read(`api/feeds/${encodeURIComponent(feed)}`),
+        openApprovals(feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${feed}${suffix}`)),
       ]);
+      const { running } = view;
+      const task = running && await taskAtWork(running.dag_id, running.run_id);
       if (thisRefresh !== latestRefresh) return;
       show({ ...view, approvals, running: running && { ...running, task } });
     }
