@@ -1,6 +1,7 @@
 """Defines the paths of the local stack's files. Each checkout has one stack, with all files in its folder `.local`."""
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -130,6 +131,12 @@ class Layout:
         ):
             folder.mkdir(parents=True, exist_ok=True)
         self.database_socket.mkdir(mode=0o700, exist_ok=True)
+
+    def remove_sockets(self) -> None:
+        """Delete the sockets of a stopped stack, and their folder if it is a temporary one."""
+        self.supervisor_socket.unlink(missing_ok=True)
+        if self.database_socket != self.run:
+            shutil.rmtree(self.database_socket, ignore_errors=True)
 
 
 def _fits(socket: Path) -> bool:

@@ -146,6 +146,7 @@ def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
         supervisor.shutdown()
         processes.wait_for_end(pid, supervisord.STOP_S + STOP_TIMEOUT_S)
     processes.sweep(layout.local, STOP_TIMEOUT_S)
+    layout.remove_sockets()
     return process_count
 
 

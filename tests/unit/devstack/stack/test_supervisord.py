@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     made.make_folders()
     yield made
     processes.sweep(made.local, timeout_s=0.5)
+    made.remove_sockets()
 
 
 def server(name: str) -> Part:
@@ -93,6 +95,19 @@ def test_supervisor_can_be_reached_after_a_failed_call(layout: Layout) -> None:
     layout.supervisor_socket.unlink()
     started(layout, server("one"))
     assert supervisor.is_alive()
+
+
+def test_stop_leaves_nothing_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the sockets are if the path of the stack's folder is long."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / ("deep" * 40))}, tmp_path)
+    layout.make_folders()
+    layout.supervisor_socket.touch()  # of a supervisord that was killed
+    assert len(list(temporary.iterdir())) == 2
+    lifecycle._stop(layout, supervisord.Supervisor(layout.supervisor_socket))
+    assert list(temporary.iterdir()) == []
 
 
 def test_long_checkout_path_gets_a_short_socket_path(tmp_path: Path) -> None:
