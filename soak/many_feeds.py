@@ -210,19 +210,23 @@ class ManyFeeds:
             self._measure_page_in_browser(url, login["access_token"])
 
     def _measure_page_in_browser(self, url: str, token: str) -> None:
-        """Report the seconds from the navigation to the page until a feed is drawn."""
-        seconds = []
+        """Report the seconds from the navigation to the page until a feed is drawn: a first visit, and a later one."""
+        visits: dict[str, list[float]] = {"without a cache": [], "that knows the page": []}
         with TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
             for _ in range(PAGE_LOADS):
                 page = browser.new_page()
                 page.send("Network.setCookie", name="_token", value=token, url=url)
-                page.go(f"{url}/dedup-clone/")
-                seconds.append(page.wait_until(FEED_SHOWN_AT) / 1000)
-        self._add_fact(
-            f"the page in a browser without a cache: {1000 * median(seconds):.0f} ms until a feed is shown "
-            f"(median of {PAGE_LOADS}), {1000 * max(seconds):.0f} ms at most"
-        )
-        self._check_limit("the page in a browser", median(seconds), MAX_PAGE_S)
+                for seconds in visits.values():
+                    page.go("about:blank")
+                    time.sleep(PAGE_PAUSE_S)
+                    page.go(f"{url}/dedup-clone/")
+                    seconds.append(page.wait_until(FEED_SHOWN_AT) / 1000)
+        for browsers, seconds in visits.items():
+            self._add_fact(
+                f"the page in a browser {browsers}: {1000 * median(seconds):.0f} ms until a feed is shown "
+                f"(median of {PAGE_LOADS}), {1000 * max(seconds):.0f} ms at most"
+            )
+            self._check_limit(f"the page in a browser {browsers}", median(seconds), MAX_PAGE_S)
 
     def _publish(self, publishes: int) -> None:
         """Publish one delivery after the other, each in another feed, while all feeds are watched."""

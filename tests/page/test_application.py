@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from tests.page.serving import application, let_in
 from tests.shared.page_indexes import NOW, fresh, late, make_index, verdicts
 from tests.shared.page_store import MemoryStore
 
-PATHS = ["/", "/static/page.js", "/static/page.css", "/api/feeds", "/api/feeds/product_attributes"]
+PATHS = ["/", "/static/1/page.js", "/static/1/page.css", "/api/feeds", "/api/feeds/product_attributes"]
 
 
 @pytest.fixture
@@ -115,14 +117,26 @@ def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: T
 
 def test_the_browser_requests_all_modules_and_the_list_of_feeds_at_once(client: TestClient) -> None:
     """Without these links it requests modules as it finds their imports, and the list after all modules."""
-    preloaded = re.findall(r'<link rel="modulepreload" href="static/(\w+\.js)" />', client.get("/").text)
+    preloaded = re.findall(r'<link rel="modulepreload" href="static/\w+/(\w+\.js)" />', client.get("/").text)
     assert preloaded == sorted(path.name for path in STATIC.glob("*.js") if path.name != "page.js")
     assert '<link rel="preload" href="api/feeds" as="fetch" crossorigin="anonymous" />' in client.get("/").text
 
 
-def test_data_is_never_cached_and_static_files_are_revalidated(client: TestClient) -> None:
+def test_data_is_never_stored_and_the_pages_own_version_of_a_static_file_is_kept(
+    client: TestClient, store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (script,) = re.findall(r'src="(static/\w+/page\.js)"', client.get("/").text)
     assert client.get("/api/feeds").headers["cache-control"] == "no-store"
-    assert client.get("/static/page.js").headers["cache-control"] == "no-cache"
+    assert client.get("/").headers["cache-control"] == "no-store"
+    assert "immutable" in client.get(f"/{script}").headers["cache-control"]
+    shutil.copytree(STATIC, tmp_path / "static")
+    with (tmp_path / "static" / "dom.js").open("a") as file:
+        file.write("// deployed later\n")
+    monkeypatch.setattr("dedup_clone.page.application.STATIC", tmp_path / "static")
+    deployed = TestClient(application(store, now=lambda: NOW))
+    assert script not in deployed.get("/").text
+    # A page that an older web server has sent gets a file, but the browser does not keep it under that address.
+    assert deployed.get(f"/{script}").headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +151,7 @@ def test_data_is_never_cached_and_static_files_are_revalidated(client: TestClien
     ],
 )
 def test_only_the_pages_own_files_are_served(client: TestClient, name: str) -> None:
-    assert client.get(f"/static/{name}").status_code == 404
+    assert client.get(f"/static/1/{name}").status_code == 404
 
 
 def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html(store: MemoryStore) -> None:

@@ -151,7 +151,7 @@ def test_a_feed_that_the_watchdog_has_not_checked_is_unknown_and_says_so(shown: 
 def test_durations_have_the_form_that_alerts_have(shown: Callable[[str], Page]) -> None:
     page = shown("/nothing/")
     seconds = [-3, 45.4, 119, 120, 7199, 7260, 3 * 86400 + 5 * 3600]
-    text = page.value(f"import('./static/formats.js').then((m) => {seconds}.map((s) => m.duration(s)))")
+    text = page.value(f"import('./static/1/formats.js').then((m) => {seconds}.map((s) => m.duration(s)))")
     assert text == [format_duration(timedelta(seconds=s)) for s in seconds]
 
 
@@ -285,7 +285,7 @@ def test_what_only_a_person_ends_has_a_link_in_the_headline_and_at_waiting(
         "freshness": {"status": "at risk", "headline": "1 waits.", "incidents": found, "check_age_s": None},
     }  # fmt: skip
     links = shown("/nothing/").value(
-        "import('./static/hero.js').then((m) => { const hero = document.createElement('section');"
+        "import('./static/1/hero.js').then((m) => { const hero = document.createElement('section');"
         f" m.renderHero(hero, {json.dumps(view)});"
         " return ['.headline a', 'dd a'].map((one) => hero.querySelector(one)).map((a) => [a.text, a.pathname]); })"
     )
@@ -372,7 +372,7 @@ def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown:
     known = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
     data = {"live": known, "costs": {**known, "publishes": 1}, "projection": {**known, "full_size_gb": 15, "times": 2}}
     text = (
-        "import('./static/cost.js').then((m) => { const card = document.createElement('section');"
+        "import('./static/1/cost.js').then((m) => { const card = document.createElement('section');"
         f" m.renderCost(card, {json.dumps(data)}); return card.textContent; }})"
     )
     cost = shown("/nothing/").value(text)

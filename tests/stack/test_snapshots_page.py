@@ -57,7 +57,7 @@ def ours(page: Page) -> list[tuple[str, str]]:
 
 
 def test_strangers_get_401_on_every_path(published: StackClient) -> None:
-    for path in ("", "static/page.js", "api/feeds", f"api/feeds/{FEED}"):
+    for path in ("", "static/1/page.js", "api/feeds", f"api/feeds/{FEED}"):
         assert published.ask("GET", f"dedup-clone/{path}", user=None).status == 401
 
 

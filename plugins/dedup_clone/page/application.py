@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATIC = Path(__file__).parent / "static"
-MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".svg": "image/svg+xml"}
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
     # Airflow shows the page in a frame of Airflow's own origin. Other origins and inline scripts are blocked.
     "Content-Security-Policy": (
@@ -42,6 +43,14 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def _version_of_static_files() -> str:
+    """Return a text that changes whenever a static file does: 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in STATIC.rglob("*") if path.is_file()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def create_application(
     reader: FeedReader,
     require_login: Any,
@@ -54,19 +63,21 @@ def create_application(
     `permissions_of`: a FastAPI dependency that returns the permissions of the user who sends the request.
     """
     from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import FileResponse, JSONResponse
+    from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 
     application = FastAPI(
         title="Snapshots", dependencies=[Depends(require_login)], docs_url=None, redoc_url=None, openapi_url=None
     )
     users_permissions = Depends(permissions_of)
+    version = _version_of_static_files()
 
     @application.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers.update(HEADERS)
-        # Static files change with a deployment, so browsers revalidate them. Data must never be stored.
-        response.headers["Cache-Control"] = "no-cache" if "/static/" in request.url.path else "no-store"
+        # Browsers keep static files, because another version of them has another URL. Data must never be stored.
+        is_static = f"/static/{version}/" in request.url.path
+        response.headers["Cache-Control"] = "private, max-age=31536000, immutable" if is_static else "no-store"
         return response
 
     @application.exception_handler(ConfigurationError)
@@ -74,11 +85,12 @@ def create_application(
         return JSONResponse({"detail": str(error)}, status_code=503)
 
     @application.get("/")
-    def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", media_type="text/html")
+    def page() -> HTMLResponse:
+        return HTMLResponse((STATIC / "index.html").read_text().replace('"static/', f'"static/{version}/'))
 
-    @application.get("/static/{name:path}")
-    def static_file(name: str) -> FileResponse:
+    @application.get("/static/{any_version}/{name:path}")
+    def static_file(any_version: str, name: str) -> FileResponse:
+        # During a deployment, a page of one web server may request files of another with another version.
         path = (STATIC / name).resolve()
         if path.suffix not in MEDIA_TYPES or not path.is_relative_to(STATIC) or not path.is_file():
             raise HTTPException(404, "There is no such file.")

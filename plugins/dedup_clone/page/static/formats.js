@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 
 const COUNT = new Intl.NumberFormat("en");
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 export const count = (n) => (n === null || n === undefined ? "–" : COUNT.format(n));
 export const short = (n) => (n === null || n === undefined ? "–" : SHORT.format(n));
@@ -39,7 +40,7 @@ export function moment(iso, now) {
 }
 
 /** The time in the reader's zone, for what only a text can show, such as a title. */
-export const local = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+export const local = (iso) => LOCAL.format(new Date(iso));
 
 /** `text` as an element that shows, on hover, its time in the reader's zone. */
 export const timeAs = (iso, text) => h("time", { datetime: iso, title: local(iso) }, text);
