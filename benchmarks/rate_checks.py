@@ -28,23 +28,23 @@ class RateCheck:
 
 
 def check_rates(main: Results, growth: Results, memory: Results) -> list[RateCheck]:
-    """Compare with results of the sub-commands `main`, `growth` and `memory`. Rates without results are left out.
+    """Compare with results of the sub-commands `main`, `growth` and `memory`. Rates without figures are left out.
 
-    The rate of plan adopt was measured on the largest date, because a row takes longer once the fingerprint buckets of
-    a date exceed the processor's cache. The other publishes of delivered rows were measured on smaller dates, as was
-    one delivery in order. Their rate is the rate of adopt, multiplied by the ratio of both times for a row.
+    The rate of an adopted delivery was measured on the largest date, because a row takes longer once the fingerprint
+    buckets of a date exceed the processor's cache. Corrections, older deliveries, late snapshots and `dedup.exact` were
+    measured on less data. Their rate is that of an adopted delivery, times how much longer a row of them took than a
+    row of an adopted delivery on as much data.
     """
-    adopt = _vcpu_s([max(memory.figures_of(ADOPT), key=lambda figure: figure.rows)])
+    largest = max(memory.figures_of(ADOPT), key=lambda figure: figure.rows, default=None)
+    adopt = _vcpu_s([largest]) if largest else None
     backlog, in_order = _of_variant(growth, Variant.BACKLOG_6), _in_order(growth)
-    # The time for a row of one of the backlog's older deliveries, divided by the time for a row of its newest.
-    older_to_newest = (_vcpu_s(backlog) / _vcpu_s(in_order) - 1) / (_BACKLOG - 1) if backlog else None
     delivered, both_inputs = DELIVERED_S_PER_ROW, ALL_S_PER_ROW
     correction, late = _of_variant(growth, Variant.CORRECTION), _of_variant(growth, Variant.LATE)
     exact, rewrite, join = (main.figures_of(peer) for peer in ("adopt-exact", "rewrite", ROW_NUMBER))
     checks = (
         ("newest delivery, adopted", delivered[Method.ADOPT], adopt),
         ("correction, adopted", delivered[Method.ADOPT], _scaled_rate(correction, in_order, adopt)),
-        ("older delivery of a backlog", OLDER_S_PER_ROW, older_to_newest and older_to_newest * adopt),
+        ("older delivery of a backlog", OLDER_S_PER_ROW, _older_rate(backlog, in_order, adopt)),
         ("late snapshot, filled in", delivered[Method.LATE], _scaled_rate(late, in_order, adopt)),
         ("`dedup.exact`", delivered[Method.ADOPT_EXACTLY], _scaled_rate(exact, main.figures_of(ADOPT), adopt)),
         ("rewritten, rows of parent and delivery", both_inputs[Method.REWRITE], _rate_of_both_inputs(rewrite)),
@@ -54,7 +54,7 @@ def check_rates(main: Results, growth: Results, memory: Results) -> list[RateChe
 
 
 def _of_variant(growth: Results, variant: Variant) -> list[Figure]:
-    """The figures of plan adopt on the data sets of a variant."""
+    """The figures of peer `adopt` on the data sets of a variant."""
     return [figure for figure in growth.figures_of(ADOPT) if figure.inputs.startswith(f"{variant}-")]
 
 
@@ -64,9 +64,21 @@ def _in_order(growth: Results) -> list[Figure]:
     return [figure for figure in growth.figures_of(ADOPT) if figure.inputs in names]
 
 
-def _scaled_rate(figures: list[Figure], baseline: list[Figure], rate: float) -> float | None:
-    """`rate`, multiplied by how much longer a row of `figures` takes than a row of `baseline`; None without figures."""
-    return _vcpu_s(figures) / _vcpu_s(baseline) * rate if figures and baseline else None
+def _older_rate(backlog: list[Figure], in_order: list[Figure], adopt: float | None) -> float | None:
+    """The rate of the backlog's older deliveries; None without figures. `adopt`: the rate of its newest delivery.
+
+    The number of rows in the figures of a backlog is that of its newest delivery.
+    """
+    whole_backlog = _scaled_rate(backlog, in_order, adopt)
+    return None if whole_backlog is None or adopt is None else (whole_backlog - adopt) / (_BACKLOG - 1)
+
+
+def _scaled_rate(figures: list[Figure], baseline: list[Figure], adopt: float | None) -> float | None:
+    """`adopt`, times how much longer a row of `figures` took than a row of `baseline`; None if one of these is missing.
+
+    `adopt`: the rate of an adopted delivery.
+    """
+    return _vcpu_s(figures) / _vcpu_s(baseline) * adopt if figures and baseline and adopt is not None else None
 
 
 def _rate_of_both_inputs(figures: list[Figure]) -> float | None:

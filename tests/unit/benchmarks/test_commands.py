@@ -111,6 +111,22 @@ def test_a_failed_peer_makes_the_exit_status_1(page: Path, monkeypatch: pytest.M
     assert "No figures of delta-rs MERGE: no memory" in page.read_text()
 
 
+def test_the_model_leaves_out_the_rates_of_a_peer_that_failed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(FakeRounds):
+        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
+            self.failures[ADOPT] = "no memory"
+            return [run for run in super().run(plans) if run.peer not in self.failures]
+
+    for name in ("main", "growth"):
+        assert command.main([name]) == 0
+    monkeypatch.setattr(memory, "InterleavedRounds", Failing)
+    assert command.main(["memory"]) == 1
+    assert command.main(["model"]) == 0
+    text = page.read_text()
+    assert "| joined by Spark, rows of parent and delivery |" in text
+    assert "| newest delivery, adopted |" not in text
+
+
 def test_the_model_needs_stored_results(page: Path) -> None:
     with pytest.raises(SystemExit, match="run these first"):
         command.main(["model"])
