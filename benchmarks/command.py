@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from benchmarks import cloud_storage, fixed_cost, full_size_report, growth, memory, peer_comparison
 from benchmarks.dataset_shape import Variant
 from benchmarks.docs_tables import replace_part
+from benchmarks.full_size_model import NEEDED_PEERS
 from benchmarks.paths import CHECKOUT, PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
 from benchmarks.results import Results, load
@@ -102,6 +103,9 @@ def _write_cost_tables() -> None:
     )
     if not main_results or not growth_results or not memory_results:
         raise SystemExit("`model` needs results of `main`, `growth` and `memory` with default sizes: run these first.")
+    missing = [peer for peer in NEEDED_PEERS if not main_results.figures_of(peer)]
+    if missing:
+        raise SystemExit(f"`model` needs figures of [{', '.join(missing)}] in the results of `main`: run `main` again.")
     parts = {
         "prices": full_size_report.prices(main_results),
         "full size": full_size_report.report(main_results, growth_results, memory_results),

@@ -18,6 +18,7 @@ from dedup_clone.settings.spark_settings import SparkSize
 
 HOUR_S = 3600
 _QUALIFY, _COPY = "duckdb-qualify", "spark-copy"
+NEEDED_PEERS = (ADOPT, ROW_NUMBER, _QUALIFY, _COPY)  # whose figures in the results of `main` the model needs
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class FullSize:
 
 
 def measured_per_row(results: Results) -> MeasuredPerRow:
-    """The values per row from the results of sub-command `main`. Raises StatisticsError when a peer is missing."""
+    """The values per row from the results of sub-command `main`. Raises StatisticsError without one of NEEDED_PEERS."""
 
     def divide_by_rows(peer: str, value: float) -> float:
         return value / results.figures_of(peer)[0].rows

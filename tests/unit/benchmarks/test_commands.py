@@ -50,6 +50,17 @@ class FakeRounds:
         ]
 
 
+def rounds_without(failed_peer: str) -> type[FakeRounds]:
+    """Rounds in which one peer fails."""
+
+    class Failing(FakeRounds):
+        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
+            self.failures[failed_peer] = "no memory"
+            return [run for run in super().run(plans) if run.peer not in self.failures]
+
+    return Failing
+
+
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page into which all tables are written. Nothing is prepared or measured."""
@@ -101,25 +112,15 @@ def test_results_of_some_peers_change_no_page(page: Path) -> None:
 
 
 def test_a_failed_peer_makes_the_exit_status_1(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(FakeRounds):
-        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
-            self.failures["delta-merge"] = "no memory"
-            return [run for run in super().run(plans) if run.peer not in self.failures]
-
-    monkeypatch.setattr(peer_comparison, "InterleavedRounds", Failing)
+    monkeypatch.setattr(peer_comparison, "InterleavedRounds", rounds_without("delta-merge"))
     assert command.main(["main"]) == 1
     assert "No figures of delta-rs MERGE: no memory" in page.read_text()
 
 
 def test_the_model_leaves_out_the_rates_of_a_peer_that_failed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing(FakeRounds):
-        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
-            self.failures[ADOPT] = "no memory"
-            return [run for run in super().run(plans) if run.peer not in self.failures]
-
     for name in ("main", "growth"):
         assert command.main([name]) == 0
-    monkeypatch.setattr(memory, "InterleavedRounds", Failing)
+    monkeypatch.setattr(memory, "InterleavedRounds", rounds_without(ADOPT))
     assert command.main(["memory"]) == 1
     assert command.main(["model"]) == 0
     text = page.read_text()
@@ -129,6 +130,14 @@ def test_the_model_leaves_out_the_rates_of_a_peer_that_failed(page: Path, monkey
 
 def test_the_model_needs_stored_results(page: Path) -> None:
     with pytest.raises(SystemExit, match="run these first"):
+        command.main(["model"])
+
+
+def test_the_model_names_the_peers_whose_figures_it_lacks(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_comparison, "InterleavedRounds", rounds_without(ROW_NUMBER))
+    for name in ("main", "growth", "memory"):
+        command.main([name])
+    with pytest.raises(SystemExit, match=r"\[spark-row-number\] in the results of `main`"):
         command.main(["model"])
 
 
