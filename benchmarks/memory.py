@@ -18,6 +18,7 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
+_MIN_ROWS = 100_000  # of fewer rows, the two largest dates of a backlog have the same number of buckets, the smallest
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000
@@ -47,7 +48,12 @@ def parts(rows: int) -> list[Part]:
 
 
 def run(rows: int) -> Results:
-    """Measure each size in a process of its own, so that the memory of an earlier size is not counted."""
+    """Measure each size in a process of its own, so that the memory of an earlier size is not counted.
+
+    Raises SystemExit if `rows` are too few for the modelled lines of the table.
+    """
+    if rows < _MIN_ROWS:
+        raise SystemExit(f"`memory` got --rows [{rows}], expected at least [{_MIN_ROWS}].")
     all_shapes = list(dict.fromkeys(shape for part in parts(rows) for shape in part.shapes))
     prepare_all([SMALL, *all_shapes], log_progress)
     plans = [

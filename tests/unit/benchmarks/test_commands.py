@@ -105,6 +105,17 @@ def test_results_of_other_sizes_change_no_page(
     assert "| --- |" in capsys.readouterr().out
 
 
+def test_memory_refuses_too_few_rows_before_it_measures(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "prepare_all", lambda shapes, log: pytest.fail("data sets were prepared"))
+    with pytest.raises(SystemExit, match="expected at least"):
+        command.main(["memory", "--rows", "20000"])
+
+
+def test_memory_makes_its_table_of_the_fewest_rows(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["memory", "--rows", "100000"]) == 0
+    assert "backlog of 6, fingerprints stored, one core, modelled" in capsys.readouterr().out
+
+
 def test_results_of_some_peers_change_no_page(page: Path) -> None:
     before = page.read_text()
     assert command.main(["main", "--only", f"{ADOPT},{ROW_NUMBER}"]) == 0
