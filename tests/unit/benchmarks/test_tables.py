@@ -100,6 +100,15 @@ def test_memory_of_a_larger_date_is_extrapolated_linearly_by_buckets() -> None:
     assert memory.large_date_mib(measured, backlog) == pytest.approx(expected)
 
 
+def test_the_job_does_not_know_how_many_rows_differ_from_the_parents_of_data_sets() -> None:
+    stored, *_ = memory.parts(110_000_000)
+    sizes = zip(stored.shapes, (110, 120, 135), strict=True)
+    measured = results("memory", *(figure(stored.peer, s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes))
+    # 128 rows in a bucket, so 2**18 buckets for a quarter of the rows, and 2**20 for all of them.
+    expected = 135 + 15 / (2**20 - 2**18) * (2**22 - 2**20)
+    assert memory.large_date_mib(measured, stored) == pytest.approx(expected)
+
+
 def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
     monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
