@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.dataset_shape import DatasetShape
@@ -63,7 +64,7 @@ def run(rows: int) -> Results:
         ):
             cold = _measure_cold(peer, plan, prepared)
             log_progress(run_line(cold, number))
-            figures.append(figure(cold, prepared.dataset.rows, dates))
+            figures.append(_cold_figure(cold, prepared.dataset.rows, dates))
     warm = PeerPlan(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
     rounds = InterleavedRounds(small.inputs, log_progress)
     for warm_run in rounds.run([warm]):
@@ -89,11 +90,16 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
         if file_digest_reader().digest(files) != prepared.dataset.expected:
             raise WrongTable(f"The cold job made a wrong table from [{inputs.name}]: no figure is stored.")
         phases = {name: f"{seconds:.2f}" for name, seconds in candidate.metrics.seconds.items()}
-        return MeasuredRun(
-            peer, inputs.name, 0, spent, PeerResult(tuple(files), notes=phases), 0, candidate.metrics.bytes_written
-        )
+        result = PeerResult(tuple(files), notes=phases)
+        return MeasuredRun(peer, inputs.name, 0, spent, result, None, candidate.metrics.bytes_written)
     finally:
         shutil.rmtree(out, ignore_errors=True)
+
+
+def _cold_figure(cold: MeasuredRun, rows: int, dates: int) -> Figure:
+    """The figures of a cold run, whose driver is a child of this process. Which of its Python children is unknown."""
+    python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes  # without this process, which only waited
+    return replace(figure(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)
 
 
 def _spark_submit(request: DedupRequest) -> ResourceUsage:

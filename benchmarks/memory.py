@@ -78,8 +78,8 @@ def report(results: Results, rows: int = ROWS) -> str:
                 [
                     part.title,
                     f"{figures.rows:,}",
-                    f"{figures.worker_bytes / MIB:.0f}",
-                    f"{figures.driver_bytes / MIB:.0f}",
+                    f"{_mib(figures.worker_bytes):.0f}",
+                    f"{_mib(figures.driver_bytes):.0f}",
                     f"{figures.wall_s:.1f}",
                     f"{figures.cpu_s:.1f}",
                     f"{figures.cpu_s / figures.wall_s:.2f}",
@@ -99,10 +99,15 @@ def large_date_mib(results: Results, part: Part) -> float:
     It is extrapolated from the two largest measured dates of the part, as a linear function of their number of buckets.
     """
     measured = [(shape, results.figures_of(part.peer, shape.name)[0]) for shape in part.shapes]
-    points = sorted((_buckets(run.rows, shape), run.worker_bytes / MIB) for shape, run in measured)
+    points = sorted((_buckets(run.rows, shape), _mib(run.worker_bytes)) for shape, run in measured)
     (few_buckets, few_mib), (many_buckets, many_mib) = points[-2:]
     slope = max(0.0, (many_mib - few_mib) / (many_buckets - few_buckets))
     return many_mib + slope * (_buckets(LARGE_DATE_ROWS, part.shapes[-1]) - many_buckets)
+
+
+def _mib(size: int | None) -> float:
+    assert size is not None  # only cold runs of sub-command `fixed-cost` lack it
+    return size / MIB
 
 
 def _buckets(rows: int, shape: DatasetShape) -> int:

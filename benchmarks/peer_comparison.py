@@ -113,7 +113,7 @@ def _table_line(
         f"{cpu(figures):.1f}",
         f"{cpu(figures) / rows_read * 1e9:.0f}",
         f"{read_bytes / rows_read:.2f}" if read_bytes is not None else "",
-        f"{median(figures, lambda figure: figure.shuffled_bytes) / 1e6:.0f}",
+        f"{median(figures, lambda figure: figure.shuffled_bytes or 0) / 1e6:.0f}",
         f"{median(figures, lambda figure: figure.written_bytes) / 1e6:.1f}",
         f"{median(figures, lambda figure: figure.jvm_bytes) / 1e9:.1f}",
         f"{median(figures, lambda figure: figure.python_bytes) / 1e9:.2f}",

@@ -53,7 +53,7 @@ class MeasuredRun:
     """One measured run of `peer` on the data set named `inputs`.
 
     `repeat`: the run's number among those of its process on this data set. `shuffled`: the bytes that Spark wrote for
-    shuffles. `written`: the bytes of the files that the run wrote.
+    shuffles, None if they were not counted. `written`: the bytes of the files that the run wrote.
     """
 
     peer: str
@@ -61,7 +61,7 @@ class MeasuredRun:
     repeat: int
     spent: ResourceUsage
     result: PeerResult
-    shuffled: int
+    shuffled: int | None
     written: int
 
 

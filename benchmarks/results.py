@@ -27,7 +27,8 @@ class Figure:
 
     `dates`: the number of dates. The class ResourceUsage describes the figures from `wall_s` to `foreign_cores`.
     `shuffled_bytes`: what Spark wrote for shuffles. `written_bytes`: the size of the files that the run wrote.
-    `read_bytes`: None for a peer that does not count these. `notes`: any texts about the run, by name.
+    `read_bytes`: None for a peer that does not count these. A cold run of sub-command `fixed-cost` has no figures of
+    worker, driver and shuffles. `notes`: any texts about the run, by name.
     """
 
     peer: str
@@ -38,10 +39,10 @@ class Figure:
     cpu_s: float
     jvm_bytes: int
     python_bytes: int
-    worker_bytes: int
-    driver_bytes: int
+    worker_bytes: int | None
+    driver_bytes: int | None
     foreign_cores: float
-    shuffled_bytes: int
+    shuffled_bytes: int | None
     written_bytes: int
     read_bytes: int | None
     notes: dict[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from benchmarks.resource_usage import ResourceUsage
 from benchmarks.results import load
 from benchmarks.row_counts import RowCounts
 from benchmarks.table_digest import TableDigest
+from dedup_clone.contract.request import Plan
 from tests.unit.benchmarks.figures import figure, results
 
 
@@ -64,7 +65,7 @@ def rounds_without(failed_peer: str) -> type[FakeRounds]:
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page into which all tables are written. Nothing is prepared or measured."""
-    for module in (peer_comparison, growth, memory):
+    for module in (peer_comparison, growth, memory, fixed_cost):
         monkeypatch.setattr(module, "prepare_all", lambda shapes, log: None)
         monkeypatch.setattr(module, "prepared_dataset", fake_prepared_dataset)
         monkeypatch.setattr(module, "InterleavedRounds", FakeRounds)
@@ -166,6 +167,18 @@ def test_the_fixed_cost_is_the_cold_time_minus_the_warm_time() -> None:
     assert "| adopt, all rows | 1,000 | 8.50 | 1.0 | 1.50 | 7.00 | adopt 1.00 |" in text
     assert "| 10 | 2.00 | 1.0 | 0.25 | 1.75 |" in text
     assert "| 10 | 6.00 | 1.0 |  |  |" in text
+
+
+def test_a_cold_run_has_no_figures_of_the_process_that_measures_it(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = ResourceUsage(wall_s=8.0, python_bytes=500, worker_bytes=200, driver_bytes=300)
+
+    def measure_cold(peer: str, plan: Plan, prepared: PreparedDataset) -> MeasuredRun:
+        return MeasuredRun(peer, prepared.dataset.name, 0, spent, PeerResult(()), None, 0)
+
+    monkeypatch.setattr(fixed_cost, "_measure_cold", measure_cold)
+    for cold in fixed_cost.run(1000).figures_of(fixed_cost.COLD):
+        assert cold.python_bytes == 200
+        assert (cold.worker_bytes, cold.driver_bytes, cold.shuffled_bytes) == (None, None, None)
 
 
 def test_files_and_objects_have_a_line_each() -> None:
