@@ -17,7 +17,7 @@ from benchmarks.paths import DATA, WORK
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.published_parent import publish_parent
-from benchmarks.results import Results, cpu, figure, save, wall
+from benchmarks.results import Results, cpu, run_figures, save, wall
 from dedup_spark import storage
 from dedup_spark.storage import cloud
 from testkit.local_servers import start_fake_gcs
@@ -38,10 +38,10 @@ def run(rows: int) -> Results:
     figures = []
     with emulated_storage() as host:
         objects = _upload(shape, local, host)
-        rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress, ((_HOST_VARIABLE, host),))
+        rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress, ((_HOST_VARIABLE, host),))
         for place, dataset in ((_FILES, local), (_OBJECTS, objects)):
             runs = rounds.run([PeerPlan(ADOPT, (dataset,), _ROUNDS, _REPEATS, warm_up=True)])
-            place_figures = [figure(run, local.dataset.rows, shape.dates) for run in runs]
+            place_figures = [run_figures(run, local.dataset.rows, shape.dates) for run in runs]
             figures += [replace(f, notes={**f.notes, "place": place}) for f in place_figures]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 

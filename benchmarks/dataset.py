@@ -13,7 +13,7 @@ import multiprocessing
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from itertools import pairwise
@@ -82,7 +82,7 @@ def generate(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> D
     with ProcessPoolExecutor(_PROCESSES, mp_context=server) as pool:
         blocks = [(number, block) for number in range(shape.dates) for block in range(block_count(shape, number))]
         dataset = sum(pool.map(partial(_write_block, shape, folder), blocks), _empty(shape))
-    write_record(record_path, asdict(dataset))
+    write_record(record_path, dataset)
     return dataset
 
 

@@ -33,7 +33,7 @@ from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.published_parent import open_feed, request_publish
 from benchmarks.resource_usage import ResourceUsage, measure_usage
-from benchmarks.results import Figure, Results, figure, median, save, wall
+from benchmarks.results import Results, RunFigures, median, run_figures, save, wall
 from benchmarks.spark_sessions import submit_conf
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
@@ -55,7 +55,7 @@ def run(rows: int) -> Results:
     shape = DatasetShape(rows)
     prepare_all([SMALL, shape], log_progress)
     large, small = prepared_dataset(shape), prepared_dataset(SMALL)
-    figures: list[Figure] = []
+    figures: list[RunFigures] = []
     for number in range(_ROUNDS):
         for peer, plan, prepared, dates in (
             (COLD, JobPlan.AUTO, large, shape.dates),
@@ -64,12 +64,12 @@ def run(rows: int) -> Results:
         ):
             cold = _measure_cold(peer, plan, prepared)
             log_progress(run_line(cold, number))
-            figures.append(_cold_figure(cold, prepared.dataset.rows, dates))
+            figures.append(_cold_figures(cold, prepared.dataset.rows, dates))
     warm = PeerPlan(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
-    rounds = InterleavedRounds(small.inputs, log_progress)
+    rounds = InterleavedRounds(small.inputs_path, log_progress)
     for warm_run in rounds.run([warm]):
         rows_by_name = {prepared.dataset.name: prepared.dataset.rows for prepared in (large, small)}
-        figures.append(figure(warm_run, rows_by_name[warm_run.inputs], shape.dates))
+        figures.append(run_figures(warm_run, rows_by_name[warm_run.dataset_name], shape.dates))
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
@@ -77,7 +77,7 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
     """Run the job in a new process with spark-submit. Raises WrongTable unless it makes the expected table."""
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
-    inputs = read_record(InputFiles, prepared.inputs)
+    inputs = read_record(InputFiles, prepared.inputs_path)
     try:
         feed = open_feed(inputs, None, out, stored_fingerprints=True)
         feed.plan = plan
@@ -88,7 +88,7 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
         assert candidate.load_uris_uri
         files = storage.read_text(candidate.load_uris_uri).splitlines()
         if file_digest_reader().digest(files) != prepared.dataset.expected:
-            raise WrongTable(f"The cold job made a wrong table from [{inputs.name}]: no figure is stored.")
+            raise WrongTable(f"The cold job made a wrong table from [{inputs.name}]: no figures are stored.")
         phases = {name: f"{seconds:.2f}" for name, seconds in candidate.metrics.seconds.items()}
         result = PeerResult(tuple(files), notes=phases)
         return MeasuredRun(peer, inputs.name, 0, spent, result, None, candidate.metrics.bytes_written)
@@ -96,10 +96,10 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
         shutil.rmtree(out, ignore_errors=True)
 
 
-def _cold_figure(cold: MeasuredRun, rows: int, dates: int) -> Figure:
+def _cold_figures(cold: MeasuredRun, rows: int, dates: int) -> RunFigures:
     """The figures of a cold run, whose driver is a child of this process. Which of its Python children is unknown."""
     python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes  # without this process, which only waited
-    return replace(figure(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)
+    return replace(run_figures(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)
 
 
 def _spark_submit(request: DedupRequest) -> ResourceUsage:
@@ -121,23 +121,23 @@ def _spark_submit(request: DedupRequest) -> ResourceUsage:
 
 def report(results: Results) -> str:
     """The table in Markdown. The fixed cost is the wall time of the cold job minus that of the warm job."""
-    large = max(results.figures, key=lambda figure: figure.rows).inputs
-    small = min(results.figures, key=lambda figure: figure.rows).inputs
+    large = max(results.figures, key=lambda measured: measured.rows).dataset_name
+    small = min(results.figures, key=lambda measured: measured.rows).dataset_name
     cases = (
         ("adopt, all rows", COLD, large),
         ("adopt, few rows", COLD, small),
         ("window, few rows", COLD_WINDOW, small),
     )
     lines = []
-    for title, peer, inputs in cases:
-        cold, warm = results.figures_of(peer, inputs), results.figures_of(ADOPT, inputs)
+    for title, peer, dataset_name in cases:
+        cold, warm = results.figures_of(peer, dataset_name), results.figures_of(ADOPT, dataset_name)
         fixed = f"{wall(cold) - wall(warm):.2f}" if peer == COLD else ""
         lines.append(
             [
                 title,
                 f"{cold[0].rows:,}",
                 f"{wall(cold):.2f}",
-                f"{median(cold, lambda figure: figure.cpu_s):.1f}",
+                f"{median(cold, lambda measured: measured.cpu_s):.1f}",
                 f"{wall(warm):.2f}" if peer == COLD else "",
                 fixed,
                 ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items()),

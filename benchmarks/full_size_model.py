@@ -157,13 +157,13 @@ def measured_per_row(results: Results) -> MeasuredPerRow:
 
     adopt, row_number = results.figures_of(ADOPT), results.figures_of(ROW_NUMBER)
     # This peer writes only the snapshot, so its written bytes are the size of the snapshot's files.
-    copied_bytes = median(results.figures_of(_COPY), lambda figure: figure.written_bytes)
+    copied_bytes = median(results.figures_of(_COPY), lambda measured: measured.written_bytes)
     return MeasuredPerRow(
-        adopt_read_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.read_bytes or 0)),
-        adopt_shuffled_bytes=divide_by_rows(ADOPT, median(adopt, lambda figure: figure.shuffled_bytes or 0)),
+        adopt_read_bytes=divide_by_rows(ADOPT, median(adopt, lambda measured: measured.read_bytes or 0)),
+        adopt_shuffled_bytes=divide_by_rows(ADOPT, median(adopt, lambda measured: measured.shuffled_bytes or 0)),
         row_number_cpu_s=divide_by_rows(ROW_NUMBER, cpu(row_number)),
         row_number_shuffled_bytes=divide_by_rows(
-            ROW_NUMBER, median(row_number, lambda figure: figure.shuffled_bytes or 0)
+            ROW_NUMBER, median(row_number, lambda measured: measured.shuffled_bytes or 0)
         ),
         qualify_cpu_s=divide_by_rows(_QUALIFY, cpu(results.figures_of(_QUALIFY))),
         snapshot_file_bytes=divide_by_rows(_COPY, copied_bytes),

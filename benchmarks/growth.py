@@ -11,7 +11,7 @@ from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, DATAFRAME_PLANS, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.results import Figure, Results, cpu, figure, save, wall
+from benchmarks.results import Results, RunFigures, cpu, run_figures, save, wall
 
 COMMAND = "growth"
 ROWS = 26_000_000
@@ -81,20 +81,20 @@ def run(rows: int) -> Results:
         PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, row_number_shapes)), 1, 1, warm_up=False),
         *(PeerPlan(name, (prepared_dataset(shape_for_plans(rows)),), 1, 2, warm_up=True) for name in DATAFRAME_PLANS),
     ]
-    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
     runs = rounds.run(plans)
     shape_by_name = {shape.name: shape for shape in shapes}
-    figures = [
-        figure(run, prepared_dataset(shape_by_name[run.inputs]).dataset.rows, shape_by_name[run.inputs].dates)
-        for run in runs
-    ]
+    figures = []
+    for run in runs:
+        shape = shape_by_name[run.dataset_name]
+        figures.append(run_figures(run, prepared_dataset(shape).dataset.rows, shape.dates))
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 def report(results: Results, rows: int = ROWS) -> str:
     """The tables in Markdown. `rows`: the number of rows in the largest snapshot."""
 
-    def adopt_on(shape: DatasetShape) -> list[Figure]:
+    def adopt_on(shape: DatasetShape) -> list[RunFigures]:
         return results.figures_of(ADOPT, shape.name)
 
     def line(title: str, shape: DatasetShape, first: DatasetShape) -> list[str]:
@@ -141,7 +141,7 @@ def report(results: Results, rows: int = ROWS) -> str:
     return f"{table(heads, lines)}\n\n{_compare_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
 
 
-def _per_row(figures: list[Figure]) -> float:
+def _per_row(figures: list[RunFigures]) -> float:
     """The median wall time in seconds per row of the newest delivery."""
     return wall(figures) / figures[0].rows
 

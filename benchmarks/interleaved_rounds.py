@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.dataset import Dataset
@@ -36,9 +36,9 @@ class WrongTable(Exception):
 
 @dataclass(frozen=True)
 class PreparedDataset:
-    """A data set whose parent is published. `inputs`: the path of its stored InputFiles."""
+    """A data set whose parent is published. `inputs_path`: of its stored InputFiles."""
 
-    inputs: Path
+    inputs_path: Path
     dataset: Dataset
 
 
@@ -61,12 +61,12 @@ class PeerPlan:
 class InterleavedRounds:
     """Starts the processes of all peers, and collects their measured runs.
 
-    `small`: the path of stored InputFiles of a small data set. Every process first runs its peer on this data set
-    without being measured. `log`: gets lines about the progress. `environment`: additional environment variables of the
-    processes. `failures`: for each peer that has no figures the reason.
+    `small_inputs_path`: of the stored InputFiles of a small data set, on which every process first runs its peer
+    without measuring it; None for no such run. `log`: gets lines about the progress. `environment`: additional
+    environment variables of the processes. `failures`: for each peer that has no figures the reason.
     """
 
-    small: Path | None
+    small_inputs_path: Path | None
     log: Callable[[str], None]
     environment: tuple[tuple[str, str], ...] = ()
     failures: dict[str, str] = field(default_factory=dict)
@@ -94,9 +94,9 @@ class InterleavedRounds:
         RUNS.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{plan.peer}-", dir=RUNS))
         try:
-            inputs = tuple(str(dataset.inputs) for dataset in plan.datasets)
-            small = str(self.small) if self.small else None
-            spec = PeerProcessSpec(plan.peer, inputs, small, str(folder), plan.repeats, plan.warm_up)
+            inputs_paths = tuple(str(dataset.inputs_path) for dataset in plan.datasets)
+            small = str(self.small_inputs_path) if self.small_inputs_path else None
+            spec = PeerProcessSpec(plan.peer, inputs_paths, small, str(folder), plan.repeats, plan.warm_up)
             runs = self._run_process(spec, folder)
             for run in runs:
                 self.log(run_line(run, number))
@@ -106,7 +106,7 @@ class InterleavedRounds:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _run_process(self, spec: PeerProcessSpec, folder: Path) -> list[MeasuredRun]:
-        write_record(folder / "spec.json", asdict(spec))
+        write_record(folder / "spec.json", spec)
         python = PEERS_PYTHON if ENTRIES[spec.peer].needs_bench_environment else Path(sys.executable)
         environment = {
             **os.environ,
@@ -138,18 +138,18 @@ class InterleavedRounds:
 
 def _check_result(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
     """Raise WrongTable if the table or the counts of a run differ from those of its data set."""
-    dataset = next(prepared.dataset for prepared in datasets if prepared.dataset.name == run.inputs)
+    dataset = next(prepared.dataset for prepared in datasets if prepared.dataset.name == run.dataset_name)
     if run.result.files is not None:
         found = digest_reader.digest(list(run.result.files))
         if found != dataset.expected:
             raise WrongTable(
-                f"Peer [{run.peer}] made table [{found}] from [{run.inputs}], expected [{dataset.expected}]: do not "
-                f"use it."
+                f"Peer [{run.peer}] made table [{found}] from [{run.dataset_name}], expected "
+                f"[{dataset.expected}]: do not use it."
             )
     if run.result.counts is not None and not run.result.counts.agrees_with(dataset.counts):
         raise WrongTable(
-            f"Peer [{run.peer}] counted [{run.result.counts}] in [{run.inputs}], expected [{dataset.counts}]: do not "
-            f"use it."
+            f"Peer [{run.peer}] counted [{run.result.counts}] in [{run.dataset_name}], expected "
+            f"[{dataset.counts}]: do not use it."
         )
 
 
@@ -167,7 +167,7 @@ def run_line(run: MeasuredRun, number: int) -> str:
     """A line about a run for the log. `number`: of the round, from 0."""
     spent = run.spent
     return (
-        f"round {number + 1} {run.peer:20} {run.inputs:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, "
+        f"round {number + 1} {run.peer:20} {run.dataset_name:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, "
         f"other processes {spent.foreign_cores:.2f} cores, JVM {spent.jvm_bytes / 1e9:.2f} GB, "
         f"Python {spent.python_bytes / 1e9:.2f} GB"
     )

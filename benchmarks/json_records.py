@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 Record = TypeVar("Record")
 
 
-def write_record(path: Path, content: dict[str, Any] | list[Any]) -> None:
-    """Write `content` as JSON, atomically."""
+def write_record(path: Path, content: Any) -> None:
+    """Write `content` as JSON, atomically: a dataclass, or a list or dict that may contain dataclasses."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    temporary.write_text(json.dumps(content, indent=1, default=asdict) + "\n")
     temporary.replace(path)
 
 

@@ -13,7 +13,7 @@ from benchmarks.generated_rows import snapshot_ids
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED_ONE_CORE, ADOPT_ONE_CORE
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.results import Results, figure, save
+from benchmarks.results import Results, run_figures, save
 from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
@@ -37,8 +37,8 @@ class Part:
 
 def parts(rows: int) -> list[Part]:
     """The parts of the table. The largest data set has `rows` rows; every data set has one date."""
-    small, medium, large = (DatasetShape(rows // part, 1) for part in (16, 4, 1))
-    backlogs = [DatasetShape(rows // part, 1, Variant.BACKLOG_6) for part in (64, 16)]
+    small, medium, large = (DatasetShape(rows // divisor, 1) for divisor in (16, 4, 1))
+    backlogs = [DatasetShape(rows // divisor, 1, Variant.BACKLOG_6) for divisor in (64, 16)]
     return [
         Part("fingerprints stored, one core", ADOPT_ONE_CORE, [small, medium, large]),
         Part("fingerprints computed, one core", ADOPT_COMPUTED_ONE_CORE, [small, large]),
@@ -61,10 +61,10 @@ def run(rows: int) -> Results:
         for part in parts(rows)
         for shape in part.shapes
     ]
-    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
     runs = rounds.run(plans)
     rows_by_name = {shape.name: prepared_dataset(shape).dataset.rows for shape in all_shapes}
-    figures = [figure(run, rows_by_name[run.inputs], 1) for run in runs]
+    figures = [run_figures(run, rows_by_name[run.dataset_name], 1) for run in runs]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
@@ -73,17 +73,17 @@ def report(results: Results, rows: int = ROWS) -> str:
     lines = []
     for part in parts(rows):
         for shape in part.shapes:
-            figures = results.figures_of(part.peer, shape.name)[0]
+            measured = results.figures_of(part.peer, shape.name)[0]
             lines.append(
                 [
                     part.title,
-                    f"{figures.rows:,}",
-                    f"{_mib(figures.worker_bytes):.0f}",
-                    f"{_mib(figures.driver_bytes):.0f}",
-                    f"{figures.wall_s:.1f}",
-                    f"{figures.cpu_s:.1f}",
-                    f"{figures.cpu_s / figures.wall_s:.2f}",
-                    figures.notes["plans"],
+                    f"{measured.rows:,}",
+                    f"{_mib(measured.worker_bytes):.0f}",
+                    f"{_mib(measured.driver_bytes):.0f}",
+                    f"{measured.wall_s:.1f}",
+                    f"{measured.cpu_s:.1f}",
+                    f"{measured.cpu_s / measured.wall_s:.2f}",
+                    measured.notes["plans"],
                 ]
             )
         if part.is_modelled:

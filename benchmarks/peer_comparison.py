@@ -9,7 +9,7 @@ from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
 from benchmarks.peers.registry import ADOPT, ENTRIES, NOT_IN_PEER_COMPARISON, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.results import Figure, Results, cpu, figure, median, save, wall
+from benchmarks.results import Results, RunFigures, cpu, median, run_figures, save, wall
 
 COMMAND = "main"
 ROWS = 26_000_000
@@ -46,9 +46,9 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
         )
         for name in names
     ]
-    interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs, log_progress)
+    interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
     runs = interleaved.run(plans)
-    figures = [figure(run, prepared_dataset(shape).dataset.rows, shape.dates) for run in runs]
+    figures = [run_figures(run, prepared_dataset(shape).dataset.rows, shape.dates) for run in runs]
     is_default_size = rows == ROWS and variant is Variant.UNIFORM and not only
     return save(COMMAND, figures, interleaved.failures, is_default_size=is_default_size)
 
@@ -80,7 +80,7 @@ def report(results: Results) -> str:
     return "\n\n".join(parts)
 
 
-def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
+def _summary(by_peer: dict[str, list[RunFigures]]) -> list[str]:
     """Sentences that compare plan `adopt` with other peers; none if one of the main peers was not measured."""
     joins = [by_peer[name] for name in _PLAIN_JOINS if name in by_peer]
     if not joins or not {ADOPT, ROW_NUMBER, READ_BOTH} <= by_peer.keys():
@@ -100,9 +100,9 @@ def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
 
 
 def _table_line(
-    name: str, figures: list[Figure], row_number: list[Figure] | None, adopt: list[Figure] | None
+    name: str, figures: list[RunFigures], row_number: list[RunFigures] | None, adopt: list[RunFigures] | None
 ) -> list[str]:
-    walls = [figure.wall_s for figure in figures]
+    walls = [measured.wall_s for measured in figures]
     rows_read = 2 * figures[0].rows  # the parent has about as many rows as the snapshot
     read_bytes = figures[0].read_bytes
     return [
@@ -113,11 +113,11 @@ def _table_line(
         f"{cpu(figures):.1f}",
         f"{cpu(figures) / rows_read * 1e9:.0f}",
         f"{read_bytes / rows_read:.2f}" if read_bytes is not None else "",
-        f"{median(figures, lambda figure: figure.shuffled_bytes or 0) / 1e6:.0f}",
-        f"{median(figures, lambda figure: figure.written_bytes) / 1e6:.1f}",
-        f"{median(figures, lambda figure: figure.jvm_bytes) / 1e9:.1f}",
-        f"{median(figures, lambda figure: figure.python_bytes) / 1e9:.2f}",
-        f"{max(figure.foreign_cores for figure in figures):.1f}",
+        f"{median(figures, lambda measured: measured.shuffled_bytes or 0) / 1e6:.0f}",
+        f"{median(figures, lambda measured: measured.written_bytes) / 1e6:.1f}",
+        f"{median(figures, lambda measured: measured.jvm_bytes) / 1e9:.1f}",
+        f"{median(figures, lambda measured: measured.python_bytes) / 1e9:.2f}",
+        f"{max(measured.foreign_cores for measured in figures):.1f}",
         f"{wall(row_number) / wall(figures):.1f}" if row_number else "",
         f"{wall(figures) / wall(adopt):.2f}" if adopt else "",
     ]

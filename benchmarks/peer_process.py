@@ -33,16 +33,17 @@ _LINE_PREFIX = "RUN "
 
 @dataclass(frozen=True)
 class PeerProcessSpec:
-    """What the process runs. `inputs`: paths of stored InputFiles. `out`: the folder for all tables.
+    """What the process runs, in this order.
 
-    `small`: the path of InputFiles of a small data set, on which the peer first runs without being measured; None for
-    no such run. `repeats`: measured runs on each of `inputs`. `warm_up`: whether the peer then runs once on each of
-    `inputs` without being measured.
+    `small_inputs_path`: of the stored InputFiles of a small data set, on which the peer runs without being measured;
+    None for no such run. `inputs_paths`: of the stored InputFiles of the data sets that are measured. `warm_up`:
+    whether the peer runs once on each of these without being measured. `repeats`: the number of measured runs on each.
+    `out`: the folder for all tables.
     """
 
     peer: str
-    inputs: tuple[str, ...]
-    small: str | None
+    inputs_paths: tuple[str, ...]
+    small_inputs_path: str | None
     out: str
     repeats: int
     warm_up: bool
@@ -50,14 +51,14 @@ class PeerProcessSpec:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One measured run of `peer` on the data set named `inputs`.
+    """One measured run of `peer` on the data set `dataset_name`.
 
     `repeat`: the run's number among those of its process on this data set. `shuffled`: the bytes that Spark wrote for
     shuffles, None if they were not counted. `written`: the bytes of the files that the run wrote.
     """
 
     peer: str
-    inputs: str
+    dataset_name: str
     repeat: int
     spent: ResourceUsage
     result: PeerResult
@@ -69,11 +70,11 @@ def main(path: str) -> None:
     """Run and measure the peer. `path`: of a stored PeerProcessSpec."""
     spec: PeerProcessSpec = read_record(PeerProcessSpec, Path(path))
     peer = ENTRIES[spec.peer].make(lambda: _start_session(ENTRIES[spec.peer].session_kind))
-    if spec.small:
-        small: InputFiles = read_record(InputFiles, Path(spec.small))
+    if spec.small_inputs_path:
+        small: InputFiles = read_record(InputFiles, Path(spec.small_inputs_path))
         for number in range(_SMALL_RUNS):
             _measure(spec, peer, small, f"small-{number}", delete=True)
-    inputs = [read_record(InputFiles, Path(name)) for name in spec.inputs]
+    inputs = [read_record(InputFiles, Path(name)) for name in spec.inputs_paths]
     if spec.warm_up:
         for number, warm_up_inputs in enumerate(inputs):
             _measure(spec, peer, warm_up_inputs, f"warm-up-{number}", delete=True)
@@ -122,6 +123,7 @@ def _measure(
     result = peer.result(inputs, out, returned)
     written = result.bytes_written if result.bytes_written is not None else _written_bytes(out)
     after = _spark_bytes(spec.peer)
+    # The other peers with Spark return themselves how many bytes they read.
     if ENTRIES[spec.peer].session_kind == PLAIN_SESSION:
         result = replace(result, bytes_read=after.read - before.read)
     run = MeasuredRun(spec.peer, inputs.name, repeat, spent, result, after.shuffled - before.shuffled, written)

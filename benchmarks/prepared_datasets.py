@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.dataset import Dataset, generate, table_contract
@@ -42,7 +41,7 @@ def prepare_all(shapes: Sequence[DatasetShape], log: Callable[[str], None]) -> N
     environment = {**os.environ, "PYTHONPATH": pythonpath_variable()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shapes.json"
-        write_record(path, [asdict(shape) for shape in missing])
+        write_record(path, missing)
         command = [sys.executable, "-m", "benchmarks.prepared_datasets", str(path)]
         subprocess.run(command, cwd=CHECKOUT, env=environment, check=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -69,7 +68,7 @@ def publish_parent(
         _link_data_without_fingerprints(Path(feed.data_uri()))
     arriving = _make_feed(folder, table, emulator, ARRIVING_LANDING)
     inputs = _describe_inputs(shape, feed, arriving, folder, snapshot_rows, emulator)
-    write_record(record, asdict(inputs))
+    write_record(record, inputs)
     return inputs
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.dataset_shape import Variant
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
-from benchmarks.results import Figure, Results, cpu
+from benchmarks.results import Results, RunFigures, cpu
 from dedup_clone.orchestration.runners.sizing import (
     ALL_S_PER_ROW,
     DELIVERED_S_PER_ROW,
@@ -35,7 +35,7 @@ def check_rates(main: Results, growth: Results, memory: Results) -> list[RateChe
     measured on less data. Their rate is that of an adopted delivery, times how much longer a row of them took than a
     row of an adopted delivery on as much data.
     """
-    largest = max(memory.figures_of(ADOPT), key=lambda figure: figure.rows, default=None)
+    largest = max(memory.figures_of(ADOPT), key=lambda measured: measured.rows, default=None)
     adopt = _vcpu_s([largest]) if largest else None
     backlog, in_order = _of_variant(growth, Variant.BACKLOG_6), _in_order(growth)
     delivered, both_inputs = DELIVERED_S_PER_ROW, ALL_S_PER_ROW
@@ -53,18 +53,19 @@ def check_rates(main: Results, growth: Results, memory: Results) -> list[RateChe
     return [RateCheck(name, rate, measured) for name, rate, measured in checks if measured is not None]
 
 
-def _of_variant(growth: Results, variant: Variant) -> list[Figure]:
+def _of_variant(growth: Results, variant: Variant) -> list[RunFigures]:
     """The figures of peer `adopt` on the data sets of a variant."""
-    return [figure for figure in growth.figures_of(ADOPT) if figure.inputs.startswith(f"{variant}-")]
+    return [measured for measured in growth.figures_of(ADOPT) if measured.dataset_name.startswith(f"{variant}-")]
 
 
-def _in_order(growth: Results) -> list[Figure]:
+def _in_order(growth: Results) -> list[RunFigures]:
     """The figures of one delivery in order on as many rows as the backlog of six; [] without that backlog."""
-    names = {f.inputs.replace(Variant.BACKLOG_6, Variant.UNIFORM, 1) for f in _of_variant(growth, Variant.BACKLOG_6)}
-    return [figure for figure in growth.figures_of(ADOPT) if figure.inputs in names]
+    backlog_names = {measured.dataset_name for measured in _of_variant(growth, Variant.BACKLOG_6)}
+    names = {name.replace(Variant.BACKLOG_6, Variant.UNIFORM, 1) for name in backlog_names}
+    return [measured for measured in growth.figures_of(ADOPT) if measured.dataset_name in names]
 
 
-def _older_rate(backlog: list[Figure], in_order: list[Figure], adopt: float | None) -> float | None:
+def _older_rate(backlog: list[RunFigures], in_order: list[RunFigures], adopt: float | None) -> float | None:
     """The rate of the backlog's older deliveries; None without figures. `adopt`: the rate of its newest delivery.
 
     The number of rows in the figures of a backlog is that of its newest delivery.
@@ -73,7 +74,7 @@ def _older_rate(backlog: list[Figure], in_order: list[Figure], adopt: float | No
     return None if whole_backlog is None or adopt is None else (whole_backlog - adopt) / (_BACKLOG - 1)
 
 
-def _scaled_rate(figures: list[Figure], baseline: list[Figure], adopt: float | None) -> float | None:
+def _scaled_rate(figures: list[RunFigures], baseline: list[RunFigures], adopt: float | None) -> float | None:
     """`adopt`, times how much longer a row of `figures` took than a row of `baseline`; None if one of these is missing.
 
     `adopt`: the rate of an adopted delivery.
@@ -81,11 +82,11 @@ def _scaled_rate(figures: list[Figure], baseline: list[Figure], adopt: float | N
     return _vcpu_s(figures) / _vcpu_s(baseline) * adopt if figures and baseline and adopt is not None else None
 
 
-def _rate_of_both_inputs(figures: list[Figure]) -> float | None:
+def _rate_of_both_inputs(figures: list[RunFigures]) -> float | None:
     """Measured vCPU seconds per row of snapshot and parent together. The parent has about as many rows."""
     return _vcpu_s(figures) / 2 if figures else None
 
 
-def _vcpu_s(figures: list[Figure]) -> float:
+def _vcpu_s(figures: list[RunFigures]) -> float:
     """Measured vCPU seconds per row of the snapshot."""
     return cpu(figures) / figures[0].rows * VCPUS_PER_CORE

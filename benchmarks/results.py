@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,8 +22,8 @@ _PEER_PACKAGES = ("polars", "deltalake")
 
 
 @dataclass(frozen=True)
-class Figure:
-    """The figures of one run of `peer` on the data set named `inputs`, whose snapshot has `rows` rows.
+class RunFigures:
+    """The figures of one run of `peer` on the data set `dataset_name`, whose snapshot has `rows` rows.
 
     `dates`: the number of dates. The class ResourceUsage describes the figures from `wall_s` to `foreign_cores`.
     `shuffled_bytes`: what Spark wrote for shuffles. `written_bytes`: the size of the files that the run wrote.
@@ -32,7 +32,7 @@ class Figure:
     """
 
     peer: str
-    inputs: str
+    dataset_name: str
     rows: int
     dates: int
     wall_s: float
@@ -60,20 +60,20 @@ class Results:
     made_at: str
     machine: str
     is_default_size: bool
-    figures: tuple[Figure, ...]
+    figures: tuple[RunFigures, ...]
     failures: dict[str, str] = field(default_factory=dict)
 
-    def figures_of(self, peer: str, inputs: str | None = None) -> list[Figure]:
-        """The figures of a peer, on all data sets or on the one named `inputs`."""
-        return [f for f in self.figures if f.peer == peer and (inputs is None or f.inputs == inputs)]
+    def figures_of(self, peer: str, dataset_name: str | None = None) -> list[RunFigures]:
+        """The figures of a peer, on all data sets or on one of them."""
+        return [f for f in self.figures if f.peer == peer and dataset_name in (None, f.dataset_name)]
 
 
-def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
+def run_figures(run: MeasuredRun, rows: int, dates: int) -> RunFigures:
     """The figures of a run on a snapshot of `rows` rows and `dates` dates."""
     spent = run.spent
-    return Figure(
+    return RunFigures(
         peer=run.peer,
-        inputs=run.inputs,
+        dataset_name=run.dataset_name,
         rows=rows,
         dates=dates,
         wall_s=round(spent.wall_s, 3),
@@ -90,26 +90,26 @@ def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
     )
 
 
-def median(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
+def median(figures: Iterable[RunFigures], value: Callable[[RunFigures], float]) -> float:
     """The median of `value` over the figures. Raises StatisticsError when there are none."""
-    return statistics.median([value(figure) for figure in figures])
+    return statistics.median([value(measured) for measured in figures])
 
 
-def wall(figures: Iterable[Figure]) -> float:
+def wall(figures: Iterable[RunFigures]) -> float:
     """The median wall time in seconds."""
-    return median(figures, lambda figure: figure.wall_s)
+    return median(figures, lambda measured: measured.wall_s)
 
 
-def cpu(figures: Iterable[Figure]) -> float:
+def cpu(figures: Iterable[RunFigures]) -> float:
     """The median CPU time in seconds."""
-    return median(figures, lambda figure: figure.cpu_s)
+    return median(figures, lambda measured: measured.cpu_s)
 
 
-def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, is_default_size: bool) -> Results:
+def save(command: str, figures: Iterable[RunFigures], failures: dict[str, str], *, is_default_size: bool) -> Results:
     """Store and return the results: in the repository if they have the default size, else in the work folder."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = Results(command, made_at, describe_machine(), is_default_size, tuple(figures), failures)
-    write_record(path_of(command, is_default_size=is_default_size), asdict(results))
+    write_record(path_of(command, is_default_size=is_default_size), results)
     return results
 
 

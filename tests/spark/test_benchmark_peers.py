@@ -59,7 +59,7 @@ def _few_partitions(spark: SparkSession) -> Iterator[None]:
 
 def is_right(name: str, measured: PreparedDataset, spark: SparkSession, out: Path) -> bool:
     """Whether the peer's table is the expected one; true for a peer that makes no table."""
-    inputs = read_record(InputFiles, measured.inputs)
+    inputs = read_record(InputFiles, measured.inputs_path)
     peer = ENTRIES[name].make(lambda: spark)
     peer.prepare(inputs, out)
     result = peer.result(inputs, out, peer.run(inputs, out))
@@ -115,7 +115,7 @@ def test_a_peer_with_a_wrong_table_has_no_figures(
 
 
 def test_missing_fingerprints_are_computed(prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
-    inputs = read_record(InputFiles, prepared_dataset(DatasetShape(ROWS, DATES, differing=0.05)).inputs)
+    inputs = read_record(InputFiles, prepared_dataset(DatasetShape(ROWS, DATES, differing=0.05)).inputs_path)
     reasons = {}
     for stored_fingerprints in (True, False):
         feed = open_feed(inputs, spark, tmp_path / str(stored_fingerprints), stored_fingerprints=stored_fingerprints)

@@ -21,7 +21,7 @@ from benchmarks.results import load
 from benchmarks.row_counts import RowCounts
 from benchmarks.table_digest import TableDigest
 from dedup_clone.contract.request import Plan
-from tests.unit.benchmarks.figures import figure, results
+from tests.unit.benchmarks.figures import results, run_figures
 
 
 class FakeRounds:
@@ -156,12 +156,12 @@ def test_the_model_names_the_peers_whose_figures_it_lacks(page: Path, monkeypatc
 def test_the_fixed_cost_is_the_cold_time_minus_the_warm_time() -> None:
     measured = results(
         "fixed-cost",
-        figure(fixed_cost.COLD, "large", 1000, wall_s=8.0, notes={"adopt": "1.00"}),
-        figure(fixed_cost.COLD, "large", 1000, wall_s=9.0, notes={}),
-        figure(fixed_cost.COLD, "small", 10, wall_s=2.0, notes={}),
-        figure(fixed_cost.COLD_WINDOW, "small", 10, wall_s=6.0, notes={}),
-        figure(ADOPT, "large", 1000, wall_s=1.5),
-        figure(ADOPT, "small", 10, wall_s=0.25),
+        run_figures(fixed_cost.COLD, "large", 1000, wall_s=8.0, notes={"adopt": "1.00"}),
+        run_figures(fixed_cost.COLD, "large", 1000, wall_s=9.0, notes={}),
+        run_figures(fixed_cost.COLD, "small", 10, wall_s=2.0, notes={}),
+        run_figures(fixed_cost.COLD_WINDOW, "small", 10, wall_s=6.0, notes={}),
+        run_figures(ADOPT, "large", 1000, wall_s=1.5),
+        run_figures(ADOPT, "small", 10, wall_s=0.25),
     )
     text = fixed_cost.report(measured)
     assert "| adopt, all rows | 1,000 | 8.50 | 1.0 | 1.50 | 7.00 | adopt 1.00 |" in text
@@ -185,8 +185,8 @@ def test_files_and_objects_have_a_line_each() -> None:
     notes = {"phases": "adopt 0.10", "plans": "adopt 13"}
     measured = results(
         "storage",
-        figure(ADOPT, "data", 100, wall_s=1.0, notes={**notes, "place": "files"}),
-        figure(ADOPT, "data", 100, wall_s=2.0, notes={**notes, "place": "objects"}),
+        run_figures(ADOPT, "data", 100, wall_s=1.0, notes={**notes, "place": "files"}),
+        run_figures(ADOPT, "data", 100, wall_s=2.0, notes={**notes, "place": "objects"}),
     )
     lines = cloud_storage.report(measured).splitlines()
     assert lines[2].startswith("| files of this machine | 100 | 1 | 1.00 |")

@@ -13,7 +13,7 @@ from benchmarks.rate_checks import check_rates
 from benchmarks.results import load
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.settings.spark_settings import Runner, SparkSize
-from tests.unit.benchmarks.figures import figure, results
+from tests.unit.benchmarks.figures import results, run_figures
 
 ASSUMED = Assumptions(table_bytes=48e9, row_bytes=48, dates=100)
 MEASURED = MeasuredPerRow(
@@ -59,24 +59,24 @@ def test_every_assumption_has_a_reason() -> None:
 
 MAIN = results(
     "main",
-    figure(ADOPT, "large", 1000, cpu_s=2.0, read_bytes=4000),
-    figure(ADOPT, "large", 1000, cpu_s=4.0, read_bytes=4000),
-    figure(ADOPT, "large", 1000, cpu_s=3.0, read_bytes=4000),
-    figure("adopt-exact", "large", 1000, cpu_s=6.0),
-    figure("rewrite", "large", 1000, cpu_s=20.0),
-    figure(ROW_NUMBER, "large", 1000, cpu_s=50.0, shuffled_bytes=30_000),
-    figure("duckdb-qualify", "large", 1000, cpu_s=10.0),
-    figure("spark-copy", "large", 1000, written_bytes=5000),
+    run_figures(ADOPT, "large", 1000, cpu_s=2.0, read_bytes=4000),
+    run_figures(ADOPT, "large", 1000, cpu_s=4.0, read_bytes=4000),
+    run_figures(ADOPT, "large", 1000, cpu_s=3.0, read_bytes=4000),
+    run_figures("adopt-exact", "large", 1000, cpu_s=6.0),
+    run_figures("rewrite", "large", 1000, cpu_s=20.0),
+    run_figures(ROW_NUMBER, "large", 1000, cpu_s=50.0, shuffled_bytes=30_000),
+    run_figures("duckdb-qualify", "large", 1000, cpu_s=10.0),
+    run_figures("spark-copy", "large", 1000, written_bytes=5000),
 )
 GROWTH = results(
     "growth",
-    figure(ADOPT, "uniform-250x13", 250, cpu_s=1.0),
-    figure(ADOPT, "uniform-500x13", 500, cpu_s=9.0),
-    figure(ADOPT, "backlog-2-250x13", 250, cpu_s=1.5),
-    figure(ADOPT, "backlog-6-250x13", 250, cpu_s=3.0),
-    figure(ADOPT, "correction-250x13", 250, cpu_s=1.25),
+    run_figures(ADOPT, "uniform-250x13", 250, cpu_s=1.0),
+    run_figures(ADOPT, "uniform-500x13", 500, cpu_s=9.0),
+    run_figures(ADOPT, "backlog-2-250x13", 250, cpu_s=1.5),
+    run_figures(ADOPT, "backlog-6-250x13", 250, cpu_s=3.0),
+    run_figures(ADOPT, "correction-250x13", 250, cpu_s=1.25),
 )
-MEMORY = results("memory", figure(ADOPT, "small", 1000, cpu_s=1.0), figure(ADOPT, "large", 2000, cpu_s=8.0))
+MEMORY = results("memory", run_figures(ADOPT, "small", 1000, cpu_s=1.0), run_figures(ADOPT, "large", 2000, cpu_s=8.0))
 
 
 def test_values_per_row_come_from_the_results_of_main() -> None:

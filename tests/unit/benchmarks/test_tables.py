@@ -13,18 +13,18 @@ from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.json_records import from_json_value, read_record, write_record
 from benchmarks.peers.registry import ADOPT, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.results import Results, load, save
-from tests.unit.benchmarks.figures import figure, results
+from tests.unit.benchmarks.figures import results, run_figures
 
 
 def test_the_main_table_has_the_fastest_peer_first_and_the_ratios() -> None:
     measured = results(
         "main",
-        figure(ROW_NUMBER, "data", 100, wall_s=60.0, dates=13),
-        figure(ROW_NUMBER, "data", 100, wall_s=62.0),
-        figure("spark-sort-merge", "data", 100, wall_s=50.0),
-        figure("spark-shuffled-hash", "data", 100, wall_s=25.0),
-        *(figure(ADOPT, "data", 100, wall_s=wall) for wall in (1.0, 1.5, 1.25)),
-        figure(READ_BOTH, "data", 100, wall_s=1.0, read_bytes=540),
+        run_figures(ROW_NUMBER, "data", 100, wall_s=60.0, dates=13),
+        run_figures(ROW_NUMBER, "data", 100, wall_s=62.0),
+        run_figures("spark-sort-merge", "data", 100, wall_s=50.0),
+        run_figures("spark-shuffled-hash", "data", 100, wall_s=25.0),
+        *(run_figures(ADOPT, "data", 100, wall_s=wall) for wall in (1.0, 1.5, 1.25)),
+        run_figures(READ_BOTH, "data", 100, wall_s=1.0, read_bytes=540),
     )
     text = peer_comparison.report(measured)
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
@@ -39,14 +39,14 @@ def test_the_main_table_has_the_fastest_peer_first_and_the_ratios() -> None:
 
 
 def test_a_peer_that_failed_is_named() -> None:
-    measured = replace(results("main", figure(ADOPT, "data", 100)), failures={"delta-merge": "no memory\nat all"})
+    measured = replace(results("main", run_figures(ADOPT, "data", 100)), failures={"delta-merge": "no memory\nat all"})
     assert "No figures of delta-rs MERGE: no memory" in peer_comparison.report(measured)
 
 
 def test_growth_compares_the_time_per_row_with_the_first_shape_of_each_part() -> None:
     rows = 1000
     figures = [
-        figure(
+        run_figures(
             ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1)
         )
         for shape in growth.all_shapes(rows)
@@ -63,9 +63,9 @@ def test_a_backlog_is_compared_with_one_delivery() -> None:
     rows = 1000
     shapes = growth.shapes_by_deliveries(rows)
     figures = [
-        figure(ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=1.0) for shape in growth.all_shapes(rows)
+        run_figures(ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=1.0) for shape in growth.all_shapes(rows)
     ]
-    figures = [replace(f, wall_s=2.5) if f.inputs == shapes[2].name else f for f in figures]
+    figures = [replace(f, wall_s=2.5) if f.dataset_name == shapes[2].name else f for f in figures]
     lines = growth.report(results("growth", *figures), rows).splitlines()
     ratios = [line.split(" | ")[6] for line in lines if line.startswith("| deliveries")]
     assert ratios == ["1.00", "1.00", "2.50", "1.00", "1.00"]
@@ -76,9 +76,9 @@ def test_the_dataframe_plans_are_compared_with_row_number_on_few_rows() -> None:
     shape_of_plans = growth.shape_for_plans(rows)
     measured = results(
         "growth",
-        *(figure(ADOPT, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
-        figure("window", shape_of_plans.name, shape_of_plans.rows, wall_s=4.0),
-        figure(ROW_NUMBER, shape_of_plans.name, shape_of_plans.rows, wall_s=5.0),
+        *(run_figures(ADOPT, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
+        run_figures("window", shape_of_plans.name, shape_of_plans.rows, wall_s=4.0),
+        run_figures(ROW_NUMBER, shape_of_plans.name, shape_of_plans.rows, wall_s=5.0),
     )
     lines = growth.report(measured, rows).splitlines()
     table = lines[lines.index("| on few rows | rows per input | wall s, median | CPU s |") + 2 :]
@@ -91,7 +91,8 @@ def test_the_dataframe_plans_are_compared_with_row_number_on_few_rows() -> None:
 def test_memory_of_a_larger_date_is_extrapolated_linearly_by_buckets() -> None:
     stored, _, backlog, _ = memory.parts(100_000_000)
     sizes = zip([*stored.shapes, *backlog.shapes], (110, 120, 135, 90, 105), strict=True)
-    measured = results("memory", *(figure(stored.peer, s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes))
+    figures = [run_figures(stored.peer, s.name, s.rows, worker_bytes=mib * memory.MIB) for s, mib in sizes]
+    measured = results("memory", *figures)
     # 2**18 buckets for a quarter of the rows, 2**20 for all of them, 2**22 for any date that is much larger.
     expected = 135 + 15 / (2**20 - 2**18) * (2**22 - 2**20)
     assert memory.large_date_mib(measured, stored) == pytest.approx(expected)
@@ -103,7 +104,8 @@ def test_memory_of_a_larger_date_is_extrapolated_linearly_by_buckets() -> None:
 def test_the_job_does_not_know_how_many_rows_differ_from_the_parents_of_data_sets() -> None:
     stored, *_ = memory.parts(110_000_000)
     sizes = zip(stored.shapes, (110, 120, 135), strict=True)
-    measured = results("memory", *(figure(stored.peer, s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes))
+    figures = [run_figures(stored.peer, s.name, s.rows, worker_bytes=mib * memory.MIB) for s, mib in sizes]
+    measured = results("memory", *figures)
     # 128 rows in a bucket, so 2**18 buckets for a quarter of the rows, and 2**20 for all of them.
     expected = 135 + 15 / (2**20 - 2**18) * (2**22 - 2**20)
     assert memory.large_date_mib(measured, stored) == pytest.approx(expected)
@@ -113,10 +115,10 @@ def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
     monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
     assert load("main") is None
-    quick = save("main", [figure(ADOPT, "data", 100)], {}, is_default_size=False)
+    quick = save("main", [run_figures(ADOPT, "data", 100)], {}, is_default_size=False)
     assert load("main") is None
     assert read_record(Results, tmp_path / "quick/main.json") == quick
-    default = save("main", [figure(ADOPT, "data", 100)], {"delta-merge": "failed"}, is_default_size=True)
+    default = save("main", [run_figures(ADOPT, "data", 100)], {"delta-merge": "failed"}, is_default_size=True)
     assert load("main") == default
 
 
