@@ -100,6 +100,6 @@ def report(results: Results) -> str:
         "runs",
         "wall s, median",
         "CPU s",
-        "phases of the first, s",
+        "phases of the first run, s",
     ]
     return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."

@@ -20,7 +20,7 @@ class Variant(StrEnum):
     UNIFORM = "uniform"  # the differing rows are in all dates, and the rows of a file are in random order
     CONCENTRATED = "concentrated"  # all differing rows are in the newest dates
     SORTED = "sorted"  # the rows of every file are sorted by key
-    PARENT_SORTED = "shuffled"  # the rows of the parent's files are sorted by key, rows of the snapshot are shuffled
+    PARENT_SORTED = "parent-sorted"  # the rows of the parent's files are sorted by key, those of the snapshot are not
     DUPLICATES = "duplicates"  # one key in a thousand occurs twice in the snapshot, half of these with two values
     SKEWED = "skewed"  # a few dates have most of the rows
     LATE = "late"  # the snapshot is older than the parent's newest snapshot

@@ -143,5 +143,13 @@ def report(results: Results) -> str:
                 ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items()),
             ]
         )
-    heads = ["job", "rows per input", "cold process, s", "CPU s", "warm, s", "fixed cost, s", "phases of the first, s"]
+    heads = [
+        "job",
+        "rows per input",
+        "cold process, s",
+        "CPU s",
+        "warm, s",
+        "fixed cost, s",
+        "phases of the first cold run, s",
+    ]
     return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."
