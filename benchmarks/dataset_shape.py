@@ -18,7 +18,7 @@ class Variant(StrEnum):
     """The kind of generated data. Each variant differs from UNIFORM only in what its comment says."""
 
     UNIFORM = "uniform"  # the differing rows are in all dates, and the rows of a file are in random order
-    CONCENTRATED = "concentrated"  # all differing rows are in the newest dates
+    CONCENTRATED = "concentrated"  # all differing rows are in the newest thirteenth of the dates
     SORTED = "sorted"  # the rows of every file are sorted by key
     PARENT_SORTED = "parent-sorted"  # the rows of the parent's files are sorted by key, those of the snapshot are not
     DUPLICATES = "duplicates"  # one key in a thousand occurs twice in the snapshot, half of these with two values
@@ -35,10 +35,11 @@ class DatasetShape:
     """The size of a data set, and how its snapshot differs from its parent.
 
     `rows`: the number of rows in a snapshot, all dates together; the parent has about as many. `dates`: their number.
-    `differing`: the share of rows that differ between parent and snapshot. Of the differing rows 40 % have another
-    value in the snapshot, 30 % are only in the snapshot and 30 % only in the parent. In a backlog each snapshot differs
-    by this share from the snapshot before it. `survivor_share`: the share of the parent's rows that the parent's newest
-    snapshot lacks. `string_keys`: whether product_id is text. `seed`: of all random numbers.
+    `differing`: the share of rows that differ between the parent's newest snapshot and the arriving one. Of these rows
+    40 % have another value in the arriving snapshot, 30 % are only in it, and 30 % only in the parent's. In a backlog
+    each snapshot differs by this share from the snapshot before it. `survivor_share`: the share of the parent's rows
+    whose keys only its oldest snapshot has. This snapshot also has a tenth of the keys that are new in the arriving
+    one. `string_keys`: whether product_id is text. `seed`: of all random numbers.
     """
 
     rows: int

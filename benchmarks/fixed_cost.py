@@ -97,7 +97,10 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
 
 
 def _cold_figures(cold: MeasuredRun, rows: int, dates: int) -> RunFigures:
-    """The figures of a cold run, whose driver is a child of this process. Which of its Python children is unknown."""
+    """The figures of a cold run.
+
+    Its driver is one of the Python child processes of this process, but it is not known which one.
+    """
     python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes  # without this process, which only waited
     return replace(run_figures(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)
 
@@ -109,7 +112,8 @@ def _spark_submit(request: DedupRequest) -> ResourceUsage:
     folder = Path(sys.executable).parent
     command = [str(folder / "spark-submit"), *conf_arguments(submit_conf())]
     command += [str(CHECKOUT / "spark_jobs/dedup_snapshot.py"), "--request", uri]
-    # Spark imports the job's own Python daemon from spark_jobs, and starts the first `python` on PATH.
+    # The script spark-submit looks for Spark with the first `python3` on PATH. Spark's Python daemon, which starts the
+    # workers, is a module of the job and is imported from PYTHONPATH.
     path_variable = f"{folder}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": pythonpath_variable(), "PATH": path_variable}
     with measure_usage() as spent:

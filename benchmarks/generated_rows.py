@@ -99,14 +99,15 @@ def _generate_keys(rng: np.random.Generator, number: int, count: int, rows: int)
     """About `rows` unique keys, in ascending order, of block `number` of `count`. Some products are in many stores."""
     products = max(_MIN_PRODUCTS, rows // _ROWS_PER_PRODUCT)
     pair_count = max(1, round(rows / (ATTRIBUTES * _FILLED_SHARE)))
-    drawn = int(pair_count * 1.4) + 16
-    # Each pair of a product and a store as one number.
+    drawn = int(pair_count * 1.4) + 16  # more than needed, because some pairs are drawn twice
+    # Each pair of a product and a store as one number. The exponent makes products with low numbers more frequent.
     pairs = (products * rng.random(drawn) ** 1.3).astype(np.int64) * STORES + rng.integers(0, STORES, drawn)
     pairs = np.unique(pairs)
     if len(pairs) > pair_count:
         pairs = np.sort(rng.choice(pairs, pair_count, replace=False))
     filled = np.flatnonzero(rng.random(len(pairs) * ATTRIBUTES) < _FILLED_SHARE)
     pair, attribute = pairs[filled // ATTRIBUTES], filled % ATTRIBUTES
+    # Ids of products ascend with their numbers, at irregular distances.
     step = (_LAST_PRODUCT - _FIRST_PRODUCT) // (products * count)
     return Keys(
         product=_FIRST_PRODUCT + (number * products + pair // STORES) * step + (pair // STORES * 7919) % step,
@@ -135,7 +136,7 @@ def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Genera
     in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
     increase = rng.integers(1, 50, count)
     expected = GeneratedRows(keys, values, np.where(in_parent, PARENT_ID, np.where(in_oldest, OLDEST_ID, _NO_ID)))
-    # Which keys the last snapshot so far has, and the value of every key in it.
+    # `present`: which keys the last snapshot so far has. `current`: the value of every key of the block in it.
     present, current, arriving = in_parent, values, []
     for number, arriving_id in enumerate(arriving_ids):
         changed, new, missing = differing_rows[number * len(kinds) :][: len(kinds)]

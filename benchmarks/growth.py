@@ -47,7 +47,7 @@ def shapes_by_survivors(rows: int) -> list[DatasetShape]:
 
 
 def shapes_by_variants(rows: int) -> list[DatasetShape]:
-    """One shape for each variant that `shapes_by_deliveries` lacks. Few rows, because some variants take long."""
+    """Variant UNIFORM, and each variant that `shapes_by_deliveries` lacks, on few rows because some take long."""
     return [DatasetShape(rows // 20, variant=variant) for variant in Variant if variant not in _DELIVERIES]
 
 

@@ -1,6 +1,6 @@
 """Measures the job on one large date: peak memory of a Python worker, and use of the cores (sub-command `memory`).
 
-By default the date has 6 to 100 million rows in the parent and about as many in the snapshot.
+By default the date has 1.6 to 100 million rows in the parent, and about as many in each arriving snapshot.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def prepared_dataset(shape: DatasetShape) -> PreparedDataset:
 
 
 def prepare_all(shapes: Sequence[DatasetShape], log: Callable[[str], None]) -> None:
-    """Prepare the data sets that are missing, and those whose parent other code of the job published."""
+    """Prepare the data sets that are missing, and those whose parent was published by another version of the job."""
     missing = [shape for shape in dict.fromkeys(shapes) if not _is_current(DATA / shape.name / "input_files.json")]
     if not missing:
         return

@@ -73,6 +73,10 @@ def publish_parent(
 
 
 def _make_feed(folder: Path, table: TableContract, emulator: str | None, landing: str) -> SparkJobFeed:
+    """A feed of the data set that has published nothing. The emulator has one landing bucket for all snapshots.
+
+    `landing`: PARENT_LANDING or ARRIVING_LANDING.
+    """
     bucket = PARENT_LANDING if emulator else str(folder / landing)
     return SparkJobFeed(None, bucket, "gs://state/feed" if emulator else str(folder / "state"), table)
 

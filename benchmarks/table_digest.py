@@ -80,8 +80,8 @@ def _hash(values: Hashes) -> Hashes:
 class DigestReader:
     """Computes digests of tables, and remembers the digests of their files.
 
-    `open_file`: opens a file by its name. `identity`: returns one value for all names of a file, such as hard links.
-    A file is read once for each value.
+    `open_file`: opens a file by its name. `identity`: returns the same value for all names of one file, such as hard
+    links. Of names with the same value only one is read.
     """
 
     def __init__(self, open_file: Callable[[str], BinaryIO | pa.NativeFile], identity: Callable[[str], object]) -> None:
