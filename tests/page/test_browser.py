@@ -379,6 +379,7 @@ def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown:
     assert cost.count("$0.0002") == cost.count("$0.0002 + Spark") == 4
     assert "This is without Spark, which is most of the cost." in cost
     assert "less." not in cost
+    assert cost.count("no bar: the part of Spark is not known") == 2  # of this publish and of the projection
 
 
 def test_the_order_of_a_publishs_files_is_beside_its_rows_where_it_is_known(shown: Callable[[str], Page]) -> None:

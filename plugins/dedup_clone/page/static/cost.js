@@ -19,7 +19,7 @@ function bars(ours, entry, label) {
   const { merge_usd: merge, qualify_usd: qualify } = entry;
   const most = Math.max(ours, merge, qualify) || 1;
   return h("div", { class: "bars" },
-    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, amount(ours, entry)),
+    h("span", {}, label), lacksSpark(entry) ? h("span", { class: "muted" }, "no bar: the part of Spark is not known") : bar(ours / most, "ours"), h("strong", {}, amount(ours, entry)),
     h("span", {}, "One MERGE"), bar(merge / most, "theirs"), h("span", {}, usd(merge)),
     h("span", {}, "One QUALIFY"), bar(qualify / most, "theirs"), h("span", {}, usd(qualify)));
 }
