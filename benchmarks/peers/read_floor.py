@@ -1,4 +1,4 @@
-"""Measures a lower bound for peers that read whole inputs: pyarrow reads all columns, in as many Spark tasks as the job."""
+"""Measures a lower bound for peers that read whole inputs: pyarrow reads all columns, in as many tasks as the job."""
 
 from __future__ import annotations
 
