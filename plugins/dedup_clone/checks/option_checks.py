@@ -13,6 +13,7 @@ from dedup_clone.warehouse.table_options import (
     FRIENDLY_NAME,
     KMS_KEY,
     PARTITION_FILTER,
+    POLICY_TAG,
     PRIMARY_KEY,
     RESOURCE_TAG,
     TYPE_PARAMETERS,
@@ -28,7 +29,7 @@ _DECLARED_IN = {
     PRIMARY_KEY: "table.primary_key",
     DESCRIPTION: "the column's description",
     "row access policy": "table.policies.row_access, and make it on staging",
-    "policy tag": "table.policies.column_tags, and set it on staging",
+    POLICY_TAG: "table.policies.column_tags, and set it on staging",
 }
 # First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)

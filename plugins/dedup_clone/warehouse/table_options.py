@@ -15,6 +15,7 @@ FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
 KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"
 DESCRIPTION = "description of column"
 RESOURCE_TAG = "resource tag"
+POLICY_TAG = "policy tag"
 TYPE_PARAMETERS = "type parameters"  # as in STRING(10) and NUMERIC(5, 2); a column of the table contract has none
 
 
@@ -26,6 +27,10 @@ def description_entry(path: str) -> str:
     return f"{DESCRIPTION} [{path}]"
 
 
+def policy_tag_entry(path: str) -> str:
+    return f"{POLICY_TAG} of column [{path}]"
+
+
 def row_policy_entry(name: str) -> str:
     return f"row access policy [{name}]"
 
@@ -33,6 +38,12 @@ def row_policy_entry(name: str) -> str:
 def table_options(resource: Mapping[str, Any]) -> dict[str, str]:
     """The entries of a table, given tables.get's answer. Labels of this project and row policies are left out."""
     return dict(_entries(resource))
+
+
+def policy_tags(entries: Mapping[str, str]) -> dict[str, str]:
+    """The policy tag of each tagged column among the entries, by column path, nested columns too."""
+    beginning = policy_tag_entry("").removesuffix("]")
+    return {name[len(beginning) : -1]: tag for name, tag in entries.items() if name.startswith(beginning)}
 
 
 def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[str]) -> dict[str, str]:
@@ -95,7 +106,7 @@ def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterato
         column_values = {
             description_entry(path): field.get("description"),
             f"default value of column [{path}]": field.get("defaultValueExpression"),
-            f"policy tag of column [{path}]": ", ".join((field.get("policyTags") or {}).get("names") or ()),
+            policy_tag_entry(path): ", ".join((field.get("policyTags") or {}).get("names") or ()),
             f"data policy of column [{path}]": ", ".join(p["name"] for p in field.get("dataPolicies") or ()),
             f"collation of column [{path}]": field.get("collation"),
             f"rounding mode of column [{path}]": field.get("roundingMode"),

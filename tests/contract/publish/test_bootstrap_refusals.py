@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from google.api_core.exceptions import Forbidden
 from google.cloud import bigquery
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
@@ -16,12 +18,16 @@ from dedup_clone.publish.bootstrap.existing_table_problems import table_problems
 from dedup_clone.publish.bootstrap.resolve_bootstrap import resolve_bootstrap
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.settings.feed import Feed
-from dedup_clone.settings.table_settings import ColumnSettings
+from dedup_clone.settings.table_settings import ColumnSettings, PolicySettings
 from dedup_clone.state.ledger import Outcome
+from dedup_clone.warehouse.metadata import Policies
+from dedup_clone.warehouse.table_options import policy_tag_entry
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.publish import bootstrap_steps as steps
 from tests.contract.publish.bootstrap_steps import MAINTAINED, SNAPSHOT_7
+from tests.shared.stand_in_client import FINE_GRAINED_READ, STAND_IN_USER, Control
 
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 COLUMNS = "date DATE, product_id INT64, store_id INT64, attribute_id INT64, attr_value INT64, update_id INT64"
 
 
@@ -177,6 +183,63 @@ def test_what_only_another_table_has_is_named_before_the_approval(world: FeedOnS
     describe(world, source)
     text = steps.preview(world, source_table=source).text
     assert "Not taken over: description of column [attr_value]: What a shop measured." in text
+
+
+@pytest.fixture
+def protected(world: FeedOnStandIn) -> Iterator[str]:
+    """Another table than target, with row access policies and a policy tag. This client may read all of it."""
+    source = f"{world.feed.feed}_merged"
+    steps.create_table(world, source)
+    steps.insert(world, source, SNAPSHOT_7)
+    policies = {"all_rows": (STAND_IN_USER, "TRUE"), "some_rows": ("group:stores@example.com", "store_id = 2072")}
+    for name, (member, rows) in policies.items():
+        world.bigquery.query_and_wait(
+            f"CREATE ROW ACCESS POLICY {name} ON warehouse.{source} GRANT TO ('{member}') FILTER USING ({rows})"
+        )
+    table = world.bigquery.get_table(f"local-dev.warehouse.{source}")
+    fields = [field.to_api_repr() for field in table.schema]
+    fields[4]["policyTags"] = {"names": [TAG]}
+    table.schema = [bigquery.SchemaField.from_api_repr(field) for field in fields]
+    world.bigquery.update_table(table, ["schema"])
+    control = Control(world.bigquery._connection.API_BASE_URL.removeprefix("http://"))
+    control.grant(FINE_GRAINED_READ)
+    yield source
+    control.clear_grants()
+
+
+def test_policies_that_only_another_table_has_are_named_before_the_approval(
+    world: FeedOnStandIn, protected: str
+) -> None:
+    """Else readers of target would see what the other table hides from them, and nobody was told."""
+    text = steps.preview(world, source_table=protected).text
+    assert "Not taken over: row access policies [all_rows, some_rows].** Readers of target would see the rows" in text
+    assert "Declare them in table.policies.row_access" in text
+    assert f"Not taken over: policy tags of columns [attr_value: {TAG}].** Readers of target would see" in text
+    assert "Declare them in table.policies.column_tags" in text
+    policies = PolicySettings(row_access=("all_rows", "some_rows"), column_tags={"attr_value": TAG})
+    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"policies": policies})})
+    assert "Not taken over" not in steps.preview(world, source_table=protected).text
+
+
+def test_a_policy_tag_of_a_nested_column_would_be_lost_with_target(maintained: FeedOnStandIn) -> None:
+    table = maintained.services.warehouse.table(maintained.feed.target)
+    assert table
+    tagged = replace(table, options={policy_tag_entry("shop.owner"): TAG})
+    (problem,) = table_problems(maintained.services, tagged, is_target=True)
+    assert "policy tags on columns ['shop.owner']" in problem
+
+
+def test_policies_that_may_not_be_listed_are_not_taken_for_absent(
+    world: FeedOnStandIn, protected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Policies:
+        raise Forbidden("Permission bigquery.rowAccessPolicies.list denied")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr("dedup_clone.warehouse.bigquery.Warehouse.policies", refuse)
+    text = steps.preview(world, source_table=protected).text
+    assert f"Not known: whether warehouse.{protected} has row access policies" in text
+    assert "Permission bigquery.rowAccessPolicies.list denied" in text
+    assert f"Not taken over: policy tags of columns [attr_value: {TAG}]" in text
 
 
 def test_an_absent_table_and_a_wrong_name_are_refused(maintained: FeedOnStandIn) -> None:

@@ -12,6 +12,7 @@ from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
+from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
 
 
 def feed_problems(services: Services, full_name: str, is_target: bool) -> list[str]:
@@ -66,7 +67,7 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
             f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
             f"the feed for this bootstrap (docs/runbook.md, lost records)"
         )
-    return problems + ([*_lost_with_target(services), *_lost_options(services, table)] if is_target else [])
+    return problems + ([*_lost_with_target(services, table), *_lost_options(services, table)] if is_target else [])
 
 
 def _column_problems(existing: tuple[Column, ...], declared: tuple[Column, ...]) -> list[str]:
@@ -95,11 +96,33 @@ def _type(column: Column) -> str:
     return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
 
 
-def _lost_with_target(services: Services) -> list[str]:
+def undeclared_row_policies(services: Services, dataset: str, existing: TableMetadata) -> list[str]:
+    """The row access policies of `existing`, a table of `dataset`, whose names the feed file does not declare.
+
+    Metadata calls, free of charge. Raises Forbidden if this account may not list them.
+    """
+    found = services.warehouse.with_dataset(dataset).policies(existing.name).row_access
+    return sorted({*found} - {*services.feed.table.policies.row_access})
+
+
+def undeclared_policy_tags(services: Services, existing: TableMetadata) -> dict[str, str]:
+    """The policy tags of `existing` that the feed file does not declare, by column path.
+
+    Of nested columns, whose tags no feed file can declare, those that staging lacks.
+    """
+    declared, staging = services.feed.table.policies.column_tags, services.warehouse.table(services.feed.staging)
+    on_staging = policy_tags(staging.options) if staging else {}
+    return {
+        path: tag
+        for path, tag in policy_tags(existing.options).items()
+        if (on_staging if "." in path else declared).get(path) != tag
+    }
+
+
+def _lost_with_target(services: Services, target: TableMetadata) -> list[str]:
     """Problems: policies that target has and its replacement would lack, and materialized views that would break."""
-    declared, found = services.feed.table.policies, services.warehouse.policies(services.feed.target)
-    policies = sorted({*found.row_access} - {*declared.row_access})
-    tags = sorted(name for name, tag in found.column_tags.items() if declared.column_tags.get(name) != tag)
+    policies = undeclared_row_policies(services, services.names.dataset, target)
+    tags = sorted(undeclared_policy_tags(services, target))
     problems = []
     if policies or tags:
         problems.append(
@@ -113,11 +136,13 @@ def _lost_with_target(services: Services) -> list[str]:
 
 
 def undeclared_options(services: Services, existing: TableMetadata) -> CheckResult:
-    """Check that target will have the labels, constraints, descriptions and type parameters of the existing table."""
+    """Check that target will have the labels, constraints, descriptions and type parameters of the existing table.
+
+    Row access policies and policy tags are not options here: see `undeclared_row_policies`, `undeclared_policy_tags`.
+    """
     staging, table = services.warehouse.table(services.feed.staging), services.feed.table
     return check_undeclared_options(
-        # The columns' policy tags are compared with the policies.
-        target={name: value for name, value in existing.options.items() if not name.startswith("policy tag")},
+        target={name: value for name, value in existing.options.items() if not name.startswith(POLICY_TAG)},
         staging=staging.options if staging else {},
         declared={**swap_options(table), **staging_options(table)},
         last_set={},

@@ -17,11 +17,16 @@ from dedup_clone.publish.bootstrap.existing_table import (
     existing_table_names,
     read_existing_table,
 )
-from dedup_clone.publish.bootstrap.existing_table_problems import undeclared_options
+from dedup_clone.publish.bootstrap.existing_table_problems import (
+    undeclared_options,
+    undeclared_policy_tags,
+    undeclared_row_policies,
+)
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
 from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.warehouse.metadata import TableMetadata
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 
@@ -165,17 +170,47 @@ def _text(
 
 
 def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
-    """A line about options that the existing table has and target will lack.
+    """Lines about policies and options that the existing table has and target will lack.
 
-    No line if the existing table is target: then such options prevent the bootstrap.
+    No line if the existing table is target: then these prevent the bootstrap.
     """
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     if existing.is_target or table is None:
         return []
+    lines = _policies_left(services, existing, table)
     undeclared = undeclared_options(services, table)
-    if undeclared.level is Level.PASS:
-        return []
-    return [f"- Not taken over: {undeclared.found}. To have it on target: {undeclared.next_step}"]
+    if undeclared.level is not Level.PASS:
+        lines.append(f"- Not taken over: {undeclared.found}. To have it on target: {undeclared.next_step}")
+    return lines
+
+
+def _policies_left(services: Services, existing: ExistingTable, table: TableMetadata) -> list[str]:
+    from google.api_core.exceptions import Forbidden
+
+    how = "and make them on staging (docs/security.md, Row access policies and policy tags)"
+    lines = []
+    try:
+        policies = undeclared_row_policies(services, existing.dataset, table)
+    except Forbidden as error:
+        policies = []
+        lines.append(
+            f"- **Not known: whether {existing.name} has row access policies.** Readers of target would see the rows "
+            f"that they hide. Let the account of Airflow list them, or declare them in table.policies.row_access "
+            f"{how}. BigQuery says: {error.message}"
+        )
+    if policies:
+        lines.append(
+            f"- **Not taken over: row access policies [{', '.join(policies)}].** Readers of target would see the rows "
+            f"that they hide. Declare them in table.policies.row_access {how}."
+        )
+    tags = undeclared_policy_tags(services, table)
+    if tags:
+        lines.append(
+            f"- **Not taken over: policy tags of columns [{', '.join(f'{path}: {tag}' for path, tag in tags.items())}]."
+            f"** Readers of target would see these columns. Declare them in table.policies.column_tags (nested columns "
+            f"cannot be declared there) {how}."
+        )
+    return lines
 
 
 def _size(count: int) -> str:
