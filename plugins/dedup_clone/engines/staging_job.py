@@ -11,6 +11,7 @@ from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines.date_counts import date_parameters
 from dedup_clone.publish.attempt_jobs import (
+    LOAD_STEP,
     REPLACE_STEP,
     find_step_job,
     limited_query_configuration,
@@ -55,22 +56,26 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None  # else it is a retry
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
-        run_step_job(services, spec.attempt, REPLACE_STEP, _deduplicate_configuration(services, spec, manifest))
+        configuration = _deduplicate_configuration(services, spec, manifest, REPLACE_STEP)
+        run_step_job(services, spec.attempt, REPLACE_STEP, configuration)
     finish_load(services, spec, manifest)
     if candidate.load_uris_uri is None:
         services.warehouse.changes.drop(services.names.incoming_table)
 
 
-def _deduplicate_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
+def _deduplicate_configuration(
+    services: Services, spec: PublishSpec, manifest: Manifest, step: str = LOAD_STEP
+) -> dict[str, Any]:
+    """The SELECT that replaces all rows of staging. `step`: of the attempt, for the job's label and for errors."""
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
     request = services.manifests.request(spec.attempt)
     form = services.feed.form if request is None else request.form
     if _has_required(manifest.table.columns):
         sql = _render(services, spec, manifest, "bigquery/replace_required", form)
-        return limited_query_configuration(services, "load", sql, parameters)
+        return limited_query_configuration(services, step, sql, parameters)
     return limited_query_configuration(
         services,
-        "load",
+        step,
         _render(services, spec, manifest, "bigquery/deduplicate", form),
         parameters,
         destinationTable=table_reference(services, services.names.staging_table),
@@ -91,7 +96,8 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
         manifest.retention_day
     ]
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
-    return limited_query_configuration(services, "load", _render(services, spec, manifest, "merge/merge"), parameters)
+    sql = _render(services, spec, manifest, "merge/merge")
+    return limited_query_configuration(services, LOAD_STEP, sql, parameters)
 
 
 def staging_holds_parent(services: Services, spec: PublishSpec) -> bool:
@@ -112,7 +118,7 @@ def _staging_is_unchanged(services: Services) -> bool:
 
 def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
     """Whether a statement of the load's script was PENDING, as it is while other DML statements change its table."""
-    job = find_step_job(services, spec.attempt, "load").metadata
+    job = find_step_job(services, spec.attempt, LOAD_STEP).metadata
     statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
     return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_WAIT for s in statements)
 

@@ -98,6 +98,8 @@ def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(worl
     assert {state(job) for job in foreign} == {"DONE"}
     intent = world.services.current.require_intent(spec.attempt)
     assert [name.rsplit("-", 2)[1] for name in intent.jobs][-2:] == ["load", "replace"]
+    labels = [world.bigquery.get_job(name, location="US").labels for name in intent.jobs[-2:]]
+    assert [label["dedup_clone_step"] for label in labels] == ["load", "replace"]
     assert finish(world, spec)["queued"] >= 1
 
 
