@@ -65,7 +65,10 @@ def find_task_process(stack: ProxiedStack, sender: psutil.Process) -> psutil.Pro
     Raises HarnessError if there is none.
     """
     worker = find_executor_worker(stack, sender)
-    return next(process for process in with_ancestors(sender) if process.ppid() == worker.pid)
+    for process, parent in pairwise(with_ancestors(sender)):
+        if parent.pid == worker.pid:
+            return process
+    raise HarnessError(f"Process [{describe(sender)}] is a worker of LocalExecutor, expected one of its descendants.")
 
 
 def find_jvm(sender: psutil.Process) -> psutil.Process:
