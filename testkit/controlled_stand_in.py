@@ -39,7 +39,8 @@ class ControlledStandIn:
         self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})
 
     def wait_for_all_jobs(self) -> None:
-        """Wait until no BigQuery job runs. Polls the jobs' states, because `job.result` retries failed jobs."""
-        for job in self.bigquery.list_jobs(state_filter="running"):
-            while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
-                time.sleep(0.02)
+        """Wait until no BigQuery job is pending or runs. Polls the jobs' states: `job.result` retries failed jobs."""
+        for state in ("pending", "running"):  # in this order no job that begins meanwhile is in neither list
+            for job in self.bigquery.list_jobs(state_filter=state):
+                while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
+                    time.sleep(0.02)

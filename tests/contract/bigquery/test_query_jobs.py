@@ -12,6 +12,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
+from testkit.controlled_stand_in import ControlledStandIn
 from testkit.local_servers import start_stand_in
 from tests.shared.stand_in_client import (
     PROJECT,
@@ -261,6 +262,15 @@ def test_faults_fail_delay_and_queue_jobs(client: bigquery.Client, table: str, c
     control.add_fault(match={"method": "GET", "path": "/datasets/"}, effect="error", status=404, reason="notFound")
     with pytest.raises(exceptions.NotFound, match="Fault on purpose"):
         client.get_table(table)
+
+
+def test_jobs_that_are_pending_are_waited_for(client: bigquery.Client, control: Control) -> None:
+    job_id = f"pending-{uuid.uuid4().hex}"
+    control.add_fault(match={"job_id": job_id}, effect="queue", seconds=0.5)
+    client.query("SELECT 1", job_id=job_id, job_retry=None)
+    assert client.get_job(job_id).state == "PENDING"
+    ControlledStandIn(client).wait_for_all_jobs()
+    assert client.get_job(job_id).state == "DONE"
 
 
 def test_a_job_stops_at_its_timeout(client: bigquery.Client, control: Control) -> None:
