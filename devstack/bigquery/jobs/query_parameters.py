@@ -27,21 +27,24 @@ def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Pa
         key = name.lower() or str(position)
         if key in parameters:
             raise Invalid(f"Query parameter [{key}] is given twice: name each one once.")
-        column = _field("", item.get("parameterType") or {})
+        column = _field("", item.get("parameterType") or {}, parameter=key)
         parameters[key] = QueryValue(column, _value(key, column, item.get("parameterValue") or {}))
     return parameters
 
 
-def _field(name: str, kind: Mapping[str, Any]) -> TableField:
+def _field(name: str, kind: Mapping[str, Any], *, parameter: str) -> TableField:
+    """The type `kind` as a column of this name. `parameter`: the parameter's name or position, for errors."""
     type_name = str(kind.get("type", ""))
     if type_name == "ARRAY":
-        element = _field(name, kind.get("arrayType") or {})
+        element = _field(name, kind.get("arrayType") or {}, parameter=parameter)
         return TableField(name, element.type, "REPEATED", element.fields)
     if type_name in ("STRUCT", "RECORD"):
-        children = tuple(_field(child.get("name", ""), child["type"]) for child in kind.get("structTypes", ()))
+        children = tuple(
+            _field(child.get("name", ""), child["type"], parameter=parameter) for child in kind.get("structTypes", ())
+        )
         return TableField(name, "STRUCT", fields=children)
     if not type_name:
-        raise Invalid(f"Query parameter [{name}] lacks parameterType.type.")
+        raise Invalid(f"Query parameter [{parameter}] lacks parameterType.type.")
     return TableField(name, canonical_type(type_name))
 
 

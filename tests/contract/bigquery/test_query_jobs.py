@@ -172,6 +172,16 @@ def test_parameters_need_their_mode_which_the_client_library_adds(client: bigque
     assert [tuple(row) for row in job.result()] == [(5,)]
 
 
+@pytest.mark.parametrize(
+    "kind", [{}, {"type": "ARRAY"}, {"type": "STRUCT", "structTypes": [{"name": "a", "type": {}}]}]
+)
+def test_a_parameter_without_a_type_is_refused_by_its_name(client: bigquery.Client, kind: dict[str, Any]) -> None:
+    parameter = {"name": "x", "parameterType": kind, "parameterValue": {"value": "5"}}
+    body = {"query": "SELECT @x", "useLegacySql": False, "parameterMode": "NAMED", "queryParameters": [parameter]}
+    with pytest.raises(exceptions.BadRequest, match=r"Query parameter \[x\] lacks parameterType.type"):
+        client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=body)
+
+
 def test_select_can_be_kept_in_a_table(client: bigquery.Client, table: str, dataset: str) -> None:
     destination = f"{PROJECT}.{dataset}.kept"
 
