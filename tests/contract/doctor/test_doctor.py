@@ -188,6 +188,25 @@ def test_a_refused_question_takes_no_other_down() -> None:
     assert any(f.subject == "triggerers" and f.level is Level.OK for f in findings(answers))
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (400, "see Google's text"),
+        (401, "gcloud auth application-default login"),
+        (403, "--role=roles/viewer"),
+        (404, "correct its name in the profile"),
+        (429, "again in some minutes"),
+        (503, "again in some minutes"),
+    ],
+)
+def test_a_role_is_advised_only_where_one_is_missing(status: int, advice: str) -> None:
+    answers = healthy()
+    answers[google.SERVICES] = status
+    services = faults(answers)["services"]
+    assert f"could not be checked, status [{status}]" in services.text
+    assert advice in services.command
+
+
 def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
     report = findings_as_text(findings(dict.fromkeys(healthy(), 403)))
     assert report.splitlines()[0].startswith("fail")
