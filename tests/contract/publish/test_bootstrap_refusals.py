@@ -38,7 +38,13 @@ def test_the_preview_tells_what_would_be_exported_loaded_and_billed(maintained: 
     assert shown.refused == ()
     assert shown.exported_bytes == 4 * 6 * 8
     assert shown.compared_bytes == 2 * shown.exported_bytes
-    for part in ("4 rows in 2 dates", "no key twice", "free", "Billed", f"Waiting now: {waiting}"):
+    for part in (
+        "4 rows in 2 dates",
+        "no key twice",
+        "free",
+        f"{shown.count_bytes} bytes (0.00 USD) for this count",
+        f"Waiting now: {waiting}",
+    ):
         assert part in shown.text
     assert maintained.services.current.read().intent is None
     assert maintained.services.warehouse.table(maintained.feed.staging) is None
@@ -49,6 +55,7 @@ def test_keys_are_not_counted_before_where_that_would_read_more_than_is_allowed(
     assert shown.surplus_rows is None
     assert shown.count_bytes == 4 * 4 * 8
     assert f"would read {shown.count_bytes} bytes" in shown.text
+    assert "for this count" not in shown.text
 
 
 @pytest.fixture
@@ -109,6 +116,7 @@ def test_rows_older_than_the_retention_have_to_be_given_up_in_words(world: FeedO
     create_without_expiration(world, world.feed.target)
     steps.insert(world, world.feed.target, [*MAINTAINED, row(7, 8, day=old)])
     shown = steps.preview(world)
+    assert shown.exported_bytes == 4 * 6 * 8  # without the expired row
     (refused,) = shown.refused
     assert f"[1] rows in [1] dates before [{old + timedelta(days=1)}]" in refused
     assert "drop_expired" in refused

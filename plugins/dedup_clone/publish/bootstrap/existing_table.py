@@ -56,6 +56,11 @@ class ExistingTable:
     def expired_rows(self) -> int:
         return sum(partition.rows for partition in self.expired)
 
+    @property
+    def retained_size(self) -> int:
+        """About the logical bytes of `partitions`: a share of the table's size by rows."""
+        return self.size * self.rows // (self.rows + self.expired_rows)
+
 
 @dataclass(frozen=True)
 class BootstrapRecord:

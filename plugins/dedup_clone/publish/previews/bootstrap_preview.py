@@ -79,7 +79,7 @@ def preview_bootstrap(
         rows=existing.rows,
         dates=len(existing.partitions),
         expired_rows=existing.expired_rows,
-        exported_bytes=existing.size,
+        exported_bytes=existing.retained_size,
         compared_bytes=compared_bytes,
         count_bytes=duplicates.bytes,
         surplus_rows=duplicates.rows,
@@ -143,6 +143,11 @@ def _text(
         if existing.expired
         else "none"
     )
+    counted = (
+        f"; {_size(duplicates.bytes)} ({duplicates.bytes / TIB * USD_PER_TIB:.2f} USD) for this count of duplicates"
+        if duplicates.rows is not None
+        else ""
+    )
     resolution = {
         Duplicates.REFUSE: "duplicate keys end the run",
         Duplicates.KEEP_LATEST: f"of each key the row of the highest {feed.table.snapshot_id_column} stays",
@@ -155,10 +160,10 @@ def _text(
         *_left_with_source(services, existing),
         f"- Left out, because the retention is {feed.table.retention_days} days: {expired}.",
         f"- Duplicates: {duplicates}; {resolution}. The Spark job reads every key, which scans nothing in BigQuery.",
-        f"- Exported to state: about {_size(existing.size)}, free. Read and written anew by Spark: as much. Loaded "
-        f"into {names.staging_table}: as much, free.",
+        f"- Exported to state: about {_size(existing.retained_size)}, free. Read and written anew by Spark: as "
+        f"much. Loaded into {names.staging_table}: as much, free.",
         f"- Billed: {_size(compared_bytes)} ({compared_bytes / TIB * USD_PER_TIB:.2f} USD on demand), to compare all "
-        f"columns of {len(days)} dates ({', '.join(map(str, days[:DATES_NAMED])) or 'none'}) with staging; "
+        f"columns of {len(days)} dates ({', '.join(map(str, days[:DATES_NAMED])) or 'none'}) with staging{counted}; "
         f"and a few queries of metadata. No query is billed less than 10 MB.",
         "- Update ids stay as they are. The next delivery changes no row whose update id is higher than its own. "
         f"Waiting now: {', '.join(waiting) or 'none'}.",
