@@ -1,5 +1,5 @@
 """
-### Bootstrap: adopts an existing table's rows as the feed's first generation.
+### Bootstrap: takes over an existing table's rows as the feed's first generation.
 
 It is for a table that another process, such as a MERGE job, has maintained until now. A feed without such a table needs
 no bootstrap: land its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
@@ -33,7 +33,7 @@ from dedup_clone.orchestration.shared.task_runtime import RESOLVE_BOOTSTRAP, spe
 def bootstrap(setup: FeedSetup) -> DAG:
     with DAG(
         setup.dag_id("bootstrap"),
-        description=f"Adopts an existing table as the first generation of {setup.feed.feed}",
+        description=f"Takes over an existing table as the first generation of {setup.feed.feed}",
         schedule=None,
         max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,

@@ -23,7 +23,7 @@ class ControlledStandIn:
         return str(self.bigquery._connection.API_BASE_URL)
 
     def pass_time(self, duration: timedelta) -> None:
-        """Advance the stand-in's clock, for all its tables."""
+        """Move the stand-in's clock forward. What has expired by then is deleted."""
         body = {"advance_seconds": duration.total_seconds()}
         requests.post(f"{self._url}/_standin/clock", json=body, timeout=10).raise_for_status()
 

@@ -82,7 +82,11 @@ class FakeDedupJob:
             newest_keys = {_key(request, r) for r in landed}
             surplus = _surplus(request, landed)
             if request.takes_over is Duplicates.REFUSE and surplus:
-                refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
+                refused.append(
+                    RefusedDelivery(
+                        item.delivery, f"[{surplus.total()}] surplus rows of keys that occur more than once"
+                    )
+                )
                 continue
             for row in landed:
                 if (current := rows.get(_key(request, row))) is None or _replaces(request, current, row):

@@ -30,7 +30,7 @@ _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 class Proposal:
     """The proposed table, and what was measured.
 
-    `rows`: the number of rows that were read to measure keys. `surplus_rows`: rows whose key another row has.
+    `rows`: the number of rows that were read to measure keys. `surplus_rows`: those beyond the first of each key.
     `distinct_without`: for each key column the number of different keys without it. `alternatives`: other keys of as
     few columns. `unfit_keys`: columns that would tell more rows apart but cannot be keys, each with the reason.
     `first`, `last`: the first and last date of the rows. `expired_rows`: rows of dates before the longest retention

@@ -67,7 +67,10 @@ def test_doubled_keys_are_refused_with_counts_and_dates_and_no_key(with_spark: S
     candidate = take_over(with_spark, [*MIXED, row(1, 1, 500), row(3, 2, 7), row(2, 4, 8, day=SECOND)])
     assert candidate.manifest is None
     (refused,) = candidate.refused
-    assert "it holds [3] rows whose key (date, product_id, store_id, attribute_id) another row has" in refused.reason
+    assert (
+        "it has [3] surplus rows of keys (date, product_id, store_id, attribute_id) that occur more than once"
+        in refused.reason
+    )
     assert f"on [2] dates ({FIRST}: 2, {SECOND}: 1)" in refused.reason
     assert "product_id=" not in refused.reason
     assert "duplicates [keep_latest]" in refused.reason

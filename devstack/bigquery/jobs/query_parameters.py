@@ -15,7 +15,7 @@ Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
     """The values by lower-case name. Raises Invalid, also for parameters without a mode.
 
-    "Run parameterized queries" says to set `parameterMode`; no page says what BigQuery does without it.
+    BigQuery's page "Run parameterized queries" says to set `parameterMode`; no page says what happens without it.
     """
     if mode not in ("NAMED", "POSITIONAL") and (items or mode):
         raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")

@@ -70,7 +70,7 @@ def _deduplicate_configuration(
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
     request = services.manifests.request(spec.attempt)
     form = services.feed.form if request is None else request.form
-    if _has_required(manifest.table.columns):
+    if _has_required(manifest.table.columns):  # BigQuery refuses such a table as the destination of a query
         sql = _render(services, spec, manifest, "bigquery/replace_required", form)
         return limited_query_configuration(services, step, sql, parameters)
     return limited_query_configuration(
@@ -92,9 +92,8 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
     """A MERGE into staging; if staging may hold anything but the parent, the SELECT that replaces all its rows."""
     if not (staging_holds_parent(services, spec) and _staging_is_unchanged(services)):
         return _deduplicate_configuration(services, spec, manifest)
-    delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD] or [
-        manifest.retention_day
-    ]
+    delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD]
+    delivered = delivered or [manifest.retention_day]  # without a delivered date no row is merged: any bounds will do
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
     sql = _render(services, spec, manifest, "merge/merge")
     return limited_query_configuration(services, LOAD_STEP, sql, parameters)

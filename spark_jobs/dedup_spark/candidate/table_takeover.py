@@ -28,8 +28,9 @@ def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: New
     named = ", ".join(f"{e.date}: {e.ties}" for e in duplicated[:_MAX_NAMED_DATES])
     more = f", and {len(duplicated) - _MAX_NAMED_DATES} more dates" if len(duplicated) > _MAX_NAMED_DATES else ""
     reason = (
-        f"The existing table cannot become feed [{request.feed}]: it holds [{sum(e.ties for e in duplicated)}] rows "
-        f"whose key ({', '.join(request.table.keys)}) another row has, on [{len(duplicated)}] dates ({named}{more}). "
+        f"The existing table cannot become feed [{request.feed}]: it has [{sum(e.ties for e in duplicated)}] surplus "
+        f"rows of keys ({', '.join(request.table.keys)}) that occur more than once, on [{len(duplicated)}] dates "
+        f"({named}{more}). "
         f"Nothing was changed. Next: list them with the query in docs/bootstrap.md and delete the surplus rows, or "
         f"trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}]: of each key it keeps the row with the "
         f"highest {request.table.snapshot_id_column}; if several rows have it, the one with the greatest values."

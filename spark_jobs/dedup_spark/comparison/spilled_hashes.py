@@ -1,7 +1,9 @@
 """Counts changed rows among the rows whose keys need no comparison, by two hashes of each row.
 
 The hashes, the first hash of the key and the value hash, are partitioned by the value hash, and compared partition by
-partition. If they are many, they go to a temporary file: such rows may be a tenth of a date's.
+partition. If they are many, they go to a temporary file. Rows whose keys need no comparison, but whose values may
+differ, can be a tenth of a date's rows. `SplitKeySource.repeated_hashes` uses the partitions too, to find first hashes
+that several rows have.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ class SavedHashes:
 
 @dataclass
 class SpillableHashes:
-    """The first hash and the value hash of rows, in any order. The value hash chooses a row's partition."""
+    """The first hash and the value hash of rows, in any order. The value hash chooses a row's partition.
+
+    To find repeated hashes, the first hash takes the place of the value hash.
+    """
 
     partition_count: int = PARTITIONS
     _first_hashes: list[U64Array] = field(default_factory=list)
@@ -147,9 +152,9 @@ class ChangedRowsCounter:
         return max((hashes.partition_count for hashes in self.parent), default=0)
 
     def total(self) -> int:
-        """Return the number of changed rows."""
-        both = self.parent, self.newest
-        spillable = [hashes for part in both for hashes in part if isinstance(hashes, SpillableHashes)]
+        """Return the number of changed rows. Only for a date that is not split, whose hashes are no SavedHashes."""
+        spillable = [hashes for hashes in (*self.parent, *self.newest) if isinstance(hashes, SpillableHashes)]
+        assert len(spillable) == len(self.parent) + len(self.newest)
         if not any(hashes.is_on_disk for hashes in spillable):
             return self._count(lambda hashes: hashes.in_memory())
         for hashes in spillable:

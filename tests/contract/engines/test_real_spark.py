@@ -114,7 +114,7 @@ def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     spec = steps.begin(ours, source_table=source)
     export_existing(ours.services, spec.attempt)
     with pytest.raises(
-        BootstrapRefused, match=rf"\[{len(unique)}\] rows whose key \(name, day, code\) another row has"
+        BootstrapRefused, match=rf"\[{len(unique)}\] surplus rows of keys \(name, day, code\) that occur more than once"
     ):
         ours.deduplicate(spec)
     steps.bootstrap(ours, source_table=source, duplicates=Duplicates.KEEP_LATEST)

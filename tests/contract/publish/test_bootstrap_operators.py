@@ -77,7 +77,7 @@ def test_a_dry_run_returns_the_preview_and_skips_every_later_task(by_hand: Run) 
 
 def test_a_refused_request_fails_without_retry_before_the_approval(by_hand: Run) -> None:
     steps.insert(by_hand.world, by_hand.world.feed.target, [row(8, 1)])
-    with pytest.raises(AirflowFailException, match=r"rows whose key another row has.*duplicates"):
+    with pytest.raises(AirflowFailException, match=r"surplus rows of keys that occur more than once.*duplicates"):
         by_hand.show()
     assert by_hand.show(duplicates="keep_latest")["refused"] == []
     with pytest.raises(AirflowFailException, match=r"\[warehouse.nowhere\] does not exist"):

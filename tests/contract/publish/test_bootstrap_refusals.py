@@ -69,7 +69,7 @@ def test_duplicates_are_shown_with_their_dates_and_no_key(doubled: FeedOnStandIn
     shown = steps.preview(doubled)
     assert shown.surplus_rows == 3
     (refused,) = shown.refused
-    assert "[3] rows whose key another row has" in refused
+    assert "[3] surplus rows of keys that occur more than once" in refused
     assert f"({TODAY}: 3)" in refused
     assert "product_id=" not in shown.text
     assert "It would be refused" in shown.text
@@ -86,7 +86,7 @@ def test_duplicates_end_the_run_and_change_nothing(doubled: FeedOnStandIn) -> No
     before = doubled.rows()
     spec = steps.begin(doubled)
     export_existing(doubled.services, spec.attempt)
-    with pytest.raises(BootstrapRefused, match=r"\[3\] rows whose key another row has"):
+    with pytest.raises(BootstrapRefused, match=r"\[3\] surplus rows of keys that occur more than once"):
         doubled.deduplicate(spec)
     assert doubled.rows() == before
     services = doubled.services

@@ -158,7 +158,7 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
 def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each_may_stay(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [*FIRST, {**row(7, 1, 99), "attribute_id": 2}]))
     former, world.feed = world.feed, without_attribute(world.feed)
-    with pytest.raises(BootstrapRefused, match=r"\[1\] rows whose key another row has"):
+    with pytest.raises(BootstrapRefused, match=r"\[1\] surplus rows of keys that occur more than once"):
         until(world, "dedup")
     staging = world.services.warehouse.table(former.staging)
     assert staging

@@ -38,7 +38,8 @@ def backfill_params() -> dict[str, Param]:
             type="integer",
             minimum=0,
             title="Pause (minutes)",
-            description="The least time from one landing to the next, for deliveries that arrive meanwhile.",
+            description="The least time from one landing to the next, so that a delivery that arrives in between is "
+            "not held up.",
         ),
         "reason": required_reason("Why the archive is published; shown to whoever approves it."),
     }

@@ -26,8 +26,8 @@ def bootstrap_params() -> dict[str, Param]:
             type="string",
             enum=[str(policy) for policy in Duplicates],
             title="Duplicates",
-            description="What to do if several rows have the same key: end the run and name the keys, or keep of each "
-            "key the row with the highest update id (of several such rows the one with the greatest values).",
+            description="What to do if several rows have the same key: end the run and name their dates, or keep of "
+            "each key the row with the highest update id (of several such rows the one with the greatest values).",
         ),
         "drop_expired": Param(
             False,

@@ -65,7 +65,7 @@ def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str
         return {
             partition.date.isoformat(): to_json(fingerprint_files(services, partition.generation, partition.date))
             for partition in _partitions(context)
-            if partition.found is not None
+            if partition.found is not None  # None: the partition is larger than a day's budget
         }
 
 

@@ -22,6 +22,9 @@ class RecordChange:
 
 
 def change_to(store: ObjectStore, name: str, text: str | None, reason: str) -> RecordChange:
-    """The change of the object as it is stored now."""
+    """The change of object `name`, to be made only if the object still has its present object generation.
+
+    `text`, `reason`: as in RecordChange.
+    """
     stored = store.read(name)
     return RecordChange(name, text, 0 if stored is None else stored.object_generation, reason)

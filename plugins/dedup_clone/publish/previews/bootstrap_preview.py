@@ -35,8 +35,9 @@ DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 class BootstrapPreview:
     """What a bootstrap would do. `text` is Markdown for the operator; the other fields are for programs.
 
-    `surplus_rows`: rows whose key another row has too; None if they were not counted, because that query would have
-    read `count_bytes`, more than allowed. `refused`: why the bootstrap would be refused; empty if it would not.
+    `surplus_rows`: how many rows there are beyond the first of each key; None if they were not counted, because that
+    query would have read `count_bytes`, more than allowed. `refused`: what the form would have to accept, and duplicate
+    keys that it does not resolve; empty if the bootstrap can run.
     """
 
     feed: str
@@ -58,7 +59,8 @@ def preview_bootstrap(
 ) -> BootstrapPreview:
     """Describe what the bootstrap would do. Duplicate keys are counted if that reads at most `count_limit_bytes`.
 
-    Raises BootstrapRefused with every reason why the table cannot be bootstrapped, ConfigurationError, JobFailed.
+    Raises BootstrapRefused if the table does not fit the feed (what the form leaves open is in `refused`),
+    ConfigurationError, JobFailed.
     """
     existing = read_existing_table(services, bootstrap_request.source_table)
     days = evenly_spaced([p.date for p in existing.partitions], bootstrap_request.compared_dates)
@@ -92,7 +94,7 @@ def preview_bootstrap(
 class _Duplicates:
     """The result of the query that counts surplus rows of equal keys. `bytes`: what the query reads.
 
-    `rows`: the surplus rows; None if they were not counted. `named`: the first dates that have some, as text.
+    `rows`: the surplus rows; None if they were not counted. `named`: the dates that have most, as text.
     """
 
     bytes: int
@@ -123,7 +125,11 @@ class _Duplicates:
     def __str__(self) -> str:
         if self.rows is None:
             return f"not counted, because the query would read {_size(self.bytes)}"
-        return f"[{self.rows}] rows whose key another row has ({self.named})" if self.rows else "no key twice"
+        return (
+            f"[{self.rows}] surplus rows of keys that occur more than once ({self.named})"
+            if self.rows
+            else "no key twice"
+        )
 
 
 def _text(

@@ -24,10 +24,11 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Add the survivors to `diff`: for each key in `missing`, sorted packed keys, the row with the highest update_id.
+    """Record in `diff` the survivors, the parent's former survivors (`removed`), and the counts that follow.
 
-    If several rows have this update_id, the row of the source with the highest number survives. `others`: the source
-    number and the rows of each input except the newest delivery. `other_keys`: their packed keys.
+    For each key of `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have
+    this update_id, the row of the source with the highest number. `others`: the source number and the rows of each
+    input except the newest delivery. `other_keys`: their packed keys.
     """
     others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
     candidates = [
@@ -71,9 +72,9 @@ def _without_duplicates(
         if source != PARENT_SOURCE:
             ordered = np.sort(keys)
             diff.older_surplus_rows[source] += int((ordered[1:] == ordered[:-1]).sum())
-            surviving = np.intersect1d(repeated_in(ordered), missing, assume_unique=True)
-            if len(surviving):
-                resolved = resolve_duplicates(by_source[source], rows, keys, surviving)
+            repeated_missing = np.intersect1d(repeated_in(ordered), missing, assume_unique=True)
+            if len(repeated_missing):
+                resolved = resolve_duplicates(by_source[source], rows, keys, repeated_missing)
                 diff.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)
                 rows, keys = resolved.retained, resolved.keys
         retained.append((source, rows))
@@ -82,8 +83,9 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Add the rows of the base among `winners` to the survivors, and survivors of the parent that lose to `removed`.
+    """Add the base's rows among `winners` to the survivors, and the parent's survivors that lose to `removed`.
 
+    `winners`: the indices of the parent's rows that survive. A survivor of the parent that is not among them loses.
     The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors.
     """
     is_base = parent.update_ids == inputs.base_id
