@@ -99,7 +99,7 @@ def _unnest(writer: Writer, node: exp.Unnest) -> str:
     array_sql = writer.write(array)
     writer.unnest_count += 1
     relation = f"_unnest_{writer.unnest_count}"
-    if _has_struct_elements(writer, array):
+    if not value_name or _has_struct_elements(writer, array):  # without an alias, only fields can be named
         value, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
     else:
         value = f"UNNEST({_refusing_structs(node, array_sql)}) AS {quote_identifier(value_name or relation)}"

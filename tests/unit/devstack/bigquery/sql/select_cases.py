@@ -38,6 +38,11 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             [(None, 1.5, None, INFINITY)],
         ),
         ("SELECT SUM(x) / COUNT(*) FROM UNNEST([1, 2]) x", [(1.5,)]),
+        (
+            "SELECT (SELECT SUM(b) FROM UNNEST(s)), ARRAY(SELECT a FROM UNNEST(s) WHERE b > 1), (SELECT COUNT(*) FROM UNNEST(n))"
+            " FROM (SELECT [STRUCT('x' AS a, 1 AS b), ('y', 2)] AS s, [7] AS n)",
+            [(3, ["y"], 1)],
+        ),
     ),
     "numbers": (
         (

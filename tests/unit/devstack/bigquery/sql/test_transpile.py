@@ -116,7 +116,7 @@ def test_failure_at_run_is_an_invalid_query(query: str, message: str) -> None:
             "SELECT TIMESTAMP_ADD(x, INTERVAL 1 HOUR) FROM (SELECT DATETIME '2024-01-01' AS x)",
             "TIMESTAMP function of a DATETIME",
         ),
-        ("SELECT * FROM (SELECT [STRUCT(1 AS a)] AS s), UNNEST(s)", "SELECT * over UNNEST of an array of STRUCTs"),
+        ("SELECT * FROM (SELECT [STRUCT(1 AS a)] AS s), UNNEST(s) AS e", "SELECT * over UNNEST of an array of STRUCTs"),
         ("SELECT CAST([1] AS STRING)", "CAST of ARRAY or STRUCT AS STRING"),
     ],
 )
