@@ -33,6 +33,7 @@ _DECLARED_IN = {
 }
 # First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
+OR_REMOVE = "; or remove it from target."
 
 
 def check_undeclared_options(
@@ -54,7 +55,7 @@ def check_undeclared_options(
         not lost,
         found=listed([f"{name}: {value}" for name, value in lost.items()], between="; "),
         expected="nothing on target that the swap would remove",
-        next_step=f"{'; '.join(dict.fromkeys(map(_advice, lost)))} (docs/feed-file.md); or remove it from target.",
+        next_step=f"{'; '.join(dict.fromkeys(map(_advice, lost)))} (docs/feed-file.md){OR_REMOVE}",
     )
 
 

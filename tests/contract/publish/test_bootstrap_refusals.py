@@ -191,6 +191,7 @@ def test_what_only_another_table_has_is_named_before_the_approval(world: FeedOnS
     describe(world, source)
     text = steps.preview(world, source_table=source).text
     assert "Not taken over: description of column [attr_value]: What a shop measured." in text
+    assert "remove it from target" not in text
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import OR_REMOVE
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
@@ -191,7 +192,8 @@ def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
     lines = _policies_left(services, existing, table)
     undeclared = undeclared_options(services, table)
     if undeclared.level is not Level.PASS:
-        lines.append(f"- Not taken over: {undeclared.found}. To have it on target: {undeclared.next_step}")
+        how = undeclared.next_step.removesuffix(OR_REMOVE)
+        lines.append(f"- Not taken over: {undeclared.found}. To have it on target: {how}.")
     return lines
 
 
