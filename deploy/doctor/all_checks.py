@@ -12,7 +12,7 @@ from deploy.doctor.bucket_writers import check_writers
 from deploy.doctor.capacity import check_capacity
 from deploy.doctor.dataset import check_dataset
 from deploy.doctor.enabled_apis import check_services
-from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment, grant_to_user
+from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment, advice_after, grant_to_user
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_roles import check_access
 from deploy.doctor.network import check_network
@@ -47,22 +47,13 @@ def run_checks(live: LiveEnvironment) -> list[Finding]:
         try:
             findings += check(live)
         except ApiError as error:
-            advice = _advice(live.profile.project, error.status)
+            project = live.profile.project
+            missing = (
+                f"(create what Google did not find, or correct its name in the profile; the project is [{project}])"
+            )
+            advice = advice_after(error, if_refused=grant_to_user(project, "roles/viewer"), if_missing=missing)
             findings.append(Finding(Level.FAIL, subject, f"could not be checked, {error}", advice))
     return findings
-
-
-def _advice(project: str, status: int) -> str:
-    """What to do, as a command or a text in brackets, when a Google API has answered a check with this HTTP status."""
-    if status == 401:
-        return "gcloud auth application-default login"
-    if status == 403:
-        return grant_to_user(project, "roles/viewer")
-    if status == 404:
-        return f"(create what Google did not find, or correct its name in the profile; the project is [{project}])"
-    if status == 429 or status >= 500:
-        return "(run the doctor again in some minutes: Google answers that it is busy, or has an error of its own)"
-    return "(see Google's text: it says what is wrong with the question)"
 
 
 def _check_runners(live: LiveEnvironment) -> Iterator[Finding]:

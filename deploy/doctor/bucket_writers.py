@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import (
     RolePermissions,
@@ -68,13 +68,21 @@ class _Writer:
 def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
     """Findings about all accounts with write access. A policy that cannot be read is a finding, too."""
     roles, inherited = RolePermissions(live), list[tuple[str, dict[str, Any]]]()
-    unread = []
+    unread, advice = [], list[str]()
+
+    def note(what: str, error: ApiError) -> None:
+        unread.append(f"{what}, {error}")
+        reviewer = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
+        advice.append(
+            advice_after(error, if_refused=reviewer, if_missing="(see the other findings about what is missing)")
+        )
+
     try:
         inherited.append((f"projects/{live.profile.project}", project_policy(live)))
         for container in containers_of_project(live):
             inherited.append((container, container_policy(live, container)))
     except ApiError as error:
-        unread.append(f"a policy above the buckets, {error}")
+        note("a policy above the buckets", error)
     for bucket in Bucket:
         name = bucket_name(live, bucket)
         if name is None:
@@ -83,13 +91,12 @@ def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
             policies = [(f"buckets/{name}", bucket_policy(live, name)), *inherited]
             writers = list(dict.fromkeys(_writers(name, policies, roles)))
         except ApiError as error:
-            unread.append(f"the rights on [{name}], {error}")
+            note(f"the rights on [{name}]", error)
             continue
         yield from _findings(live, bucket, name, writers)
     if unread:
-        command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
         text = f"could not be read: {'; '.join(unread)}. Other accounts than the findings name may have write access."
-        yield Finding(Level.NOTE, "writers of the buckets", text, command)
+        yield Finding(Level.NOTE, "writers of the buckets", text, "\n".join(dict.fromkeys(advice)))
 
 
 def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: RolePermissions) -> Iterator[_Writer]:

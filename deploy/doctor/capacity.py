@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
 # The quota metric of the bytes that on-demand queries may read.
@@ -26,7 +26,8 @@ def _reservation(live: LiveEnvironment) -> Iterator[Finding]:
         assignments = list(live.google.items(url, "assignments", query=f"assignee=projects/{project}"))
     except ApiError as error:
         text = f"reservations cannot be read, {error}. Ignore this if the project has none."
-        command = f"gcloud services enable bigqueryreservation.googleapis.com --project={project}"
+        enable = f"gcloud services enable bigqueryreservation.googleapis.com --project={project}"
+        command = advice_after(error, if_refused=enable, if_missing=f"(correct `location: {location}` in the profile)")
         yield Finding(Level.NOTE, "reservation", text, command)
         return
     job_types = sorted({assignment["jobType"] for assignment in assignments if assignment.get("state") == "ACTIVE"})
@@ -47,7 +48,9 @@ def _quota(live: LiveEnvironment) -> Iterator[Finding]:
         metrics = list(live.google.items(f"{url}/consumerQuotaMetrics", "metrics"))
     except ApiError as error:
         text = f"cannot be read, {error}"
-        yield Finding(Level.NOTE, "quota of on-demand queries", text, grant_to_user(project, "roles/viewer"))
+        viewer, missing = grant_to_user(project, "roles/viewer"), f"(correct `project: {project}` in the profile)"
+        command = advice_after(error, if_refused=viewer, if_missing=missing)
+        yield Finding(Level.NOTE, "quota of on-demand queries", text, command)
         return
     for metric in metrics:
         if metric.get("metric") != QUERY_USAGE:

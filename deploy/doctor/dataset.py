@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
 FULL_TIME_TRAVEL_H = 168
@@ -18,9 +18,9 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
     try:
         dataset = read_dataset(live)
     except ApiError as error:
-        command = grant_to_user(profile.project, "roles/bigquery.metadataViewer")
-        if error.status == 404:
-            command = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
+        create = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
+        viewer = grant_to_user(profile.project, "roles/bigquery.metadataViewer")
+        command = advice_after(error, if_refused=viewer, if_missing=create)
         yield Finding(Level.FAIL, "dataset", f"[{name}] cannot be read, {error}", command)
         return
     if dataset["location"].upper() != profile.location.upper():

@@ -9,7 +9,7 @@ from enum import StrEnum
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.google_api import GoogleApi
+from deploy.doctor.google_api import ApiError, GoogleApi
 from deploy.environment_settings import Environment
 from deploy.grants import Grant
 
@@ -70,6 +70,23 @@ Check = Callable[[LiveEnvironment], Iterator[Finding]]
 def grant_to_user(project: str, role: str) -> str:
     """The command that grants a role on a project to the user who runs the doctor."""
     return f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role={role}"
+
+
+def advice_after(error: ApiError, *, if_refused: str, if_missing: str) -> str:
+    """What to do, as a command or a text in brackets, when a Google API has answered with this error.
+
+    `if_refused`: the advice if the user may not ask, often a role. `if_missing`: that if Google did not find what the
+    request names. For other errors the advice depends on the HTTP status only.
+    """
+    if error.status == 401:
+        return "gcloud auth application-default login"
+    if error.status == 403:
+        return if_refused
+    if error.status == 404:
+        return if_missing
+    if error.status == 429 or error.status >= 500:
+        return "(run the doctor again in some minutes: Google answers that it is busy, or has an error of its own)"
+    return "(see Google's text: it says what is wrong with the question)"
 
 
 def ok(subject: str, text: str) -> Finding:

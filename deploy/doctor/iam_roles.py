@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deploy.doctor.dataset import read_dataset
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import bucket_name, bucket_policy, project_policy
 from deploy.grants import Bucket, Grant, Principal, Resource, bucket_condition
@@ -37,7 +37,8 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
             if error.status == 404:
                 continue  # another check says that the resource is missing
             text = f"roles on {resource} cannot be read, {error}"
-            command = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
+            reviewer = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
+            command = advice_after(error, if_refused=reviewer, if_missing="")  # not missing: see above
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)
     findings, checked = list[Finding](), 0
     for grant in live.grants:
@@ -95,9 +96,8 @@ def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | Non
             found = live.google.get(f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}")
         except ApiError as error:
             text = f"[{account}] cannot be read, {error}"
-            command = grant_to_user(project, "roles/viewer")
-            if error.status == 404:
-                command = f"gcloud iam service-accounts create {account.partition('@')[0]} --project={project}"
+            create = f"gcloud iam service-accounts create {account.partition('@')[0]} --project={project}"
+            command = advice_after(error, if_refused=grant_to_user(project, "roles/viewer"), if_missing=create)
             yield Finding(Level.FAIL, f"service account of {who}", text, command)
         else:
             if found.get("disabled"):

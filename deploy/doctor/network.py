@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from dedup_clone.settings.spark_settings import Runner, SubnetworkPlace
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
 # The smallest job has two executors of four cores. As a batch it also has a driver of four cores, and each of the three
@@ -59,10 +59,10 @@ def _unreadable(
     Whoever runs the doctor may lack rights on the project of a Shared VPC: then it is only a warning.
     """
     text = f"{name} of project [{place.project}] cannot be read, {error}"
-    if error.status == 404:
-        return Finding(Level.FAIL, subject, text, if_missing)
-    level = Level.FAIL if place.project == live.profile.project else Level.WARN
-    return Finding(level, subject, text, grant_to_user(place.project, "roles/compute.networkViewer"))
+    viewer = grant_to_user(place.project, "roles/compute.networkViewer")
+    is_ours = error.status == 404 or place.project == live.profile.project
+    command = advice_after(error, if_refused=viewer, if_missing=if_missing)
+    return Finding(Level.FAIL if is_ours else Level.WARN, subject, text, command)
 
 
 def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork: dict[str, Any]) -> Iterator[Finding]:

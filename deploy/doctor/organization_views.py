@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import container_policy, containers_of_project
 
@@ -26,7 +26,9 @@ def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
         bindings = container_policy(live, organization).get("bindings", [])
     except ApiError as error:
         text = f"who may look for them in [{organization}] cannot be read, {error}"
-        yield Finding(Level.WARN, subject, text, f"{grant}--member=user:YOU --role=roles/iam.securityReviewer")
+        reviewer = f"{grant}--member=user:YOU --role=roles/iam.securityReviewer"
+        missing = "(run the doctor again: the organization was there a moment ago)"
+        yield Finding(Level.WARN, subject, text, advice_after(error, if_refused=reviewer, if_missing=missing))
         return
     members = [
         m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b.get("members", ())

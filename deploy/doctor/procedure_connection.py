@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, project_policy
 from deploy.grants import Bucket, Principal, Resource
@@ -27,7 +27,8 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
         policies = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS), project_policy(live, project)]
     except ApiError as error:
         roles = ("roles/viewer", "roles/iam.securityReviewer")
-        command = create if error.status == 404 else "\n".join(grant_to_user(project, role) for role in roles)
+        grant = "\n".join(grant_to_user(project, role) for role in roles)
+        command = advice_after(error, if_refused=grant, if_missing=create)
         yield Finding(Level.FAIL, "connection", f"[{path}] or its policy cannot be read, {error}", command)
         return
     if spark is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor.dataset import read_dataset
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, grant_to_user, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS
 
@@ -51,7 +51,9 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
             may_read = any(_grants_reading(live, url, account) for url in resources)
         except ApiError as error:
             text = f"who may read [{tag}] cannot be read, {error}"
-            yield Finding(Level.WARN, "policy tags", text, grant_to_user(project, "roles/iam.securityReviewer"))
+            reviewer = grant_to_user(project, "roles/iam.securityReviewer")
+            command = advice_after(error, if_refused=reviewer, if_missing="(correct the tag in the feed's file)")
+            yield Finding(Level.WARN, "policy tags", text, command)
             continue
         if may_read:
             yield ok("policy tags", f"[{account}] may clone columns with [{tag}].")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import project_policy
 from deploy.release.release_content import SPARK_CODE_FILE
@@ -33,11 +33,12 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
     try:
         state = live.google.get(url).get("status", {}).get("state")
     except ApiError as error:
-        text = (
-            f"[{name}] in [{spark.region}] cannot be read, {error}. Correct [spark.cluster.name], or remove it: then "
-            f"each run creates a cluster."
-        )
-        yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters list {place}")
+        text = f"[{name}] in [{spark.region}] cannot be read, {error}"
+        if error.status == 404:
+            text += ". Correct [spark.cluster.name], or remove it: then each run creates a cluster."
+        viewer = grant_to_user(profile.project, "roles/dataproc.viewer")
+        command = advice_after(error, if_refused=viewer, if_missing=f"gcloud dataproc clusters list {place}")
+        yield Finding(Level.FAIL, "cluster", text, command)
         return
     if state in USABLE:
         yield ok("cluster", f"[{name}] is [{state}].")
@@ -79,7 +80,7 @@ def _uploaded_code(live: LiveEnvironment) -> Iterator[Finding]:
     except ApiError as error:
         text = f"[gs://{bucket}/{SPARK_CODE_FILE}] cannot be read, {error}. The DAGs find the Spark code by this file."
         allow = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU "
-        command = "make deploy" if error.status == 404 else f"{allow}--role=roles/storage.objectViewer"
+        command = advice_after(error, if_refused=f"{allow}--role=roles/storage.objectViewer", if_missing="make deploy")
         yield Finding(Level.FAIL, "Spark code", text, command)
     else:
         yield ok("Spark code", "a release has uploaded it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -37,6 +38,19 @@ def test_only_what_is_missing_is_to_be_created(url: str, subject: str, creates: 
 def test_roles_on_what_is_missing_are_not_asked_for(url: str) -> None:
     assert not any("roles on" in subject for subject in faults({**healthy(), url: 404}))
     assert any("roles on" in subject for subject in faults({**healthy(), url: 403}))
+
+
+@pytest.mark.parametrize(("runner", "status"), list(itertools.product(Runner, (400, 401, 429, 503))))
+@feed_with(WITH_TAG)
+def test_no_role_is_advised_after_an_error_that_is_no_refusal(runner: Runner, status: int) -> None:
+    settings: dict[str, Any] = {"procedure_connection": "my-project.eu.spark", "organization_views": True}
+    for url in healthy():
+        found = findings({**healthy(), url: status}, runner, **settings)
+        advice = {f.text: f.command for f in found if f"status [{status}]" in f.text}
+        for text, command in advice.items():
+            assert "--member=user:YOU" not in command, text
+            assert " create " not in command, text
+            assert command, text
 
 
 def test_a_connection_is_looked_up_in_its_own_project() -> None:
