@@ -51,7 +51,7 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
     print(_retention_warning(path, feed.table.retention_days, proposal))
     problems = validate(feed, sample, proposal)
     if problems:
-        print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files:")
+        print(f"{len(problems)} problems were found. {len(files)} of {len(sample.files)} files were validated:")
         print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
         return 1
     print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it. On the local stack that is all:")
@@ -85,8 +85,11 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
 
 def _retention_warning(path: Path, days: int, proposal: Proposal) -> str:
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "retention_days:" in text)
+    reason = f"the sample's oldest date is {proposal.first}"
+    if proposal.expired_rows:
+        reason += ", and no feed may keep more days"
     return (
-        f"WARNING: retention_days is {days} only because the sample's oldest date is {proposal.first}. BigQuery "
+        f"WARNING: retention_days is {days} only because {reason}. BigQuery "
         f"deletes older days from the table, and a publish drops their rows: set line {line} of {path} to the days "
         f"that readers need."
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+import yaml
 
 from dedup_clone.contract.table import Column, ColumnMode
 from deploy.new_feed.proposal import Proposal
@@ -17,31 +19,32 @@ def feed_text(name: str, owner: str, sample: Sample, proposal: Proposal) -> str:
 def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterator[str]:
     table = proposal.table
     yield "# yaml-language-server: $schema=../../docs/feed.schema.json"
-    yield f"feed: {name}"
+    yield f"feed: {_scalar(name)}"
     yield f"description: One row for each {_as_list_in_words(table.keys)}."
-    yield f"owner: {owner}"
+    yield f"owner: {_scalar(owner)}"
     yield "landing:"
-    yield f"  prefix: {sample.prefix or name}"
-    if sample.marker not in (None, "_SUCCESS"):
-        yield f"  marker: {sample.marker}"
+    yield f"  prefix: {_scalar(sample.prefix or name)}"
+    if sample.marker is not None and sample.marker != "_SUCCESS":
+        yield f"  marker: {_scalar(sample.marker)}"
     if sample.date_column is None:
         yield "  date_folders: false"
     yield "table:"
     yield "  columns:"
     for column in table.columns:
         yield from _column(column, "    ")
-    yield f"  partition_column: {table.partition_column}"
-    yield f"  snapshot_id_column: {table.snapshot_id_column}"
+    yield f"  partition_column: {_scalar(table.partition_column)}"
+    yield f"  snapshot_id_column: {_scalar(table.snapshot_id_column)}"
     yield f"  # Measured over {proposal.rows} rows: {_measured(proposal)}"
     for key, distinct in proposal.distinct_without.items():
         yield f"  # Without column {key} only {distinct} of {proposal.rows} keys would be different."
     for column_name, reason in proposal.unfit_keys.items():
         yield f"  # Column {column_name} would tell more rows apart, but {reason}."
+    alike = "These columns tell as many rows apart" if proposal.surplus_rows else "Unique in the sample, too"
     for names in proposal.alternatives:
-        yield f"  # Unique in the sample, too: [{', '.join(names)}]"
-    yield f"  keys: [{', '.join(table.keys)}]"
+        yield f"  # {alike}: [{', '.join(names)}]"
+    yield f"  keys: {_list(table.keys)}"
     if table.cluster_by:
-        yield f"  cluster_by: [{', '.join(table.cluster_by)}]"
+        yield f"  cluster_by: {_list(table.cluster_by)}"
     yield f"  # Dates in the sample: {proposal.first} to {proposal.last}."
     yield "  # BigQuery deletes older days, and a publish drops their rows: set the days that readers need."
     yield f"  retention_days: {table.retention_days}"
@@ -59,15 +62,24 @@ def _measured(proposal: Proposal) -> str:
 def _column(column: Column, indent: str) -> Iterator[str]:
     mode = "" if column.mode is ColumnMode.NULLABLE else f", mode: {column.mode}"
     if not column.fields:
-        yield f"{indent}- {{name: {column.name}, type: {column.type}{mode}}}"
+        yield f"{indent}- {{name: {_scalar(column.name)}, type: {column.type}{mode}}}"
         return
-    yield f"{indent}- name: {column.name}"
+    yield f"{indent}- name: {_scalar(column.name)}"
     yield f"{indent}  type: {column.type}"
     if mode:
         yield f"{indent}  mode: {column.mode}"
     yield f"{indent}  fields:"
     for field in column.fields:
         yield from _column(field, f"{indent}    ")
+
+
+def _scalar(text: str) -> str:
+    """The text as a YAML scalar, in quotes if YAML would read another value without them, as for a column `no`."""
+    return yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n").removesuffix("\n...")
+
+
+def _list(names: Iterable[str]) -> str:
+    return f"[{', '.join(map(_scalar, names))}]"
 
 
 def _as_list_in_words(names: tuple[str, ...]) -> str:

@@ -185,9 +185,11 @@ def _snapshot_id_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Ta
     fitting = [name for name in constant if sample.snapshot_id in (None, bounds[name]["min"])]
     usual = [name for name in fitting if name in _USUAL_ID_NAMES]
     if not fitting:
+        needed = "has the same value in every row, which would be the snapshot id"
+        if sample.snapshot_id is not None:
+            needed = f"equals the snapshot id [{sample.snapshot_id}] in every row"
         raise ConfigurationError(
-            f"The sample has no INT64 column that equals the snapshot id [{sample.snapshot_id}] in every row: the "
-            f"producer must add one, such as [update_id]."
+            f"The sample has no INT64 column that {needed}: the producer must add one, such as [update_id]."
         )
     return (usual or fitting[::-1])[0]
 

@@ -41,7 +41,7 @@ class Sample:
 
     @property
     def date_column(self) -> str | None:
-        """The column of the date folders; None if some file is in none."""
+        """The column of the date folders; None if some file is in none, or if the folders name different columns."""
         columns = {file.folder[0] if file.folder else None for file in self.files}
         return columns.pop() if len(columns) == 1 else None
 
@@ -49,7 +49,7 @@ class Sample:
 def find_sample(uri: str) -> Sample:
     """The files below a folder or a `gs://` URI; if it has several snapshots, the files of the newest.
 
-    Raises ConfigurationError if there are no Parquet files.
+    Raises ConfigurationError if there are no Parquet files, or if a date folder names no date of the calendar.
     """
     listed = {storage.join(uri, name): found.size for name, found in storage.list_objects(uri).items()}
     ids = {name: int(match[1]) for name in listed if (match := _SNAPSHOT.search(name))}
@@ -75,7 +75,15 @@ def _is_ignored(name: str) -> bool:
 
 def _date_folder(name: str) -> tuple[str, date] | None:
     match = _DATE_FOLDER.fullmatch(name.rsplit("/", 2)[-2])
-    return (match[1], date.fromisoformat(match[2])) if match else None
+    if match is None:
+        return None
+    try:
+        return match[1], date.fromisoformat(match[2])
+    except ValueError as error:
+        raise ConfigurationError(
+            f"Sample file [{name}] is in the folder of [{match[2]}], which is no date of the calendar: the producer "
+            f"must correct the folder's name."
+        ) from error
 
 
 def _prefix(uri: str) -> str | None:

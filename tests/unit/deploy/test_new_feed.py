@@ -123,7 +123,7 @@ def test_rows_that_would_be_refused_are_named(tmp_path: Path, capsys: pytest.Cap
     (folder / f"day={FIRST}").rename(folder / f"day={SECOND}")
     status, feed = make(tmp_path)
     assert (status, feed.table.partition_column) == (1, "day")
-    assert "problems in 1 of 1 files" in capsys.readouterr().out
+    assert "problems were found. 1 of 1 files were validated" in capsys.readouterr().out
 
 
 def test_texts_and_ids_are_keys_rather_than_values_that_are_unique_by_accident(tmp_path: Path) -> None:
@@ -146,7 +146,42 @@ def test_rows_beyond_the_longest_retention_are_reported(tmp_path: Path, capsys: 
     write(tmp_path / "landed", FIRST, sales(1, 3))
     status, feed = make(tmp_path)
     assert (status, feed.table.retention_days) == (0, 3650)
-    assert "2 of 5 rows are older than 3650 days, and will be dropped" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 of 5 rows are older than 3650 days, and will be dropped" in printed
+    assert "only because the sample's oldest date is 2007-01-01, and no feed may keep more days." in printed
+
+
+def test_names_that_yaml_would_take_for_other_values_are_quoted(tmp_path: Path) -> None:
+    rows = [{"no": n // 4, "on": n % 4, "null": {"off": "x"}} for n in range(12)]
+    write(tmp_path / "landed", FIRST, rows)
+    status, feed = make(tmp_path)
+    assert status == 0
+    assert feed.table.keys == ("day", "no", "on")
+    assert [c.name for c in feed.table.columns][:3] == ["no", "on", "null"]
+    assert [f.name for f in feed.table.columns[2].fields] == ["off"]
+
+
+def test_columns_that_do_not_tell_all_rows_apart_are_not_called_unique(tmp_path: Path) -> None:
+    rows = [{"shop_id": n, "town_id": n, "note": 1} for n in range(5)]
+    write(tmp_path / "landed", FIRST, [*rows, *rows])
+    make(tmp_path)
+    text = (tmp_path / "feeds" / "sales.yaml").read_text()
+    assert "# These columns tell as many rows apart: [day, town_id]" in text
+    assert "Unique in the sample" not in text
+
+
+def test_a_sample_without_a_snapshot_id_says_what_its_column_must_be(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"day": [FIRST, FIRST], "shop": [1, 2]}), tmp_path / "p.parquet")
+    with pytest.raises(ConfigurationError, match="no INT64 column that has the same value in every row"):
+        propose(find_sample(str(tmp_path)))
+
+
+def test_a_folder_whose_date_is_not_in_the_calendar_is_named(tmp_path: Path) -> None:
+    part = tmp_path / "day=2026-02-30"
+    part.mkdir()
+    pq.write_table(pa.table({"day": [FIRST]}), part / "p.parquet")
+    with pytest.raises(ConfigurationError, match=r"\[2026-02-30\], which is no date of the calendar"):
+        find_sample(str(tmp_path))
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
