@@ -67,6 +67,8 @@ def _value(value: Any, column: TableField, prefix: str, ignores_unknown: bool) -
             return []
         if not isinstance(value, list):
             raise ValueError(f"Field {name} is an array, found [{value!r}]")
+        if None in value:
+            raise ValueError(f"Only optional fields can be set to NULL. Field: {name}; Value: NULL")
         return [_single_value(element, column, name, ignores_unknown) for element in value]
     return None if value is None else _single_value(value, column, name, ignores_unknown)
 

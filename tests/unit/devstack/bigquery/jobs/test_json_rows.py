@@ -55,6 +55,7 @@ def test_values_are_converted(kind: str, value: Any, expected: Any) -> None:
         ("DATE", "31.1.2026", "NULLABLE"),
         ("STRING", {"a": 1}, "NULLABLE"),
         ("INT64", 5, "REPEATED"),
+        ("STRING", ["a", None], "REPEATED"),
     ],
 )
 def test_values_of_another_type_are_refused_with_row_and_field(kind: str, value: Any, mode: str) -> None:
