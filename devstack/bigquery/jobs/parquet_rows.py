@@ -18,8 +18,8 @@ _READ_ERROR = "Error while reading data, error message:"
 class ParquetSource:
     """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP.
 
-    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for a LIST without `list_inference`.
-    `list_inference`, `enum_as_string`: the job's `parquetOptions`.
+    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for an unsupported type and for a column that
+    is a LIST without `list_inference`. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
     """
 
     def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
@@ -36,7 +36,7 @@ class ParquetSource:
             )
             self._fields_with_datetime = from_arrow_schema(schema)
             self.fields = _without_datetime(self._fields_with_datetime)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, OSError) as error:  # OSError: the footer cannot be decoded
             raise Invalid(
                 f"{_READ_ERROR} Input file is not in Parquet format or is damaged. {error} File: {uri}"
             ) from error
@@ -46,7 +46,7 @@ class ParquetSource:
             raise NotImplementedConstruct(f"Parquet LIST column {repeated} without parquetOptions.enableListInference")
 
     def check(self, declared: Sequence[TableField]) -> None:
-        """Raises Invalid unless the file has the declared columns and no others. NULLABLE ones may be missing."""
+        """Raises Invalid unless the file has the declared columns and no others. Only REQUIRED ones must be there."""
         unmatched = {field.name.lower(): field for field in self.fields}
         as_datetime = {field.name.lower(): field for field in self._fields_with_datetime}
         for column in declared:
