@@ -13,6 +13,7 @@ from google.api_core.exceptions import (
     NotFound,
     PreconditionFailed,
 )
+from google.auth.exceptions import GoogleAuthError
 
 from deploy.probe import (
     billing,
@@ -79,8 +80,8 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
         return result(ProbeVerdict.NOT_TRIED, f"The server does not support it: {error}")
     except REFUSALS as error:
         return result(ProbeVerdict.DOES_NOT_HOLD, f"A request of this test was refused: {error}")
-    except (BudgetSpent, CannotTry, GoogleAPIError, OSError) as error:
-        # A missing right or an unavailable service says nothing about the assumption.
+    except (BudgetSpent, CannotTry, GoogleAPIError, GoogleAuthError, OSError) as error:
+        # A missing right or login or an unavailable service says nothing about the assumption.
         return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")
     except Exception as error:  # a fault of the test, which must not take the report of all others with it
         return result(ProbeVerdict.NOT_TRIED, f"The test itself failed: {type(error).__name__}: {error}")

@@ -11,7 +11,10 @@ from deploy.probe.probe_dataset import ProbeDataset
 
 
 class ProbeVerdict(StrEnum):
-    """The outcome of a test. NOT_TRIED: a right, a service or a feature was missing, or the budget was spent."""
+    """The outcome of a test.
+
+    NOT_TRIED: a right, a service or a feature was missing, the budget was spent, or the test itself has a fault.
+    """
 
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"

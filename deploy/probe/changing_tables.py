@@ -164,7 +164,7 @@ def with_row_policies(probe: ProbeDataset, feed: PublishedFeed) -> str:
         expect("checks that failed for an account that may read the past", str(error) if permitted else "", "")
         expect("staging_access is the check that failed", "staging_access" in str(error), True)
         return "This account may not read the past, and the check before the swap said so."
-    expect("published by an account that may read the past", permitted, True)
+    expect("right to read the past, although the publish succeeded", permitted, True)
     expect_rows(feed, products(probe, 2))
     expect("policies of target", sorted(probe.row_policies(probe.table(feed.feed.target))), list(policies))
     return "This account may read the past: target has all rows and both policies."
@@ -190,10 +190,10 @@ def with_a_policy_tag(probe: ProbeDataset, feed: PublishedFeed) -> str:
     try:
         feed.publish(name)
     except Forbidden:
-        expect("published by an account that may read the column", permitted, False)
+        expect("right to read the column, although the swap was refused", permitted, False)
         expect("generation of target", feed.live(), "1")
         return "This account may not read the column, and BigQuery refused the swap: target has the first snapshot."
-    expect("published by an account that may not read the column", permitted, True)
+    expect("right to read the column, although the publish succeeded", permitted, True)
     expect_rows(feed, products(probe, 2))
     expect("tags of target", column_tags(probe, target), {"attr_value": [tag]})
     return "This account may read the column: target has all rows and the tag."
@@ -216,7 +216,7 @@ def streamed_changes_are_cloned(probe: ProbeDataset, feed: PublishedFeed) -> str
     feed.publish(feed.land(1, rows(probe, 1, keys=2)))
     cdc, staging = feed.services.warehouse.cdc, feed.feed.staging
     cdc.prepare(staging, TABLE.keys, STALENESS_MINUTES)
-    changed = [row for row in rows(probe, 2, keys=3) if row["code"] != 0]
+    changed = [row for row in rows(probe, 2, keys=3) if row["code"] != 0]  # row 0 of each day stays unstreamed
     appender = cdc.open_stream(staging, TABLE.columns)
     try:
         for change in changed:
@@ -233,5 +233,5 @@ def streamed_changes_are_cloned(probe: ProbeDataset, feed: PublishedFeed) -> str
     else:
         raise DoesNotHold(f"Applied until [{seen.applied_until}] at [{seen.observed_at}], sent at [{acknowledged}].")
     swap(probe, probe.table(feed.feed.target), probe.table(staging), probe.now())
-    expect_rows(feed, [row for row in rows(probe, 1, keys=1)] + changed)
+    expect_rows(feed, rows(probe, 1, keys=1) + changed)
     return f"[{len(changed)}] rows, applied until [{seen.applied_until}]."

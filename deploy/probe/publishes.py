@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from typing import Any
 
-from google.api_core.exceptions import BadRequest, MethodNotImplemented
+from google.api_core.exceptions import BadRequest, RetryError, ServerError, TooManyRequests
+from google.auth.exceptions import GoogleAuthError
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
@@ -24,6 +25,8 @@ from testkit.feed_on_stand_in import Places
 from testkit.oracle import comparable
 
 assumption = Register()
+# Errors that say nothing about the assumption: of the probe, and of a service that is not available.
+NO_VERDICT = (BudgetSpent, CannotTry, GoogleAuthError, OSError, RetryError, ServerError, TooManyRequests)
 
 
 class PublishedFeed(FeedAgainstOracle):
@@ -39,23 +42,27 @@ class PublishedFeed(FeedAgainstOracle):
 def publishing(
     test: Callable[[ProbeDataset, PublishedFeed], str], table: TableContract = TABLE, engine: Engine = Engine.BIGQUERY
 ) -> AssumptionTest:
-    """Decorate a test of whole publishes: it gets a new feed of `table`, and a failed step raises DoesNotHold."""
+    """Decorate a test of whole publishes: it gets a new feed of `table`, and a failed step raises DoesNotHold.
+
+    The bytes that all its jobs bill are added to `probe.billed_bytes`.
+    """
 
     @wraps(test)
     def with_feed(probe: ProbeDataset) -> str:
         project, dataset = probe.dataset.split(".")
         places = Places(project, dataset, probe.location, probe.landing_bucket.name, probe.bucket.name)
         feed = feed_with_table(table, engine)
-        started = datetime.now(UTC)
+        started, billed_before = datetime.now(UTC), probe.billed_bytes
         try:
             return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))
-        except (BudgetSpent, CannotTry, DoesNotHold, MethodNotImplemented, OSError):
+        except (DoesNotHold, *NO_VERDICT):
             raise
-        except Exception as error:  # the steps must succeed, so whatever they raise, the assumption does not hold
+        except Exception as error:  # the steps must succeed, so whatever else they raise, the assumption does not hold
             raise DoesNotHold(f"A step of the publish failed: {type(error).__name__}: {error}") from error
         finally:
             jobs = probe.client.list_jobs(min_creation_time=started, state_filter="done")
-            probe.billed_bytes += sum(getattr(job, "total_bytes_billed", 0) or 0 for job in jobs)
+            # The list also has the queries of `probe.query`, which has counted them already.
+            probe.billed_bytes = billed_before + sum(getattr(job, "total_bytes_billed", 0) or 0 for job in jobs)
 
     return with_feed
 

@@ -344,6 +344,16 @@ def test_a_broken_assumption_is_found(
     assert result.verdict is ProbeVerdict.DOES_NOT_HOLD, result.evidence
 
 
+def test_a_reader_that_sees_a_mixture_is_counted_once(clients: Clients, session: BrokenSession) -> None:
+    (assumption,) = [a for a in all_assumptions() if a.name == "swap-under-readers"]
+    with throwaway_dataset(clients) as probe:
+        session.change = sql(r"MAX\(number\), COUNT", "MAX(number) + 1, COUNT")
+        (result,) = try_all(probe, [assumption])
+        session.change = Change()
+    wrong, of, answers, *_ = result.evidence.split()
+    assert (of, wrong) == ("of", answers), result.evidence
+
+
 def test_every_assumption_is_broken_and_each_case_is_another() -> None:
     assert {name for _, _, name in CASES} == {assumption.name for assumption in all_assumptions()}
     assert len({(does, name) for does, _, name in CASES}) == len(CASES)

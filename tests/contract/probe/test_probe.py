@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.api_core.exceptions import Forbidden, ServiceUnavailable, TooManyRequests
+from google.auth.exceptions import RefreshError
 
 from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import Assumption, AssumptionTest, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
+from deploy.probe.publishes import PublishedFeed, publishing
 from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
 from tests.thoroughness import EXHAUSTIVE
 
@@ -124,6 +128,54 @@ def test_an_assumption_that_does_not_hold_takes_no_other_down(clients: Clients) 
         verdicts = [ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.NOT_TRIED, ProbeVerdict.HOLDS]
         assert [r.verdict for r in results] == verdicts
         assert "BigQuery does something else." in as_markdown(results, probe, "x", datetime.now(UTC))
+
+
+def verdict(clients: Clients, test: AssumptionTest) -> ProbeVerdict:
+    with throwaway_dataset(clients) as probe:
+        (result,) = try_all(probe, [Assumption("one", "says", "rule", ("README.md",), "set it", test)])
+    return result.verdict
+
+
+@pytest.mark.parametrize("error", [ServiceUnavailable("busy"), TooManyRequests("quota"), RefreshError("no login")])
+def test_a_publish_without_a_service_or_a_login_has_no_verdict(clients: Clients, error: Exception) -> None:
+    def stops(probe: ProbeDataset, feed: PublishedFeed) -> str:
+        raise error
+
+    assert verdict(clients, publishing(stops)) is ProbeVerdict.NOT_TRIED
+
+
+def test_a_refused_right_does_not_prove_that_a_uri_is_refused(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise Forbidden("no right to load")
+
+    (assumption,) = [a for a in all_assumptions() if a.name == "uri-without-generation"]
+    assert verdict(clients, assumption.test) is ProbeVerdict.HOLDS
+    monkeypatch.setattr(ProbeDataset, "load_uris", refuse)
+    assert verdict(clients, assumption.test) is ProbeVerdict.NOT_TRIED
+
+
+def test_a_missing_login_is_no_fault_of_the_test(clients: Clients) -> None:
+    def stops(probe: ProbeDataset) -> str:
+        raise RefreshError("no login")
+
+    with throwaway_dataset(clients) as probe:
+        (result,) = try_all(probe, [Assumption("one", "says", "rule", ("README.md",), "set it", stops)])
+    assert result.evidence.startswith("RefreshError: ")
+
+
+def test_a_query_in_a_publish_is_billed_once(clients: Clients) -> None:
+    billed = []
+
+    def asks(probe: ProbeDataset, feed: PublishedFeed) -> str:
+        table = probe.new_table("billed", [(probe.today, 1, 1)])
+        billed.append(probe.query(f"SELECT number FROM `{table}`").total_bytes_billed)
+        return ""
+
+    with throwaway_dataset(clients) as probe:
+        publishing(asks)(probe)
+        assert 0 < probe.billed_bytes == sum(billed)
 
 
 def test_what_needs_a_policy_tag_is_not_tried_without_one(clients: Clients) -> None:
