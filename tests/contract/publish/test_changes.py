@@ -126,7 +126,7 @@ def test_a_load_that_always_fails_is_tried_ever_less_often_and_keeps_no_later_ge
 def test_changes_of_another_form_than_later_ones_are_given_up(world: FeedOnStandIn) -> None:
     fail_loads(world)
     publish(world, *SECOND)
-    for _ in range(MAX_JOBS_AWAITED):
+    for _ in range(MAX_JOBS_AWAITED - 1):
         later(world, LONGEST_PAUSE)
         load_changes(world.services)
     world.clear_faults()

@@ -120,7 +120,7 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
     if manifest is None:
         return "the manifest of their generation is lost or damaged"
-    if changes.job_number > MAX_JOBS_AWAITED:  # the table may have rows of later generations
+    if changes.job_number >= MAX_JOBS_AWAITED:  # later generations no longer wait, so the table may have their rows
         table = services.warehouse.table(services.names.changes_table)
         if table is not None and _has_other_types(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
