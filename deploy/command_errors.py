@@ -31,6 +31,7 @@ def run_command_line(name: str, body: Callable[[], int]) -> int:
 
 
 def _next_step(error: Exception) -> str:
+    from google.api_core.exceptions import ServerError, TooManyRequests
     from google.auth.exceptions import GoogleAuthError, TransportError
     from requests.exceptions import RequestException
 
@@ -39,6 +40,8 @@ def _next_step(error: Exception) -> str:
         if isinstance(cause, (RequestException, TransportError)):
             return "Google's APIs were not reached: check the network and its proxy, then run the command again."
         cause = cause.__cause__
+    if isinstance(error, (ServerError, TooManyRequests)):
+        return "Google is busy or has an error of its own: run the command again in some minutes."
     if isinstance(error, GoogleAuthError):
         return "Run `gcloud auth application-default login`."
     return "`make doctor` says what is missing, and how to fix it."

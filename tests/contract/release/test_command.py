@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from google.api_core.exceptions import Forbidden, RetryError
+from google.api_core.exceptions import Forbidden, RetryError, ServiceUnavailable, TooManyRequests
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 from google.cloud import storage
@@ -114,6 +114,8 @@ LOST = requests.exceptions.ConnectionError("host unreachable")
         (DefaultCredentialsError("no credentials"), None, "gcloud auth application-default login"),
         (RefreshError("expired"), None, "gcloud auth application-default login"),
         (Forbidden("no right"), None, "make doctor"),
+        (ServiceUnavailable("busy"), None, "again in some minutes"),
+        (TooManyRequests("quota"), None, "again in some minutes"),
         (LOST, None, "check the network"),
         (TransportError(LOST), LOST, "check the network"),
         (RefreshError("no token"), TransportError(LOST), "check the network"),
