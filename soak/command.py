@@ -173,6 +173,7 @@ def run_chosen_tests(options: argparse.Namespace, folder: Path, report: Report) 
 
 
 def main(arguments: list[str]) -> int:
+    """Returns the exit status: 0, or 1 if a test failed or the run was aborted, or INTERRUPTED."""
     options = parse_arguments(arguments)
     if getattr(options, "list", False):
         points = kill_points.select_points(options.points)
@@ -191,5 +192,8 @@ def main(arguments: list[str]) -> int:
         report.abort("interrupted")
         print("soak: interrupted; all parts of its stack are stopped.", file=sys.stderr)
         return INTERRUPTED
+    except Exception as error:  # a fault of a test or of the stack: the report must not call this run good
+        report.abort(f"{type(error).__name__}: {error}")
+        raise
     log(f"Report: {report.markdown_path}")
     return 0 if report.is_good else 1

@@ -34,7 +34,7 @@ def run(folder: Path, *, feeds: int = FEEDS_AT_ONCE) -> Section:
         problems = [f"{states().count('failed')} publishes failed"] if "failed" in states() else []
         for name in names:
             problems += [f"{name}: {problem}" for problem in find_problems(stack, name, deliveries.landed[name])]
-    fact = f"{feeds} feeds with one delivery each, all published after {seconds:.0f} s"
+    fact = f"{feeds} feeds with one delivery each, all publishes had ended after {seconds:.0f} s"
     return Section("Feeds that publish at once", (fact,), tuple(problems))
 
 

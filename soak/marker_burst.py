@@ -46,6 +46,7 @@ def run(
     arrivals = [delivery.arrived_at for delivery in landed]
     spread_s = (max(arrivals) - min(arrivals)).total_seconds()
     states = {stack.run_state(feed, publish_run_id(delivery)) for delivery in landed}
+    skipped = sum(_was_skipped(stack, feed, delivery) for delivery in landed)
     problems = find_problems(stack, feed, deliveries.landed[feed])
     if states != {"success"}:
         problems.append(f"runs ended as {sorted(str(state) for state in states)}, expected [success] only")
@@ -55,7 +56,7 @@ def run(
         problems.append(f"the markers came within {spread_s:.1f} s, expected {MAX_SPREAD_S:.0f} s: land them again")
     facts = (
         f"{marker_count} markers within {spread_s:.2f} s, {marker_count} runs ended in {seconds:.0f} s",
-        f"{swap_count} swap(s); runs whose delivery was already published were skipped, and named its generation",
+        f"{swap_count} swap(s); {skipped} run(s) were skipped, because an earlier run had published their deliveries",
     )
     when = "while Airflow is down, then started" if is_airflow_down else "while Airflow runs"
     return Section(f"{marker_count} markers at once {when}", facts, tuple(problems))
@@ -63,6 +64,12 @@ def run(
 
 def _swapped_generations(stack: ProxiedStack, feed: str) -> list[int]:
     return [record.generation for record in stack.ledger(feed) if record.swapped_at is not None]
+
+
+def _was_skipped(stack: ProxiedStack, feed: str, delivery: Landed) -> bool:
+    """Whether the delivery's run published nothing: the tasks after its first one were skipped."""
+    tasks = stack.tasks(feed, publish_run_id(delivery))
+    return any(task.task_id == "dedup_snapshot" and task.state == "skipped" for task in tasks)
 
 
 def _have_all_ended(stack: ProxiedStack, feed: str, landed: list[Landed]) -> bool:

@@ -30,5 +30,8 @@ def run(stack: ProxiedStack, deliveries: DeliveryProducer) -> list[Section]:
     seconds = time.monotonic() - began
     wait_for(stack.are_healthy, "every part of the stack is healthy", TIMEOUT_S)
     tries = {task.task_id: task.try_number for task in stack.tasks(EXAMPLE, run_id) if task.try_number > 1}
+    state = stack.run_state(EXAMPLE, run_id)
+    problems = [] if state == "success" else [f"run [{run_id}] ended as [{state}], expected [success]"]
+    problems += find_problems(stack, EXAMPLE, deliveries.landed[EXAMPLE])
     fact = f"{OUTAGE_S:.0f} s without storage and BigQuery; the publish ended {seconds:.0f} s later, tries: {tries}"
-    return [Section("Region down", (fact,), tuple(find_problems(stack, EXAMPLE, deliveries.landed[EXAMPLE])))]
+    return [Section("Region down", (fact,), tuple(problems))]

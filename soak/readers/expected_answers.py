@@ -80,7 +80,7 @@ def find_wrong_answers(observed: Iterable[ObservedAnswer], swaps: list[Swap]) ->
     than the generation of the reader's answer before.
     """
     problems: list[str] = []
-    last_index = 0
+    last_index = 0  # of the swap whose generation the reader saw last; before any answer, of the first swap
     for answer in observed:
         if answer.error:
             problems.append(f"a query failed: {answer.error}")
@@ -95,7 +95,8 @@ def find_wrong_answers(observed: Iterable[ObservedAnswer], swaps: list[Swap]) ->
             generations = [swaps[i].generation for i in matching]
             seen_before = swaps[last_index].generation
             problems.append(
-                f"{answer.query.name} answered as of generation {generations} after generation {seen_before}"
+                f"{answer.query.name} answered as of generation {generations}, which was not live during the query, or "
+                f"older than generation {seen_before}, which the reader had seen"
             )
     return problems
 

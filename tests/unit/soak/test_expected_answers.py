@@ -49,12 +49,12 @@ def test_a_query_during_a_swap_may_read_either_generation() -> None:
 
 def test_the_generation_before_a_finished_swap_is_a_wrong_answer() -> None:
     (problem,) = find_wrong_answers([answer_of(SWAPS[1], 35, 36)], SWAPS)
-    assert "as of generation [2]" in problem
+    assert "as of generation [2], which was not live during the query" in problem
 
 
 def test_an_older_generation_than_in_the_answer_before_is_a_wrong_answer() -> None:
     (problem,) = find_wrong_answers([answer_of(SWAPS[1], 10.1, 10.2), answer_of(SWAPS[0], 10.3, 10.4)], SWAPS)
-    assert "after generation 2" in problem
+    assert "older than generation 2" in problem
 
 
 def test_the_content_of_an_earlier_generation_is_right_after_a_rollback_to_it() -> None:
