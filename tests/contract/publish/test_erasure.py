@@ -227,6 +227,19 @@ def test_what_cannot_be_erased_is_refused_before_anything_happens(published: Fee
     assert published.services.current.read().last_generation == 1
 
 
+def test_staging_gets_the_columns_that_the_feed_file_declares_since_the_last_publish(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    columns = [*world.feed.table.columns]
+    columns[4] = columns[4].model_copy(update={"type": "NUMERIC"})
+    world.feed = world.feed.model_copy(
+        update={"table": world.feed.table.model_copy(update={"columns": tuple(columns)})}
+    )
+    world.resolve_erasure(KEYS)
+    staging = world.services.warehouse.table(world.feed.staging)
+    assert staging
+    assert staging.columns == world.feed.table.to_contract().columns
+
+
 def test_a_feed_without_a_generation_has_nothing_to_erase(world: FeedOnStandIn) -> None:
     with pytest.raises(ConfigurationError, match="nothing to erase"):
         world.resolve_erasure(KEYS)

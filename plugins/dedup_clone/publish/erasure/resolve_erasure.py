@@ -1,4 +1,4 @@
-"""First task of an erasure after the approval: acquires the lease and writes the dedup job's request.
+"""First task of an erasure after the approval: acquires the lease, prepares staging, writes the dedup job's request.
 
 The new generation is the live one without the rows of the named keys. It is loaded, checked and swapped in like any
 other generation, so readers see one change.
@@ -19,6 +19,7 @@ from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -37,9 +38,9 @@ class ErasureRequest:
 
 
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
-    """Recover a dead run, acquire the lease, write the request. Returns the run's spec.
+    """Recover a dead run, acquire the lease, give staging the declared columns, write the request. Returns the spec.
 
-    Raises what `require_erasable` and `read_keys` raise, LeaseHeld, LostRace.
+    Raises what `require_own_feed`, `read_keys`, `require_erasable` and `parent_reference` raise, LeaseHeld, LostRace.
     """
     dag_id, run_id = erasure_request.dag_id, erasure_request.run_id
     require_own_feed(services)
@@ -47,6 +48,7 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
     recover(services, dag_id=dag_id, run_id=run_id)
     live = require_erasable(services)
     intent = acquire_lease(services, IntentKind.ERASURE, dag_id=dag_id, run_id=run_id, parent=live.generation)
+    prepare_staging(services)  # the new generation has the columns that the feed file declares by now
     oldest, latest = services.retention_window()
     request = build_dedup_request(
         services,
