@@ -29,7 +29,7 @@ class JobContext:
     """What a job function gets of its job.
 
     `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
-    ended. `stop`, `on_cancel`: to stop the job, another thread sets the one and calls the other. `statistics`: those
+    ended. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls `on_cancel`. `statistics`: those
     that the job reports if it fails.
     """
 
@@ -127,8 +127,8 @@ class JobRunner:
                     limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
                     context.deadline_us = min(context.deadline_us, started_us + limit_us)
                 ended = self._call_function(context, fault)
-        except StandInError as error:  # while the job waited for its admission
-            ended = replace(record, error=error_proto(error), started_us=self.clock.now_us())
+        except Exception as error:  # while the job waited for its admission
+            ended = replace(record, error=self._error(context, error), started_us=self.clock.now_us())
         self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
         del self._contexts[record.key]
 
@@ -145,12 +145,18 @@ class JobRunner:
             statistics = self._functions[context.record.kind](context)
             return replace(context.record, statistics=statistics)
         except StandInError as error:
-            if isinstance(error, StoppedJob) and self.clock.now_us() >= context.deadline_us:
-                error = StoppedJob(TIMED_OUT)
-            return replace(context.record, error=error_proto(error), statistics=context.statistics)
+            return replace(context.record, error=self._error(context, error), statistics=context.statistics)
         except Exception as error:
-            LOG.exception("Job [%s] failed inside the stand-in.", context.record.key)
-            return replace(context.record, error=error_proto(failed_inside(context.record.key, error)))
+            return replace(context.record, error=self._error(context, error))
+
+    def _error(self, context: JobContext, error: Exception) -> dict[str, Any]:
+        """The job's error as it is stored. A job that was stopped at its deadline was not cancelled by its user."""
+        if isinstance(error, StoppedJob) and self.clock.now_us() >= context.deadline_us:
+            return error_proto(StoppedJob(TIMED_OUT))
+        if isinstance(error, StandInError):
+            return error_proto(error)
+        LOG.error("Job [%s] failed inside the stand-in.", context.record.key, exc_info=error)
+        return error_proto(failed_inside(context.record.key, error))
 
 
 def failed_inside(job_key: str, error: Exception) -> StandInFailed:
