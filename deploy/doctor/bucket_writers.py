@@ -153,11 +153,12 @@ def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
         Principal.SPARK: live.profile.spark.service_account,
         Principal.PRODUCER: live.airflow_environment.producer,
     }
-    # Of the roles on a single bucket, only roles/storage.objectUser writes.
+    # Of the roles on a single bucket in grants.yaml, only roles/storage.objectUser writes.
     place = {Bucket.LANDING: Resource.LANDING, Bucket.STATE: Resource.STATE}.get(bucket)
     writing = (g for g in live.grants if g.only_bucket is bucket or (place and g.place is place and "User" in g.role))
-    return {f"serviceAccount:{accounts[grant.who]}" for grant in writing}
+    found = (accounts[grant.who] for grant in writing)
+    return {f"serviceAccount:{account}" for account in found if account is not None}  # a profile may name none of Spark
 
 
 def _account_names(members: set[str]) -> str:
-    return " and ".join(f"[{member.partition(':')[2]}]" for member in sorted(members))
+    return " and ".join(f"[{member.partition(':')[2]}]" for member in sorted(members)) or "no account"

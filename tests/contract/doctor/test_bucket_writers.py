@@ -37,6 +37,12 @@ def test_of_a_healthy_environment_the_writers_are_those_of_the_list() -> None:
     assert google.SPARK in writers(healthy(), "spark_staging")[Level.OK].text
 
 
+def test_a_profile_without_an_account_of_spark_makes_up_none() -> None:
+    texts = [f.text for f in findings(healthy(), service_account=None) if f.subject.startswith("writers of ")]
+    assert any(f"besides [{google.AIRFLOW}] these can write" in text for text in texts)
+    assert not any("[None]" in text for text in texts)
+
+
 @pytest.mark.parametrize(
     ("url", "level", "removal"),
     [
