@@ -87,11 +87,21 @@ def _accounts(live: LiveEnvironment) -> dict[Principal, str | None]:
     }
 
 
+def _project_of(account: str, default: str) -> str:
+    """The project that the service account belongs to, by its name; `default` if the name does not say it."""
+    domain = account.partition("@")[2]
+    name = domain.removesuffix(".iam.gserviceaccount.com")
+    if name == domain:  # such as 42-compute@developer.gserviceaccount.com
+        return default
+    project, _, organization = name.partition(".")  # of project example.com:p it is p.example.com
+    return f"{organization}:{project}" if organization else project
+
+
 def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | None]) -> Iterator[Finding]:
-    project = live.profile.project
     for who, account in accounts.items():
         if account is None:
             continue
+        project = _project_of(account, live.profile.project)
         try:
             found = live.google.get(f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}")
         except ApiError as error:
@@ -144,7 +154,8 @@ def _policy(live: LiveEnvironment, resource: Resource, spark_account: str | None
     if resource is Resource.SPARK:
         if spark_account is None:
             return {}
-        account = f"https://iam.googleapis.com/v1/projects/{profile.project}/serviceAccounts/{spark_account}"
+        project = _project_of(spark_account, profile.project)
+        account = f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{spark_account}"
         # Unlike the other APIs, this one takes the version as a query parameter, and defines no fields of the body.
         return live.google.read_by_post(f"{account}:getIamPolicy", {}, **{"options.requestedPolicyVersion": "3"})
     return bucket_policy(live, str(bucket_name(live, Bucket(resource.value))))

@@ -106,6 +106,18 @@ def test_accounts_that_are_missing_or_disabled_are_found() -> None:
     assert "--member=user:YOU" in faults(answers)["service account of producer"].command
 
 
+def test_an_account_is_looked_for_in_its_own_project() -> None:
+    spark = "runs@data.example.com.iam.gserviceaccount.com"
+    answers = healthy()
+    missing = {f.subject: f for f in findings(answers, service_account=spark)}["service account of spark"]
+    assert missing.command == "gcloud iam service-accounts create runs --project=example.com:data"
+    answers[f"https://iam.googleapis.com/v1/projects/example.com:data/serviceAccounts/{spark}"] = {}
+    assert "service account of spark" not in {f.subject for f in findings(answers, service_account=spark)}
+    of_google = "42-compute@developer.gserviceaccount.com"
+    answers[f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{of_google}"] = {}
+    assert "service account of spark" not in {f.subject for f in findings(answers, service_account=of_google)}
+
+
 def test_an_environment_without_a_release_is_found() -> None:
     answers = healthy()
     del answers[google.SPARK_CODE]
