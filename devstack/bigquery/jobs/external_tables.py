@@ -132,8 +132,6 @@ class ExternalTables:
 
     def _read(self, definition: ExternalDefinition) -> ExternalTable:
         files = self._objects.resolve(definition.uris, definition.is_manifest)
-        if not files:
-            raise Invalid(f"Table {definition.name} has no source file: its manifest is empty.")
         last = files[-1]
         schema = _source(definition, last.uri, self._objects.read(last)).fields
         segments: list[Segment] = []

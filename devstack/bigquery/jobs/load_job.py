@@ -181,7 +181,7 @@ def _with_properties(
 ) -> TableSettings:
     """The settings with the description, name and labels that the job gives to a new table.
 
-    Raises Invalid if the job gives others to an existing table than it has.
+    Raises Invalid if the table exists and the job gives values that it does not have.
     """
     properties = {
         "description": config.description,

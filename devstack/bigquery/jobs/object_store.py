@@ -61,14 +61,18 @@ class ObjectStore:
         self._request("POST", f"/upload/storage/v1/b/{quote(bucket)}/o?{query}", uri, content)
 
     def resolve(self, uris: Sequence[str], is_manifest: bool) -> list[SourceFile]:
-        """The files of a job, sorted by URI. `is_manifest`: whether the URIs are of manifests, which list the files.
+        """The files of a job, at least one, sorted by URI. `is_manifest`: whether the URIs are of manifests.
 
-        Raises NotFound for a URI without a match, Invalid for a wrong URI or manifest.
+        A manifest is a text object with the URI of a file in each line. Raises NotFound for a URI without a match,
+        Invalid for a wrong URI or manifest, BackendError if the server does not answer.
         """
         if not uris:
             raise Invalid("Required parameter is missing: sourceUris needs at least one gs:// URI.")
         if is_manifest:
-            uris = [line for manifest in uris for line in self._manifest_lines(manifest)]
+            manifests = uris
+            uris = [line for manifest in manifests for line in self._manifest_lines(manifest)]
+            if not uris:
+                raise Invalid(f"Manifest [{', '.join(manifests)}] names no file.")
             if len(uris) > MAXIMUM_FILES:
                 raise Invalid(f"The manifest names [{len(uris)}] files, allowed [{MAXIMUM_FILES}].")
         files = {file.uri: file for uri in uris for file in self._match(uri)}
@@ -76,7 +80,10 @@ class ObjectStore:
 
     def _manifest_lines(self, manifest: str) -> Iterator[str]:
         bucket, _ = split_uri(manifest)
-        text = self.read(self._stat(manifest)).decode()
+        try:
+            text = self.read(self._stat(manifest)).decode()
+        except UnicodeDecodeError as error:
+            raise Invalid(f"Manifest {manifest} is not UTF-8 text: it must name a file in each line.") from error
         for line in filter(None, (line.strip() for line in text.splitlines())):
             if "*" in line:
                 raise Invalid(f"Manifest {manifest} contains a wildcard [{line}]: name each file.")

@@ -151,6 +151,17 @@ def test_manifest_names_files_of_its_own_bucket_only(
         client.load_table_from_uri(f"gs://{bucket.name}/{folder}/manifest.txt", table, job_config=config).result()
 
 
+@pytest.mark.parametrize(("content", "message"), [(b"\n", "names no file"), (b"PAR1\xff", "is not UTF-8 text")])
+def test_a_manifest_without_names_is_refused(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, table: str, content: bytes, message: str
+) -> None:
+    bucket.blob(f"{folder}/manifest.txt").upload_from_string(content)
+    config = bigquery.LoadJobConfig(source_format="PARQUET")
+    config._properties["load"]["fileSetSpecType"] = MANIFEST["file_set_spec_type"]
+    with pytest.raises(exceptions.BadRequest, match=message):
+        client.load_table_from_uri(f"gs://{bucket.name}/{folder}/manifest.txt", table, job_config=config).result()
+
+
 def test_a_timestamp_becomes_a_datetime_only_by_the_jobs_schema(
     client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
 ) -> None:
