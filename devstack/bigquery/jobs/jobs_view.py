@@ -85,7 +85,7 @@ def _row(record: JobRecord) -> dict[str, Any]:
         "error_result": None if record.error is None else {"debug_info": "", **record.error},
         "job_id": record.job_id,
         "job_type": record.kind.upper(),
-        "labels": [{"key": key, "value": value} for key, value in record.configuration.get("labels", {}).items()],
+        "labels": [{"key": key, "value": value} for key, value in (record.configuration.get("labels") or {}).items()],
         "parent_job_id": record.parent_job_id,
         "priority": configuration.get("priority", "INTERACTIVE") if record.kind == "query" else None,
         "project_id": record.project,
@@ -101,7 +101,7 @@ def _row(record: JobRecord) -> dict[str, Any]:
 
 
 def _table(table: Mapping[str, str] | None) -> dict[str, str] | None:
-    if table is None:
+    if not table:  # clients send null or {} for no table
         return None
     return {"project_id": table["projectId"], "dataset_id": table["datasetId"], "table_id": table["tableId"]}
 

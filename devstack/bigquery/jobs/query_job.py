@@ -139,7 +139,8 @@ class QueryJob:
         if table is None:
             return
         record = context.record
-        query = {"destinationTable": table.to_api(), **record.configuration["query"]}
+        query = {**record.configuration["query"]}
+        query["destinationTable"] = query.get("destinationTable") or table.to_api()  # clients send null for no table
         context.record = replace(record, configuration={**record.configuration, "query": query})
 
     @contextmanager

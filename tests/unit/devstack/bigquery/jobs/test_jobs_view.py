@@ -127,3 +127,15 @@ def test_the_queries_of_jobs_in_the_documents_run(warehouse: Warehouse, sql: str
         assert [row[1:3] for row in found] == [("RUNNING", None)]  # this query
     else:
         assert found == [("load", 1, 0, 0, 0)]
+
+
+def test_a_job_with_null_fields_has_no_labels_and_the_table_of_its_rows(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    query = {"query": "SELECT 1 AS x", "useLegacySql": False, "destinationTable": None}
+    job = warehouse.wait(warehouse.start("", query=query, labels=None))
+    table = job.configuration["query"]["destinationTable"]
+    assert warehouse.rows(f"{table['datasetId']}.{table['tableId']}") == [(1,)]
+    listed = warehouse.view(
+        f"SELECT ARRAY_LENGTH(labels) AS n, destination_table.table_id FROM {JOBS} WHERE state = 'DONE'"
+    )
+    assert listed == [(0, table["tableId"])]
