@@ -81,15 +81,23 @@ def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Colle
 
 
 def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
-    """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed."""
+    """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed.
+
+    Jobs share them between threads, so nothing in them may be left to compute.
+    """
     key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
-    if key not in _QUALIFIED_SCOPES:
-        if len(_QUALIFIED_SCOPES) >= MAXIMUM_CACHED_QUERIES:
-            _QUALIFIED_SCOPES.clear()
-        columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
-        qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
-        _QUALIFIED_SCOPES[key] = tuple(traverse_scope(qualified))
-    return _QUALIFIED_SCOPES[key]
+    cached = _QUALIFIED_SCOPES.get(key)
+    if cached is not None:
+        return cached
+    columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
+    qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
+    scopes = tuple(traverse_scope(qualified))
+    for scope in scopes:
+        _ = scope.columns  # SQLGlot computes them when they are first read
+    if len(_QUALIFIED_SCOPES) >= MAXIMUM_CACHED_QUERIES:
+        _QUALIFIED_SCOPES.clear()
+    _QUALIFIED_SCOPES[key] = scopes
+    return scopes
 
 
 def _system_time(source: exp.Table) -> exp.Expression | None:
