@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE, Column, TableContract
+from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_DIGITS, NUMERIC_SCALE, Column, TableContract
 
 MAX_KEYS = 10_000  # in one erasure, because the query that counts the keys' rows takes all keys as one parameter
 _BOOLEANS = {"true": True, "false": False}
@@ -170,8 +170,9 @@ def _parse_value(column: Column, line_number: int, text: str) -> Any:
 
 def _numeric(text: str) -> Decimal | None:
     value = Decimal(text)
-    fits = value == round(value, NUMERIC_SCALE) and abs(value) < Decimal(10) ** NUMERIC_INTEGER_DIGITS
-    return value if fits else None
+    # Raises InvalidOperation if there are too many digits before the point.
+    in_scale = value.quantize(Decimal(1).scaleb(-NUMERIC_SCALE), context=NUMERIC_CONTEXT)
+    return value if value == in_scale else None
 
 
 def _timestamp(text: str) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Context
 from enum import StrEnum
 
 MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
@@ -11,6 +12,7 @@ MAX_RETENTION_DAYS = 3650  # the longest retention that a feed file may declare
 NUMERIC_SCALE = 9
 NUMERIC_INTEGER_DIGITS = 29
 NUMERIC_PRECISION = NUMERIC_INTEGER_DIGITS + NUMERIC_SCALE
+NUMERIC_CONTEXT = Context(prec=NUMERIC_PRECISION)  # for arithmetic: by default Decimal rounds to 28 digits
 NUMERIC_DIGITS = f"at most {NUMERIC_INTEGER_DIGITS} digits before and {NUMERIC_SCALE} after the point"
 
 

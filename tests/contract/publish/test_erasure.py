@@ -294,7 +294,7 @@ def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None
     )
     table = TableContract(columns, "day", "version", tuple(c.name for c in columns), (), 30)
     header = ",".join(c.name for c in columns[1:])
-    for price in ("1.50", "-0.000000001", "700", "0"):
+    for price in ("1.50", "-0.000000001", "700", "0", f"-{'9' * 29}.{'9' * 9}"):
         keys = parse_keys(f"{header}\nMüller,1969-12-31,{price},1969-12-31T23:59:59.5Z,00ff,false,-7\n", table)
         text = row_text(replace(table, columns=keys.columns))
         sql = (

@@ -50,6 +50,17 @@ def test_values_of_every_type_of_a_key() -> None:
     assert keys.rows == (("Müller, A.", date(2001, 2, 3), -7, Decimal("1.5"), moment, b"\x00\xff", True),)
 
 
+@pytest.mark.parametrize("text", ["12345678901234567890", f"-{'9' * 29}.{'9' * 9}", "1e28", "0.000000001", "-0"])
+def test_a_numeric_key_may_have_all_digits_of_the_type(text: str) -> None:
+    assert parse_keys(f"price\n{text}\n", TABLE).rows == ((Decimal(text),),)
+
+
+@pytest.mark.parametrize("text", ["1e29", "9" * 30, "0.0000000001", "NaN", "-Infinity", "x"])
+def test_a_numeric_key_fits_the_type(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"has no \[NUMERIC\] in column \[price\]"):
+        parse_keys(f"price\n{text}\n", TABLE)
+
+
 def test_empty_lines_and_repeated_keys_do_not_count() -> None:
     assert parse_keys("\ufeffcode\n7\n\n7\n8\n", TABLE).rows == ((7,), (8,))
 

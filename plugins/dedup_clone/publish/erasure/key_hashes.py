@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.erasure import KeysToErase
+from dedup_clone.contract.table import NUMERIC_CONTEXT
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,7 +36,7 @@ def _text(kind: str, value: Any) -> str:
             elapsed = value - _EPOCH
             return str((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds)
         case "NUMERIC":
-            return f"{Decimal(value).normalize() + 0:f}"
+            return f"{NUMERIC_CONTEXT.plus(Decimal(value).normalize(NUMERIC_CONTEXT)):f}"  # `plus` makes -0 to 0
         case "STRING":
             return f"{len(value.encode())}:{value}"
         case "BYTES":
