@@ -59,7 +59,7 @@ class Clock:
         """Move the clock forward. Raises Invalid for a negative time."""
         if microseconds < 0:
             raise Invalid(
-                f"Clock cannot go back: advance_seconds is [{microseconds / MICROSECONDS}], expected [0 or more]; "
+                f"Clock cannot go back, here by [{-microseconds / MICROSECONDS}] seconds: "
                 "start a stand-in with an empty data folder for an earlier time."
             )
         with self._lock:

@@ -27,7 +27,7 @@ def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Move the clock forward. What has expired then is deleted before the response is sent."""
+    """Move the clock forward. What has expired then is deleted, and due apply jobs run, before the response is sent."""
     body = request.body if isinstance(request.body, dict) else {}
     if set(body) == {"now"}:
         try:

@@ -141,6 +141,8 @@ def test_clock_survives_a_restart_and_never_goes_back(tmp_path: Path) -> None:
     assert open_catalog(tmp_path).clock.offset_us == 3 * HOUR_US
     with pytest.raises(Invalid, match="Clock cannot go back"):
         catalog.clock.advance(-1)
+    with pytest.raises(Invalid, match=r"cannot go back, here by \[1[.\d]*\] seconds"):
+        catalog.clock.move_to(catalog.clock.now_us() - MICROSECONDS)
 
 
 def test_clone_has_rows_and_layout_but_no_options_of_its_source(tmp_path: Path) -> None:
