@@ -16,7 +16,7 @@ from testkit.oracle import OracleDelivery, OracleState, OracleTable
 
 PRODUCTS = 200
 TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
-RETENTION_DAY = TODAY - timedelta(days=700)
+RETENTION_DAY = TODAY - timedelta(days=700)  # the oracle drops older rows; no snapshot has any
 
 
 def numbered_row(snapshot_id: int, product: int, day: date) -> Row:
@@ -32,7 +32,7 @@ class OraclePublisher:
 
     `make_row`: makes the row of a snapshot, product and date. `columns`: the names of target's columns after the next
     swap. `swaps`: every swap so far, with the answers that readers must get after it. `events`: the number of
-    publishes, replays, rollbacks and injected faults, by name.
+    publishes, replays, rollbacks, injected faults and changes of columns, by name.
     """
 
     def __init__(self, feed: FeedOnStandIn) -> None:
@@ -49,6 +49,11 @@ class OraclePublisher:
     @property
     def next_id(self) -> int:
         return len(self._landed) + 1
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether deliveries wait that the job will not refuse."""
+        return bool(self._backlog)
 
     def land(self) -> str:
         """Land one more snapshot, and return its delivery's name. Consecutive snapshots lack different products."""

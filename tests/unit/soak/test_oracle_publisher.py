@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from soak.readers.oracle_publisher import PRODUCTS, OraclePublisher
+from soak.readers.swap_scenario import SwapScenario
+from testkit.errors import HarnessError
 
 
 class FakeFeed:
@@ -26,7 +30,7 @@ class FakeFeed:
     def resolve(self, name: str, *, replay: bool = False, **conf: Any) -> Any:
         self.generation += 1
         self.replayed.append(replay)
-        return SimpleNamespace(generation=self.generation)
+        return SimpleNamespace(generation=self.generation, snapshot_id=int(name.partition("-")[0]))
 
     def roll_back(self, generation: int, run_id: str) -> Any:
         self.generation += 1
@@ -74,6 +78,18 @@ def test_a_rollback_restores_the_rows_of_its_generation_and_replays_restore_the_
     assert answers[5] == answers[2] != answers[4]
     assert feed.replayed == [False, False, False, True, True]
     assert publisher.events == {"publish": 3, "rollback": 1, "replay": 2}
+
+
+def test_a_refused_delivery_need_not_fail_a_publish_in_which_another_one_waits() -> None:
+    feed: Any = FakeFeed()
+    feed.dedup = SimpleNamespace(refused_ids=set())
+    publisher = OraclePublisher(feed)
+    scenario = SwapScenario(publisher, "")
+    with pytest.raises(HarnessError, match="its fault had no effect"):
+        scenario.refuse_delivery()  # the fake feed refuses nothing
+    publisher.land()
+    scenario.refuse_delivery()
+    assert feed.dedup.refused_ids == {1, 3}
 
 
 def test_a_delivery_that_is_removed_from_the_backlog_never_becomes_live() -> None:
