@@ -6,6 +6,7 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
+from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.jobs.job_record import DONE, JobRecord
 from devstack.bigquery.rest.dataset_handlers import normalize_location
 from devstack.bigquery.rest.job_handlers import check_query, default_location, find_job
@@ -69,6 +70,8 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     timeout_ms = request.integer("timeoutMs", DEFAULT_TIMEOUT_MS) or 0
     record = find_job(stand_in, request)
+    if record.kind != "query":
+        raise Invalid(f"Job {record.key} is a {record.kind} job: only query jobs have query results.")
     return _results(
         stand_in, request, record, timeout_ms, requested_timestamp_encoder(request), "bigquery#getQueryResultsResponse"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from google.api_core import exceptions
 from google.cloud import bigquery
 
@@ -68,6 +69,16 @@ def test_results_can_be_read_again_from_the_job(client: bigquery.Client) -> None
     again = client.get_job(job.job_id)
     assert [row.x for row in again.result()] == [1, 2, 3]
     assert [row.x for row in client.list_rows(again.destination)] == [1, 2, 3]
+
+
+def test_only_a_query_job_has_results(client: bigquery.Client, table: str, stand_in: str) -> None:
+    config = bigquery.LoadJobConfig(schema=client.get_table(table).schema)
+    job = client.load_table_from_json([{"id": 1}], table, job_config=config)
+    job.result()
+    url = f"http://{stand_in}/bigquery/v2/projects/{PROJECT}/queries/{job.job_id}"
+    answer = requests.get(url, timeout=30)
+    assert answer.status_code == 400
+    assert "is a load job" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
