@@ -17,6 +17,7 @@ from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.row_pages import read_page
+from devstack.bigquery.storage.table_rules import check_is_partitioned
 
 MAXIMUM_PAGE_ROWS = 50_000
 MAXIMUM_PAGE_BYTES = 10_000_000  # of a response in BigQuery; pages of wide rows have fewer rows than MAXIMUM_PAGE_ROWS
@@ -37,6 +38,7 @@ class RowPage:
 def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = requested_table(request)
     version = stand_in.catalog.get(table)
+    check_is_partitioned(table, version.settings, partition)
     columns = _selected(table, version, request.query.get("selectedFields"))
     page = read_row_page(stand_in, request, table, columns, requested_timestamp_encoder(request), partition)
     body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}

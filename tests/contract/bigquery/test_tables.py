@@ -199,6 +199,13 @@ def test_rows_are_paged_and_columns_selected(client: bigquery.Client, dataset: s
     assert len(list(client.list_rows(f"{dataset}.t", start_index=20))) == 5
 
 
+def test_rows_of_a_partition_need_a_partitioned_table(client: bigquery.Client, dataset: str) -> None:
+    client.load_table_from_json([{"n": 1}], f"{dataset}.t", job_config=_numbers("WRITE_EMPTY")).result()
+    partition = bigquery.TableReference.from_string(f"{PROJECT}.{dataset}.t$20260131")
+    with pytest.raises(exceptions.BadRequest, match="is not partitioned"):
+        list(client.list_rows(partition, selected_fields=[bigquery.SchemaField("n", "INT64")]))
+
+
 def test_page_of_a_replaced_table_is_of_the_version_of_the_first_page(client: bigquery.Client, dataset: str) -> None:
     rows = [{"n": number} for number in range(20)]
     client.load_table_from_json(rows, f"{dataset}.t", job_config=_numbers("WRITE_TRUNCATE")).result()
