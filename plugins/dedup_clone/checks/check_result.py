@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 
 # Checks before the swap whose failure an operator may accept, with a reason, in a replay. SQL checks may be accepted,
-# too.
+# too (`may_be_accepted`).
 ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share")
 
 
@@ -81,6 +82,11 @@ def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> 
     return f"{shown}{between}and {len(items) - most} more" if len(items) > most else shown
 
 
+def may_be_accepted(check: str) -> bool:
+    """Whether an operator may accept that the check named `check` failed."""
+    return check in ACCEPTABLE_CHECKS or check.startswith(SQL_CHECK_PREFIX)
+
+
 def accept(results: Iterable[CheckResult], accepted: Collection[str], reason: str) -> tuple[CheckResult, ...]:
     """The results, with the failures of `accepted` checks turned into warnings that quote the operator's reason."""
     return tuple(
@@ -105,9 +111,15 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
 
 
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:
-    """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none."""
+    """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none.
+
+    If one of them cannot be accepted, it is the next step of that check's own result.
+    """
     if not failed:
         return ""
+    not_acceptable = [f"[{result.check}]: {result.next_step}" for result in failed if not may_be_accepted(result.check)]
+    if not_acceptable:
+        return " ".join(not_acceptable)
     names = ", ".join(f"[{result.check}]" for result in failed)
     return (
         f"look at the snapshot with its producer. If it is right, replay it and accept {names} with a reason (page "

@@ -284,6 +284,15 @@ def test_a_publish_that_waits_for_a_person_says_for_what() -> None:
     assert incident.next_step.startswith("approve or reject")
 
 
+def test_a_check_that_cannot_be_accepted_says_what_to_do_itself() -> None:
+    gone = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
+    stopped = feed_state(
+        waiting=(waits(minutes(75)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW, gone)
+    )
+    (incident,) = find_incidents(NOW, stopped)
+    assert incident.next_step == "[target_is_parent]: restore target."
+
+
 @pytest.mark.parametrize("waited", [minutes(59), minutes(61)], ids=str)
 @pytest.mark.parametrize(
     ("changes", "dag_and_run"),
