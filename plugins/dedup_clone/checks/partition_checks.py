@@ -38,17 +38,19 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
     missing, and an expired partition that the manifest no longer has may still exist.
     """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
-    retention = manifest.table.retention_days
-    found = {
-        day: p.rows
-        for day, p in ((partition_day(p), p) for p in observation.partitions)
-        if p.rows and (day is None or day in expected or not has_expired(day, retention, observation.observed_at))
-    }
+    retention, found = manifest.table.retention_days, dict[date, int]()
+    wrong = []
+    for partition in observation.partitions:
+        day = partition_day(partition)
+        if day is None and partition.rows:
+            wrong.append(f"{partition.partition_id}: {partition.rows} rows, expected 0")
+        elif day and partition.rows and (day in expected or not has_expired(day, retention, observation.observed_at)):
+            found[day] = partition.rows
     may_be_gone = {d for d in expected if _expires_at(d, retention) <= observation.observed_at + EXPIRATION_TOLERANCE}
-    wrong = [
-        f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0) if day else 0}"
-        for day in sorted({*expected, *found}, key=str)
-        if found.get(day, 0) != expected.get(day or date.min, 0) and not (day in may_be_gone and day not in found)
+    wrong += [
+        f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0)}"
+        for day in sorted({*expected, *found})
+        if found.get(day, 0) != expected.get(day, 0) and not (day in may_be_gone and day not in found)
     ]
     return make_result(
         check,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.contract.schema_change import refused_column_changes
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies, TableMetadata
 
@@ -112,6 +112,7 @@ def check_target_is_parent(
     """
     labelled = labelled_generation(target)
     expected = None if parent is None else str(parent)
+    found = "no label with a generation" if labelled is None else f"generation {labelled}"
     may_be_replaced = target is None or parent is not None or target.version == bootstrapped_version
     if target is None:
         next_step = "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
@@ -122,7 +123,7 @@ def check_target_is_parent(
     return make_result(
         "target_is_parent",
         labelled == str(generation) or (labelled == expected and may_be_replaced),
-        found="absent" if target is None else f"generation {labelled}",
+        found="absent" if target is None else found,
         expected="absent (first publish)" if parent is None else f"generation {parent}",
         next_step=next_step,
     )
@@ -167,7 +168,7 @@ def check_target_is_clone(target: TableMetadata, staging: str, checked_at: datet
     return make_result(
         "target_is_clone",
         target.clone_of == staging and target.is_cloned_as_of(checked_at),
-        found=f"clone of {target.clone_of} at {target.clone_time}",
+        found="no clone" if target.clone_of is None else f"clone of {target.clone_of} at {target.clone_time}",
         expected=f"clone of {staging} at {checked_at}",
         next_step="somebody replaced target after the swap: see the dataset's job list, then replay the snapshot.",
     )
@@ -195,4 +196,10 @@ def _labels(labels: Mapping[str, str | None]) -> str:
 
 
 def _columns(columns: tuple[Column, ...]) -> str:
-    return ", ".join(f"{c.name} {c.type}{'' if c.mode == 'NULLABLE' else ' ' + c.mode}" for c in columns)
+    return ", ".join(map(_column, columns))
+
+
+def _column(column: Column) -> str:
+    fields = f"<{_columns(column.fields)}>" if column.fields else ""
+    mode = "" if column.mode is ColumnMode.NULLABLE else f" {column.mode}"
+    return f"{column.name} {column.type}{fields}{mode}"

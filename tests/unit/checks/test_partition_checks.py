@@ -41,6 +41,12 @@ def test_rows_are_compared_by_partition(found: list[PartitionMetadata], level: L
     assert checks.check_rows("staging_rows", TWO, observation(*found)).level is level
 
 
+def test_partitions_that_are_no_dates_are_named() -> None:
+    special = (partition(None, 3), PartitionMetadata(SPECIAL, 4, NOW))
+    result = checks.check_rows("staging_rows", TWO, observation(partition(TODAY), partition(YESTERDAY, 5), *special))
+    assert result.found == f"__NULL__: 3 rows, expected 0; {SPECIAL}: 4 rows, expected 0"
+
+
 def test_a_day_that_ends_within_a_day_may_be_gone_but_not_hold_other_rows() -> None:
     ending = manifest(entry(TODAY), entry(LAST_DAY))
     gone = checks.check_rows("staging_rows", ending, observation(partition(TODAY)))

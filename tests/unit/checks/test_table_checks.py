@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dedup_clone.checks import table_checks as checks
 from dedup_clone.checks.check_result import Level
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.warehouse.metadata import StreamingBuffer, TableMetadata
 from tests.unit.checks.builders import COLUMNS, NOW, TABLE, table
 
@@ -24,6 +25,16 @@ from tests.unit.checks.builders import COLUMNS, NOW, TABLE, table
 )
 def test_staging_has_the_declared_columns(columns: tuple[Column, ...], level: Level) -> None:
     assert checks.check_staging_schema(table(columns=columns), TABLE).level is level
+
+
+def test_the_evidence_of_a_schema_shows_nested_columns() -> None:
+    fields = (Column("city", "STRING"), Column("codes", "INT64", ColumnMode.REPEATED))
+    declared = replace(TABLE, columns=(*COLUMNS, Column("store", "STRUCT", fields=fields)))
+    staging = table(columns=(*COLUMNS, Column("store", "STRUCT", ColumnMode.REQUIRED, fields[:1])))
+    result = checks.check_staging_schema(staging, declared)
+    assert result.level is Level.FAIL
+    assert result.found.endswith("update_id INT64, store STRUCT<city STRING> REQUIRED")
+    assert result.expected.endswith("update_id INT64, store STRUCT<city STRING, codes INT64 REPEATED>")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +71,11 @@ def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
     assert checks.check_target_is_clone(good, "f_staging", NOW).level is Level.PASS
     assert checks.check_target_is_clone(good, "f_staging", NOW - timedelta(seconds=1)).level is Level.FAIL
     assert checks.check_target_is_clone(table("f"), "f_staging", NOW).level is Level.FAIL
+
+
+def test_the_evidence_says_what_an_unmarked_table_is() -> None:
+    assert checks.check_target_is_parent(table("f"), 1, 2).found == "no label with a generation"
+    assert checks.check_target_is_clone(table("f"), "f_staging", NOW).found == "no clone"
 
 
 def test_clone_times_are_compared_in_milliseconds() -> None:
