@@ -1,1 +1,4 @@
-"""Commands for the project on Google Cloud: release, doctor and probe. They are not part of a release."""
+"""Commands about feeds and the project on Google Cloud: release, plan, doctor, probe, recovery, new feed files.
+
+They are not part of a release.
+"""

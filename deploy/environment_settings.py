@@ -16,7 +16,7 @@ from dedup_clone.settings.spark_settings import Region, ServiceAccount
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-SPARK_CODE_PREFIX = "spark-code/"  # below the state bucket; no feed can have this name
+SPARK_CODE_PREFIX = "spark-code/"  # a folder of the state bucket; no feed can have this name
 
 ResourceName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 

@@ -19,7 +19,10 @@ from deploy.environment_settings import REPOSITORY
 
 @dataclass(frozen=True)
 class LiveClients:
-    """The buckets and the warehouse of one profile, shared by the services of all feeds."""
+    """The buckets and the warehouse of one profile, shared by the services of all feeds.
+
+    `job_poll_s`: the seconds between two looks at a BigQuery job.
+    """
 
     state: ObjectStore
     landing: ObjectStore

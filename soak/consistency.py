@@ -24,7 +24,10 @@ STATUS_TIMEOUT_S = 400  # the watchdog, which writes what a publish could not, r
 
 
 def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
-    """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed, which must be published."""
+    """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed, which must be published.
+
+    Waits up to STATUS_TIMEOUT_S until the status table names the live generation.
+    """
     return [*_check_runs(stack, feed, deliveries), *find_record_problems(stack, feed, deliveries)]
 
 

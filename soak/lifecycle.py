@@ -157,7 +157,7 @@ class Lifecycle:
         late = self._deliveries.land(EXAMPLE)
         run_id = self._client.replay(EXAMPLE, snapshot_id=str(late.snapshot_id), reason="to see that it is refused")
         self._expect(self._client.wait_for_run(EXAMPLE, run_id) == "failed", "a retired feed was published")
-        log = self._client.failure_log(EXAMPLE, run_id, "resolve_publish")
+        log = self._client.task_log(EXAMPLE, run_id, "resolve_publish")
         self._expect("was retired" in log, "the publish of a retired feed failed without saying so")
         self._expect(not self._stack.arrivals(EXAMPLE).deliveries(), "a delivery of a retired feed was registered")
         self.facts.append("retired: tables dropped, state without the feed's data, a later delivery left alone")

@@ -112,7 +112,7 @@ class ManyFeeds:
             "Airflow knows the DAGs of all feeds",
             TIMEOUT_S,
         )
-        self._add_fact(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the first feed")
+        self._add_fact(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the worked example")
         dags = self._get_from_airflow(f"dags?limit=100&dag_id_pattern={self._names[0]}_")["dags"]
         seconds = {dag["dag_id"].removeprefix(f"{self._names[0]}_"): dag["last_parse_duration"] for dag in dags}
         self._add_fact(
@@ -187,7 +187,7 @@ class ManyFeeds:
             self.problems.append(f"run [{run['dag_run_id']}] of the watchdog ended as [{run['state']}]")
 
     def _measure_page(self) -> None:
-        """Report how long the server takes to answer the page's list of feeds."""
+        """Report how long the server takes to answer the page's list of feeds, and, with Chromium, to show the page."""
         connection = self._stack.connection
         url = connection.airflow_url
         user = {"username": connection.airflow_user, "password": connection.airflow_password}
@@ -221,12 +221,12 @@ class ManyFeeds:
                     time.sleep(PAGE_PAUSE_S)
                     page.go(f"{url}/dedup-clone/")
                     seconds.append(page.wait_until(FEED_SHOWN_AT) / 1000)
-        for browsers, seconds in visits.items():
+        for state, seconds in visits.items():
             self._add_fact(
-                f"the page in a browser {browsers}: {1000 * median(seconds):.0f} ms until a feed is shown "
+                f"the page in a browser {state}: {1000 * median(seconds):.0f} ms until a feed is shown "
                 f"(median of {PAGE_LOADS}), {1000 * max(seconds):.0f} ms at most"
             )
-            self._check_limit(f"the page in a browser {browsers}", median(seconds), MAX_PAGE_S)
+            self._check_limit(f"the page in a browser {state}", median(seconds), MAX_PAGE_S)
 
     def _publish(self, publishes: int) -> None:
         """Publish one delivery after the other, each in another feed, while all feeds are watched."""

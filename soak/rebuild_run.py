@@ -124,7 +124,7 @@ class RebuildRun:
         )
         states = self._client.task_states(FEED, run_id)
         self._expect(states["dedup_snapshot"] == "upstream_failed", f"run [{run_id}] went on: {states}")
-        log = self._client.failure_log(FEED, run_id, "resolve_publish")
+        log = self._client.task_log(FEED, run_id, "resolve_publish")
         for expected_text in (f"column [{OLD_NAME}] is no longer declared", f"{FEED}_rebuild"):
             self._expect(expected_text in log, f"the log of run [{run_id}] does not say [{expected_text}]")
 
@@ -147,7 +147,7 @@ class RebuildRun:
             self.facts.append(f"{when}: {len(rows)} rows, {len(stored)} changes")
 
     def _expected(self) -> tuple[OracleState, list[Change]]:
-        """The oracle's table, and its changes since the first generation or the rebuild."""
+        """The oracle's table, and its changes since the rebuild, or since the first generation before it."""
         retention_day = today() - timedelta(days=700)
         state, changes = OracleState(self._oracle_table(1)), list[Change]()
         for record in self._stack.ledger(FEED):
@@ -159,7 +159,7 @@ class RebuildRun:
                 continue
             before, ids = state, [delivery.snapshot_id for delivery in record.deliveries]
             state = state.apply([OracleDelivery(number, self._landed[number]) for number in ids], retention_day)
-            if record.parent is not None:
+            if record.parent is not None:  # the first generation adds no rows to the table of changes
                 changes += expected_changes(
                     before, state, generation=record.generation, snapshot_id=ids[-1], retention_day=retention_day
                 )

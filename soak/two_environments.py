@@ -124,7 +124,7 @@ class TwoEnvironments:
         generation = self._stack.current(EXAMPLE).generation
         run_id = self._client.replay(EXAMPLE, **form)
         self._wait_for_run(run_id, "success" if "take_over" in form else "failed")
-        log = self._client.failure_log(EXAMPLE, run_id, "resolve_publish")
+        log = self._client.task_log(EXAMPLE, run_id, "resolve_publish")
         self._expect(
             expected_text in log and SECOND_ENVIRONMENT in log,
             f"run [{run_id}] did not say [{expected_text} {SECOND_ENVIRONMENT}]",

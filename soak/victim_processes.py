@@ -93,7 +93,7 @@ def describe(process: psutil.Process) -> str:
 def kill(process: psutil.Process) -> None:
     """Send SIGKILL and wait until the process has ended. A zombie counts as ended.
 
-    Raises HarnessError if the process still runs after KILL_TIMEOUT_S.
+    Raises HarnessError if the process still runs after KILL_TIMEOUT_S, psutil.NoSuchProcess if it had ended before.
     """
     process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + KILL_TIMEOUT_S

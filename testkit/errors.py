@@ -2,4 +2,4 @@
 
 
 class HarnessError(Exception):
-    """A test or a long run cannot go on. The message says what to do next."""
+    """A test or a long run cannot go on. The message says why."""

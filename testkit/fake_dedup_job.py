@@ -1,7 +1,8 @@
 """Fakes the Spark dedup job in plain Python, for tests of the publish protocol, which then need not start Spark.
 
 The fake reads a request and writes data files and a candidate, as the job does, but for simple inputs only. It expects
-deliveries without duplicate keys and without expired rows, and copies a date forward only if the request excludes it.
+deliveries without expired rows, and, except in a takeover of a table's rows, without duplicate keys. It copies a date
+forward only if the request excludes it.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class FakeDedupJob:
             is_requested = request.dates is None or day in request.dates
             entries.append(entry if is_requested else replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=0))
         if request.takes_over is not None:
-            applied = ()
+            applied = ()  # the table's rows are no delivery
         file_list = FileList(tuple(files))
         manifest = Manifest(
             format_version=FORMAT_VERSION,
@@ -211,6 +212,7 @@ class FakeDedupJob:
 def _differs(request: DedupRequest, old: Row, new: Row) -> bool:
     names = [column.name for column in request.table.value_columns]
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        # A row that changed twice since the parent may have its old values again, with a newer id.
         names.append(request.table.snapshot_id_column)
     return any(old.get(name) != new.get(name) for name in names)
 

@@ -52,6 +52,7 @@ def feed_with_table(
             cluster_by=table.cluster_by,
             retention_days=table.retention_days,
         ),
+        # Engine cdc supports no other mode: with last_seen it would stream every delivered row.
         update_id_mode=UpdateIdMode.LAST_CHANGED if engine is Engine.CDC else UpdateIdMode.LAST_SEEN,
         engine=engine,
         form=form,

@@ -126,7 +126,10 @@ class FeedOnStandIn(ControlledStandIn):
         return self.land_files(snapshot_id, files)
 
     def land_files(self, snapshot_id: int, files: Mapping[str, bytes]) -> str:
-        """Like `land`, with the content of each file by its name below the delivery's folder."""
+        """Like `land`, with the content of each file by its name below the delivery's folder.
+
+        What an earlier delivery of the snapshot has left in landing is deleted first.
+        """
         folder = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}"
         bucket = self.storage.bucket(self.places.landing)
         for blob in list(bucket.list_blobs(prefix=f"{folder}/")):

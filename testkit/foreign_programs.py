@@ -44,7 +44,7 @@ def run_steps(
 ) -> dict[str, str]:
     """Run a script that prints a line with `steps ` and a JSON object. Returns the object: a text for each step's name.
 
-    Fails if the script prints no such line. `python`: the interpreter.
+    Raises AssertionError, with the output, if the script prints no such line. `python`: the interpreter.
     """
     done = run_program(servers, folder, str(python), "-c", script, *arguments, **variables)
     lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]

@@ -14,7 +14,8 @@ from google.cloud.bigquery.job.base import _AsyncJob
 
 from dedup_clone.state.store import ObjectStore
 
-# The methods that change a bucket or a table, or start a job. Jobs that only read count too, which does no harm.
+# The methods that change a bucket or a table, or start a job. Jobs that only read count too, and a query job counts
+# twice, because its `_begin` calls that of _AsyncJob; neither does harm.
 _WRITES: tuple[tuple[type[Any], str], ...] = (
     *((ObjectStore, name) for name in ("_upload", "copy_from", "delete", "delete_prefix")),
     *((Client, name) for name in ("create_table", "delete_table", "update_table")),
@@ -41,7 +42,7 @@ def killed_before_write(number: int) -> Iterator[None]:
 
     with ExitStack() as patches:
         for owner, name in _WRITES:
-            if name in vars(owner):
+            if name in vars(owner):  # LoadJob inherits `_begin`
                 patches.enter_context(patch.object(owner, name, counted(vars(owner)[name])))
         yield
 

@@ -190,7 +190,7 @@ def ordered(value: Any) -> Any:
     if value is None or value == []:
         return [0]
     if isinstance(value, float):
-        return [2] if math.isnan(value) else [1, value + 0.0]
+        return [2] if math.isnan(value) else [1, value + 0.0]  # -0.0 + 0.0 is 0.0
     if isinstance(value, str):
         return [1, value.encode()]
     if isinstance(value, dict):

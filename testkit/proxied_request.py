@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from urllib.parse import parse_qs, unquote, urlsplit
 
-MAX_TEXT_BYTES = 64 * 1024  # how much of a body is searched; records are shorter, data files are not searched
+MAX_TEXT_BYTES = 64 * 1024  # how much of a body is searched: records are shorter, and data files need no search
 _NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
 _OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
 

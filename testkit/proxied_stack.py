@@ -181,7 +181,7 @@ def _change_nothing(dags: Path) -> None:
 def running_stack(
     folder: Path, *, all_feeds: bool = False, prepare_dags: Callable[[Path], None] = _change_nothing
 ) -> Iterator[ProxiedStack]:
-    """Start a new stack, yield it once Airflow knows its DAGs, and stop it at the end.
+    """Start a new stack, yield it once Airflow knows the DAGs of EXAMPLE and BY_SPARK, and stop it at the end.
 
     `folder`: the folder of all its files. What it contains is deleted before the start; after the end it stays.
     `prepare_dags`: is called with the folder of the copied DAGs before anything starts, and may change it.
@@ -208,7 +208,7 @@ def running_stack(
         lifecycle.up(layout, environ, log)
         try:
             stack = ProxiedStack(layout, proxies)
-            wait_for(lambda: _knows_all_dags(stack), f"Airflow knows the DAGs of {FEEDS}", DAGS_TIMEOUT_S)
+            wait_for(lambda: _knows_dags(stack), f"Airflow knows the DAGs of {FEEDS}", DAGS_TIMEOUT_S)
             yield stack
         finally:
             lifecycle.down(layout, log)
@@ -217,7 +217,8 @@ def running_stack(
             proxy.stop()
 
 
-def _knows_all_dags(stack: ProxiedStack) -> bool:
+def _knows_dags(stack: ProxiedStack) -> bool:
+    """Whether Airflow knows the watch and publish DAGs of FEEDS."""
     dag_ids = [dag_id for feed in FEEDS for dag_id in (watch_dag_id(feed), publish_dag_id(feed))]
     paused: list[bool | None] | None = stack.ask_airflow(lambda api: [api.is_paused(dag_id) for dag_id in dag_ids])
     return paused == [False] * len(dag_ids)

@@ -36,7 +36,8 @@ def write_api_address(bigquery: BigQuery) -> str:
 def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
     """Run both servers until the end of the block, and yield a client of each.
 
-    The servers have the buckets landing and state and the dataset warehouse. Their files are below `folder`.
+    The servers have the buckets landing and state and the dataset warehouse. The tables and logs are below `folder`,
+    objects are in memory.
     """
     with (
         start_fake_gcs(folder, "landing", "state") as gcs,

@@ -43,7 +43,10 @@ class StackClient:
         return self.connection.bigquery_client()
 
     def run_tool(self, *command: str) -> str:
-        """Run one of Google's command line tools with the variables of stack.env, by which it finds the stack."""
+        """Run one of Google's command line tools with the variables of stack.env, by which it finds the stack.
+
+        Returns what it wrote to stdout. Raises AssertionError if it fails.
+        """
         environment = {**os.environ, **self.variables}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
@@ -126,7 +129,7 @@ class StackClient:
     def task_states(self, feed: str, run_id: str, *, dag: str = "publish") -> dict[str, str | None]:
         return {task.task_id: task.state for task in self.airflow.tasks(f"{feed}_{dag}", run_id)}
 
-    def failure_log(self, feed: str, run_id: str, task_id: str, *, dag: str = "publish") -> str:
+    def task_log(self, feed: str, run_id: str, task_id: str, *, dag: str = "publish") -> str:
         """The log of the task's last try."""
         task = next(t for t in self.airflow.tasks(f"{feed}_{dag}", run_id) if t.task_id == task_id)
         return "\n".join(self.airflow.log_lines(f"{feed}_{dag}", run_id, task))

@@ -27,8 +27,8 @@ class Level(StrEnum):
 class Finding:
     """One result of a check.
 
-    `subject`: what was checked, in a few words. `command`: the shell command that fixes or examines the problem; empty
-    if no single command does.
+    `subject`: what was checked, in a few words. `command`: shell commands that fix or examine the problem, one a line,
+    or a text in brackets or an address that says what to do; may be empty.
     """
 
     level: Level

@@ -75,6 +75,7 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
     if snapshot_id is None:
         column = proposal.table.snapshot_id_column
         snapshot_id = int(pc.min(read_columns(sample, [column], 1)[column]).as_py())
+    # As in a publish of today, rows may have dates until tomorrow.
     validator = FileValidator(feed.table.to_contract(), datetime.now(UTC).date() + timedelta(days=1))
     landed = [
         LandedFile(file.uri, file.size, snapshot_id, file.folder[1] if sample.date_column and file.folder else None)

@@ -16,7 +16,7 @@ from dedup_clone.contract.table import MAX_RETENTION_DAYS, Column, ColumnMode, T
 from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
-MAX_ROWS = 2_000_000  # that are read to measure keys
+MAX_ROWS = 2_000_000  # keys are measured on the first files that together have at least so many rows
 _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
 # Every choice of up to _COLUMNS_TRIED columns is tried as a key on the first _ROWS_TRIED rows. A choice that tells them
 # apart is tried on all rows.
@@ -31,10 +31,10 @@ class Proposal:
     """The proposed table, and what was measured.
 
     `rows`: the number of rows that were read to measure keys. `surplus_rows`: those beyond the first of each key.
-    `distinct_without`: for each key column the number of different keys without it. `alternatives`: other keys of as
-    few columns. `unfit_keys`: columns that would tell more rows apart but cannot be keys, each with the reason.
-    `first`, `last`: the first and last date of the rows. `expired_rows`: rows of dates before the longest retention
-    that a feed may have.
+    `distinct_without`: for each key column, except the partition column, the number of different keys without it.
+    `alternatives`: other keys of as few columns that tell as many rows apart. `unfit_keys`: columns that would tell
+    more rows apart but cannot be keys, each with the reason. `first`, `last`: the first and last date of the rows.
+    `expired_rows`: the number of rows of dates before the longest retention that a feed may have.
     """
 
     table: TableContract

@@ -19,7 +19,8 @@ from deploy.probe.probe_report import as_markdown
 def live_clients(project: str | None, location: str | None, policy_tag: str | None) -> Clients:
     """Clients with the user's own credentials.
 
-    An argument that is None is taken from the profile. Nothing else that the profile names needs to exist yet.
+    Project and location are taken from the profile if they are None. Nothing else that the profile names needs to exist
+    yet. The variables that name local servers are removed from the environment of this process.
     """
     from google.cloud import bigquery, storage
 

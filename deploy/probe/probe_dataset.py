@@ -161,7 +161,7 @@ class ProbeDataset:
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None, *, into: str | None = None) -> Any:
         """Run one statement or script, and return the job. Raises BudgetSpent when the budget is spent.
 
-        `into`: a table whose rows the query's result replaces.
+        `into`: a table whose rows the query's result replaces. Adds the bytes that the job bills to `billed_bytes`.
         """
         from google.cloud import bigquery
 

@@ -59,7 +59,7 @@ def _last_changed(feed: Feed) -> Feed:
 )
 @partial(publishing, table=PRODUCTS, engine=Engine.BIGQUERY)
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes with engines bigquery, merge and spark, once of one date only, and sends each job again."""
+    """Publishes with engines bigquery, merge and spark, and in a second feed one date only; sends each job again."""
     by_dates = PublishedFeed((probe.storage, probe.client), _last_changed(feed_with_table(PRODUCTS)), feed.places)
     with sent_jobs(probe) as sent:
         for number, engine in enumerate((Engine.BIGQUERY, Engine.MERGE, Engine.SPARK), 1):

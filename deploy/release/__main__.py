@@ -62,7 +62,7 @@ def _release(options: argparse.Namespace) -> int:
 def _show_table_changes(profile: Deployment) -> list[str]:
     """Show what the feed files of the release change on published tables.
 
-    Returns the feeds whose next publish will be refused; none if the user may not read the tables.
+    Returns the feeds whose next publish will be refused; none if the tables could not be read.
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError

@@ -105,7 +105,10 @@ class Readers:
         self._began = time.monotonic()
 
     def stop(self) -> list[list[ObservedAnswer]]:
-        """Stop the readers, and return the answers of each in order. Raises HarnessError if their process has died."""
+        """Stop the readers, and return the answers of each in order.
+
+        Raises HarnessError if their process has died or does not answer in time.
+        """
         with closing(self._parent_end):
             self.seconds = time.monotonic() - self._began
             try:

@@ -1,7 +1,7 @@
 """Changes the columns of a feed between publishes, while readers query the table.
 
-First a column is added, later INT64 becomes NUMERIC. No query may fail. One of the readers' queries reads whole rows,
-which must have all columns and values of one generation.
+First a column is added, later the type of another becomes NUMERIC instead of INT64. No query may fail. One of the
+readers' queries reads whole rows, which must have all columns and values of one generation.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Servers:
 
 @contextmanager
 def open_servers(folder: Path) -> Iterator[Servers]:
-    """Run the servers during the `with` block. They store everything below `folder`."""
+    """Run the servers during the `with` block. The tables and logs are below `folder`, objects are in memory."""
     folder.mkdir(parents=True, exist_ok=True)
     feed = read_feed(CHECKOUT / "dags" / "feeds" / "worked_example.yaml")
     with open_clients(folder) as (storage, bigquery):

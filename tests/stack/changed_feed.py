@@ -94,7 +94,7 @@ class ChangedFeed:
         assert self.stack.wait_for_run(FEED, run_id) == "failed"
         states = self.stack.task_states(FEED, run_id)
         assert states[task_id] == "failed", states
-        log = self.stack.failure_log(FEED, run_id, task_id)
+        log = self.stack.task_log(FEED, run_id, task_id)
         assert [text for text in texts if text not in log] == [], log
         self.assert_target_as_expected()
 

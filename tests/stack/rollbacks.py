@@ -48,7 +48,7 @@ class Rollbacks:
         )
 
     def log_of(self, run_id: str, task_id: str) -> str:
-        return self.stack.failure_log(FEED, run_id, task_id, dag="rollback")
+        return self.stack.task_log(FEED, run_id, task_id, dag="rollback")
 
 
 def prune(proxied_stack: ProxiedStack, generation: int) -> None:

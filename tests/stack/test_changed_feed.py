@@ -86,7 +86,7 @@ def test_a_nested_column_and_a_wider_type_come_with_one_publish(changed: Changed
 def test_a_rollback_behind_another_type_is_refused_with_the_way_on(changed: ChangedFeed) -> None:
     run_id = ask_for_rollback(changed, changed.generation - 1)
     assert changed.stack.wait_for_run(FEED, run_id, dag="rollback") == "failed"
-    log = changed.stack.failure_log(FEED, run_id, "show_difference", dag="rollback")
+    log = changed.stack.task_log(FEED, run_id, "show_difference", dag="rollback")
     assert "eplay" in log, log
     changed.assert_target_as_expected()
 

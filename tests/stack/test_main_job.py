@@ -117,7 +117,7 @@ def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_
     assert stack.wait_for_run(BOUNDED, first) == "success"
     second = stack.land(BOUNDED, 2, snapshot(2), tmp_path / "2")
     assert stack.wait_for_run(BOUNDED, second) == "failed"
-    assert CHECK in stack.failure_log(BOUNDED, second, "check_staging")
+    assert CHECK in stack.task_log(BOUNDED, second, "check_staging")
     assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
 
     for option, end, rows in (("Reject", "failed", snapshot(1)), ("Approve", "success", snapshot(2))):
@@ -174,7 +174,7 @@ def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: StackC
     assert stack.rows(feed) == before
     states = stack.task_states(feed, bad)
     assert [task for task, state in states.items() if state == "failed"] == ["dedup_snapshot"], states
-    assert "update_id" in stack.failure_log(feed, bad, "dedup_snapshot")
+    assert "update_id" in stack.task_log(feed, bad, "dedup_snapshot")
     good = stack.land(feed, 23, [row(DAYS[0], 1, 2, 23)], tmp_path / "good")
     assert stack.wait_for_run(feed, good) == "success"
     assert (DAYS[0], 1, 2072, 1, 2, 23) in stack.rows(feed)
@@ -192,7 +192,7 @@ def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack:
 def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did(stack: StackClient) -> None:
     run_id = stack.replay("worked_example", snapshot_id="99", reason="a mistake")
     assert stack.wait_for_run("worked_example", run_id) == "failed"
-    log = stack.failure_log("worked_example", run_id, "resolve_publish")
+    log = stack.task_log("worked_example", run_id, "resolve_publish")
     assert "Snapshot [99]" in log
     assert "registered snapshots: 11, 12, 21, 23" in log
 

@@ -76,7 +76,7 @@ def test_a_rollback_during_a_publish_is_refused_by_its_first_task(
 ) -> None:
     run_id = stack.started_run_id(stack.trigger(f"{SLOWED}_rollback", generation=1, reason="in the middle"))
     assert stack.wait_for_run(SLOWED, run_id, dag="rollback") == "failed"
-    log = stack.failure_log(SLOWED, run_id, "show_difference", dag="rollback")
+    log = stack.task_log(SLOWED, run_id, "show_difference", dag="rollback")
     assert f"cannot be rolled back now: run [{slow_publish.run_id}]" in log
     assert "trigger the rollback again" in log
 
