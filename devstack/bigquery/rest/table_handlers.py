@@ -106,7 +106,7 @@ def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is None or partition not in current.partitions:
             raise NotFound(f"Not found: Table {table}${partition}")
-        remaining = {key: kept for key, kept in current.partitions.items() if key != partition}
+        remaining = {key: other for key, other in current.partitions.items() if key != partition}
         return Change("drop partition", current.settings, remaining, current.clone, modified_partitions=1)
 
     stand_in.catalog.commit(table, build)
@@ -169,7 +169,10 @@ def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[st
 
 
 def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
-    """The settings with the values in the request's body. A null removes a value. `new`: whether the table is new."""
+    """The settings with the values in the request's body. `new`: whether the table is new.
+
+    A null removes a value, except the schema, which stays.
+    """
     changes: dict[str, Any] = {}
     if body.get("schema") is not None:
         changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
@@ -183,9 +186,10 @@ def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, 
         changes["primary_key"] = tuple(primary_key.get("columns") or ())
     if "maxStaleness" in body:
         changes["max_staleness"] = canonical_interval(body["maxStaleness"]) if body["maxStaleness"] else None
-    filter_flag = body.get("requirePartitionFilter", (body.get("timePartitioning") or {}).get("requirePartitionFilter"))
-    if filter_flag is not None:
-        changes["require_partition_filter"] = bool(filter_flag)
+    flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
+    flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
+    if flags:
+        changes["require_partition_filter"] = any(flags)
     changed = replace(settings, **changes)
     check_settings(table, changed)
     return changed
@@ -229,7 +233,7 @@ def _schema(
 def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]) -> tuple[TableField, ...]:
     """The existing columns, NULLABLE where they were REQUIRED and `requested` has them NULLABLE, also in RECORDs.
 
-    Source: the pages "Modifying table schemas" and "Specify nested and repeated columns".
+    Source: BigQuery's pages "Modifying table schemas" and "Specify nested and repeated columns".
     """
     requested_by_name = {column.name: column for column in requested}
 

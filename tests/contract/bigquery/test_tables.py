@@ -199,6 +199,14 @@ def test_rows_are_paged_and_columns_selected(client: bigquery.Client, dataset: s
     assert len(list(client.list_rows(f"{dataset}.t", start_index=20))) == 5
 
 
+def test_null_removes_the_required_partition_filter(client: bigquery.Client, dataset: str) -> None:
+    table = make_table(client, f"{dataset}.t")
+    for required in (True, None):
+        table.require_partition_filter = required
+        table = client.update_table(table, ["require_partition_filter"])
+        assert table.require_partition_filter is required
+
+
 def test_rows_of_a_partition_need_a_partitioned_table(client: bigquery.Client, dataset: str) -> None:
     client.load_table_from_json([{"n": 1}], f"{dataset}.t", job_config=_numbers("WRITE_EMPTY")).result()
     partition = bigquery.TableReference.from_string(f"{PROJECT}.{dataset}.t$20260131")
