@@ -6,7 +6,6 @@ CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,7 +14,7 @@ from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.jobs.table_alterations import alter_table, declared_name, declared_names, with_options
+from devstack.bigquery.jobs.table_alterations import alter_table, with_declared_names, with_options
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField
@@ -203,12 +202,7 @@ def create_settings(
         primary_key=statement.primary_key,
     )
     settings = with_options(settings, evaluate_options(statement.options, evaluator.python_value))
-    settings = replace(
-        settings,
-        partition_column=declared_name(settings, settings.partition_column),
-        clustering=declared_names(settings, settings.clustering),
-        primary_key=declared_names(settings, settings.primary_key),
-    )
+    settings = with_declared_names(settings)
     check_settings(evaluator.state.defaults.table(statement.name), settings)
     return settings
 

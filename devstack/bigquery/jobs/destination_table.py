@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.jobs.job_configuration import TableLayout
+from devstack.bigquery.jobs.table_alterations import declared_name, declared_names, with_declared_names
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.table_change import Change
@@ -23,11 +24,13 @@ NewSegments = Mapping[str, Sequence[Segment]]  # by partition id
 
 
 def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
-    return TableSettings(
-        schema=schema,
-        partition_column=layout.partition_column,
-        partition_expiration_ms=layout.partition_expiration_ms,
-        clustering=layout.clustering or (),
+    return with_declared_names(
+        TableSettings(
+            schema=schema,
+            partition_column=layout.partition_column,
+            partition_expiration_ms=layout.partition_expiration_ms,
+            clustering=layout.clustering or (),
+        )
     )
 
 
@@ -43,7 +46,8 @@ def resolve_settings(
     """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
 
     `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema and its
-    policy tags, removes description, primary key and row access policies, and keeps layout, labels and expiration.
+    policy tags, removes description, primary key and row access policies, and keeps all other settings, such as the
+    layout, the labels and the expiration.
     `adds_fields`: whether the job may add columns to the table.
     """
     if current is None:
@@ -64,7 +68,7 @@ def resolve_settings(
 def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
     """Raises Invalid if the job states another layout than the table's. A job may state none."""
     if layout.partition_column is not None and (
-        current.partition_column != layout.partition_column
+        current.partition_column != declared_name(current, layout.partition_column)
         or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
     ):
         requested = new_settings((), layout)
@@ -74,7 +78,7 @@ def check_layout(table: TableId, current: TableSettings, layout: TableLayout) ->
             f"partitioning specification is {describe_partitioning(requested)} with expiration "
             f"[{layout.partition_expiration_ms}] ms"
         )
-    if layout.clustering is not None and layout.clustering != current.clustering:
+    if layout.clustering is not None and declared_names(current, layout.clustering) != current.clustering:
         requested = new_settings((), layout)
         raise Invalid(
             f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
@@ -87,7 +91,7 @@ def check_schema(
 ) -> None:
     """Raises Invalid unless the job's schema fits the table's.
 
-    A job's schema may lack NULLABLE columns of the table.
+    A job's schema may lack columns of the table that are not REQUIRED.
     """
     if not existing:
         return
@@ -123,6 +127,7 @@ def _with_new_fields(
     for column in existing:
         field = unmatched.pop(column.name.lower(), column)
         columns.append(replace(column, fields=_with_new_fields(table, column.fields, field.fields)))
+    # Without existing columns, this is a table without a schema or a column that is no STRUCT: nothing is added to it.
     for field in unmatched.values() if existing else ():
         if field.mode == "REQUIRED":
             raise Invalid(

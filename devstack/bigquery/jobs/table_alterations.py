@@ -52,6 +52,16 @@ def declared_names(settings: TableSettings, names: tuple[str, ...]) -> tuple[str
     return tuple(declared_name(settings, name) or name for name in names)
 
 
+def with_declared_names(settings: TableSettings) -> TableSettings:
+    """The settings with the columns of layout and primary key in the spelling of the schema."""
+    return replace(
+        settings,
+        partition_column=declared_name(settings, settings.partition_column),
+        clustering=declared_names(settings, settings.clustering),
+        primary_key=declared_names(settings, settings.primary_key),
+    )
+
+
 def with_options(settings: TableSettings, options: TableOptions) -> TableSettings:
     """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
     changes: dict[str, Any] = {}
@@ -79,7 +89,7 @@ def _with_primary_key(table: TableId, statement: AlterTablePrimaryKey, settings:
 
 
 def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
-    """The settings with another type or mode of one column, as the page "Data definition language" allows it."""
+    """The settings with another type or mode of one column, as BigQuery's page "Data definition language" allows it."""
     column = settings.column(statement.column)
     if column is None:
         if statement.if_column_exists:

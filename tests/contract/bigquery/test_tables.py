@@ -207,6 +207,18 @@ def test_null_removes_the_required_partition_filter(client: bigquery.Client, dat
         assert table.require_partition_filter is required
 
 
+def test_layout_and_key_may_spell_columns_in_another_case(client: bigquery.Client, dataset: str) -> None:
+    partitioning = bigquery.TimePartitioning(field="DAY")
+    config = bigquery.LoadJobConfig(schema=SCHEMA, time_partitioning=partitioning, clustering_fields=["ID"])
+    for _ in range(2):  # creates the table, then states the layout of an existing one
+        client.load_table_from_json([{"day": "2026-01-31", "id": 1}], f"{dataset}.t", job_config=config).result()
+    table = bigquery.Table(f"{PROJECT}.{dataset}.u", schema=SCHEMA)
+    table.time_partitioning, table.clustering_fields = partitioning, ["ID"]
+    for made in (client.get_table(f"{dataset}.t"), client.create_table(table)):
+        assert made.time_partitioning is not None
+        assert (made.time_partitioning.field, made.clustering_fields) == ("day", ["id"])
+
+
 def test_rows_of_a_partition_need_a_partitioned_table(client: bigquery.Client, dataset: str) -> None:
     client.load_table_from_json([{"n": 1}], f"{dataset}.t", job_config=_numbers("WRITE_EMPTY")).result()
     partition = bigquery.TableReference.from_string(f"{PROJECT}.{dataset}.t$20260131")
