@@ -48,7 +48,7 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
         _require_auditable(requested, dates, generation)
         return ChosenPartitions((requested,))
     if not dates:
-        return ChosenPartitions((), f"generation {generation} has only partitions that expire within two days")
+        return ChosenPartitions((), f"generation {generation} has no rows in partitions that exist for two more days")
     ordered = order_by_last_audit(dates, AuditsFile(services.store, services.feed.feed).read())
     return ChosenPartitions(ordered[: services.feed.content_audit.partitions_per_day * DATES_PER_AUDITED])
 

@@ -15,7 +15,9 @@ from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, Part
 def compare_fingerprints(
     services: Services, partitions: tuple[TargetPartition, ...], published: dict[date, PartitionFingerprint]
 ) -> tuple[AuditRecord, ...]:
-    """Record and return the outcome of each partition. Raises CheckFailed, after recording, if one is unequal.
+    """Record the outcome of each partition in AUDITS and index.json, and return these records.
+
+    Raises CheckFailed, after recording, if a partition is unequal.
 
     `published`: for each date the fingerprint of its rows in the generation's files.
     """
@@ -72,4 +74,5 @@ def _record(services: Services, partition: TargetPartition, published: Partition
 def _summary(fingerprint: PartitionFingerprint | None) -> str:
     if fingerprint is None:
         return "nothing"
-    return f"{fingerprint.rows} rows, fingerprint {fingerprint.exclusive_or & (1 << 64) - 1:016x}"
+    unsigned = fingerprint.exclusive_or & (1 << 64) - 1
+    return f"{fingerprint.rows} rows, fingerprint {unsigned:016x}, sum {fingerprint.total}"

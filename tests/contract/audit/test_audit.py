@@ -256,7 +256,7 @@ def only_ending_partitions(world: FeedOnStandIn) -> str:
     table = world.feed.table.model_copy(update={"retention_days": 2})
     world.feed = world.feed.model_copy(update={"table": table})
     world.publish(world.land(7, ROWS[:4]))
-    return "has only partitions that expire within two days"
+    return "has no rows in partitions that exist for two more days"
 
 
 @pytest.mark.parametrize("case", [nothing_published, an_engine_without_files, a_row_policy, only_ending_partitions])
