@@ -87,7 +87,7 @@ class Manifests:
         manifest = self._store.read_record(Manifest, name)
         if manifest is None:
             raise ContractViolation(
-                f"[{self._store.uri(name)}] is gone although CURRENT names generation [{generation}]: "
+                f"[{self._store.uri(name)}] is gone, although generation [{generation}] was committed: "
                 f"restore an earlier version of the object (docs/runbook.md, lost records), then retry."
             )
         return manifest
