@@ -151,7 +151,11 @@ def row_text(row: Mapping[str, Any]) -> str:
 
 
 def _parse_row(stored: StoredText | None) -> dict[str, Any] | None:
+    """The row in an object; None if the object is gone or damaged."""
+    if stored is None:
+        return None
     with contextlib.suppress(ValueError):
-        row = None if stored is None else json.loads(stored.text)
+        stored.text.encode()  # fails for bytes that are not UTF-8: no load with such a row could start
+        row = json.loads(stored.text)
         return row if isinstance(row, dict) else None
     return None
