@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import DmlStatement, queue_admission
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
@@ -85,15 +85,18 @@ class ScriptRunner:
             if name.lower() not in self.state.variables:
                 raise InvalidQuery(f"Undeclared variable: {name}")
         result = self._value(statement.value) if statement.in_parentheses else None
-        if result is None or (len(statement.names) == 1 and result.field.type != "STRUCT"):
+        is_struct = result is not None and result.field.type == "STRUCT" and result.field.mode != "REPEATED"
+        if result is None or (len(statement.names) == 1 and not is_struct):
             column = self.state.variables[statement.names[0].lower()].field
             self.state.variables[statement.names[0].lower()] = self._typed(column.sql_type(), statement.value)
             return
-        if result.field.type != "STRUCT" or len(result.field.fields) != len(statement.names):
+        if not is_struct or len(result.field.fields) != len(statement.names):
             raise InvalidQuery(
                 f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "
                 f"found [{result.field.sql_type()}]"
             )
+        if result.value is None:
+            raise NotImplementedConstruct("SET (…) to a NULL STRUCT")
         for name, source in zip(statement.names, result.field.fields, strict=True):
             variable = self.state.variables[name.lower()]
             if source.sql_type() != variable.field.sql_type():

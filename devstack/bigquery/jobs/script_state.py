@@ -186,11 +186,8 @@ _COERCIONS = {
 def check_assignable(source: TableField, target: TableField) -> None:
     """Raises InvalidQuery unless BigQuery assigns the type without a cast. DuckDB would cast more types."""
     is_same = arrow_type(source) == arrow_type(target)
-    is_coerced = source.mode == target.mode == "NULLABLE" and target.type in _COERCIONS.get(source.type, set())
-    fits_required = target.mode == "REQUIRED" and (
-        source.type == target.type or target.type in _COERCIONS.get(source.type, set())
-    )
-    if not (is_same or is_coerced or fits_required):
+    is_coerced = "REPEATED" not in (source.mode, target.mode) and target.type in _COERCIONS.get(source.type, set())
+    if not (is_same or is_coerced):
         raise InvalidQuery(
             f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
             f"type [{target.sql_type()}]: add a CAST"
