@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
-from dedup_clone.settings.spark_settings import Runner, SubnetworkPlace
+from dedup_clone.settings.spark_settings import Runner, SparkSettings, SubnetworkPlace
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
@@ -15,6 +15,7 @@ from deploy.doctor.google_api import ApiError
 # has the service's default disk of 400 GB.
 EXECUTOR_CORES = 8
 SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
+EVERY_PORT = (["0-65535"], ["1-65535"])  # in a firewall rule; nothing listens on port 0
 MIN_WORKERS = 2  # Dataproc creates no smaller cluster
 SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas of their own
 
@@ -60,9 +61,9 @@ def _unreadable(
     """
     text = f"{name} of project [{place.project}] cannot be read, {error}"
     viewer = grant_to_user(place.project, "roles/compute.networkViewer")
-    is_ours = error.status == 404 or place.project == live.profile.project
+    is_failure = error.status == 404 or place.project == live.profile.project
     command = advice_after(error, if_refused=viewer, if_missing=if_missing)
-    return Finding(Level.FAIL if is_ours else Level.WARN, subject, text, command)
+    return Finding(Level.FAIL if is_failure else Level.WARN, subject, text, command)
 
 
 def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork: dict[str, Any]) -> Iterator[Finding]:
@@ -75,7 +76,7 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
     except ApiError as error:
         yield _unreadable(live, place, "firewall", "the firewall rules", error, create)
         return
-    if any(rule["network"] == network and _admits(rule, own_range, live.profile.spark.network_tags) for rule in rules):
+    if any(rule["network"] == network and _admits(rule, own_range, live.profile.spark) for rule in rules):
         yield ok("firewall", f"driver and executors in [{own_range}] reach each other.")
         return
     text = f"no rule of network [{network_name}] admits all TCP from [{own_range}] to Spark's machines: "
@@ -83,22 +84,28 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
     yield Finding(Level.FAIL, "firewall", text, create)
 
 
-def _admits(rule: dict[str, Any], own_range: Any, tags: Sequence[str]) -> bool:
-    """Whether a firewall rule admits every TCP port from the whole subnetwork to machines with these tags."""
-    targets = rule.get("targetTags")
-    concerns_others = rule.get("targetServiceAccounts") or (targets and not set(targets) & set(tags))
+def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
+    """Whether a firewall rule admits every TCP port from Spark's machines to Spark's machines.
+
+    Its sources and its targets may be named by tags or service accounts; the sources also by a range that has the whole
+    subnetwork.
+    """
+    tags, accounts = set(spark.network_tags), {spark.service_account}
+    targets = ((tags, rule.get("targetTags")), (accounts, rule.get("targetServiceAccounts")))
+    concerns_others = any(named and own.isdisjoint(named) for own, named in targets)
     if rule.get("disabled") or rule.get("direction", "INGRESS") != "INGRESS" or concerns_others:
         return False
     every_port = [
         allowed
         for allowed in rule.get("allowed", [])
-        if allowed["IPProtocol"] in ("all", "tcp") and allowed.get("ports", ["0-65535"]) == ["0-65535"]
+        if allowed["IPProtocol"] in ("all", "tcp") and allowed.get("ports", EVERY_PORT[0]) in EVERY_PORT
     ]
     ranges = [ipaddress.ip_network(text) for text in rule.get("sourceRanges", [])]
+    is_source = tags & {*rule.get("sourceTags", [])} or accounts & {*rule.get("sourceServiceAccounts", [])}
     covered = any(
         own_range.version == source_range.version and own_range.subnet_of(source_range) for source_range in ranges
     )
-    return bool(every_port) and covered
+    return bool(every_port and (covered or is_source))
 
 
 def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:

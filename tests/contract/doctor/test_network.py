@@ -80,6 +80,24 @@ def test_a_rule_for_machines_with_tags_counts_if_sparks_machines_have_one() -> N
     assert faults(answers, network_tags=("spark",)) == {}
 
 
+@pytest.mark.parametrize(
+    ("rule", "admits"),
+    [
+        ({"allowed": [{"IPProtocol": "tcp", "ports": ["1-65535"]}]}, True),
+        ({"allowed": [{"IPProtocol": "tcp", "ports": ["1024-65535"]}]}, False),
+        ({"targetServiceAccounts": [google.SPARK]}, True),
+        ({"targetServiceAccounts": [google.AIRFLOW]}, False),
+        ({"sourceRanges": [], "sourceServiceAccounts": [google.SPARK]}, True),
+        ({"sourceRanges": [], "sourceTags": ["spark"]}, True),
+        ({"sourceRanges": [], "sourceTags": ["web"]}, False),
+    ],
+)
+def test_a_rule_may_name_sparks_machines_by_ports_tags_or_accounts(rule: dict[str, Any], admits: bool) -> None:
+    answers = healthy()
+    answers[google.FIREWALLS]["items"][0].update(rule)
+    assert ("firewall" not in faults(answers, network_tags=("spark",))) is admits
+
+
 def test_an_existing_cluster_needs_no_free_quota_and_has_its_own_network() -> None:
     answers = healthy()
     answers[google.REGION]["quotas"] = [{"metric": "DISKS_TOTAL_GB", "limit": 100, "usage": 100}]
