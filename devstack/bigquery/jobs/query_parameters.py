@@ -37,14 +37,17 @@ def _field(name: str, kind: Mapping[str, Any], *, parameter: str) -> TableField:
     type_name = str(kind.get("type", ""))
     if type_name == "ARRAY":
         element = _field(name, kind.get("arrayType") or {}, parameter=parameter)
+        if element.mode == "REPEATED":
+            raise Invalid(f"Query parameter [{parameter}] is an array of arrays: nested arrays are not supported.")
         return TableField(name, element.type, "REPEATED", element.fields)
     if type_name in ("STRUCT", "RECORD"):
         children = tuple(
-            _field(child.get("name", ""), child["type"], parameter=parameter) for child in kind.get("structTypes", ())
+            _field(child.get("name", ""), child.get("type") or {}, parameter=parameter)
+            for child in kind.get("structTypes") or ()
         )
         return TableField(name, "STRUCT", fields=children)
     if not type_name:
-        raise Invalid(f"Query parameter [{parameter}] lacks parameterType.type.")
+        raise Invalid(f"Query parameter [{parameter}] lacks parameterType.type, or the type of a nested field.")
     return TableField(name, canonical_type(type_name))
 
 

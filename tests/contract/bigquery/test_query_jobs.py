@@ -184,12 +184,26 @@ def test_parameters_need_their_mode_which_the_client_library_adds(client: bigque
 
 
 @pytest.mark.parametrize(
-    "kind", [{}, {"type": "ARRAY"}, {"type": "STRUCT", "structTypes": [{"name": "a", "type": {}}]}]
+    "kind",
+    [
+        {},
+        {"type": "ARRAY"},
+        {"type": "STRUCT", "structTypes": [{"name": "a", "type": {}}]},
+        {"type": "STRUCT", "structTypes": [{"name": "a"}]},
+    ],
 )
 def test_a_parameter_without_a_type_is_refused_by_its_name(client: bigquery.Client, kind: dict[str, Any]) -> None:
     parameter = {"name": "x", "parameterType": kind, "parameterValue": {"value": "5"}}
     body = {"query": "SELECT @x", "useLegacySql": False, "parameterMode": "NAMED", "queryParameters": [parameter]}
     with pytest.raises(exceptions.BadRequest, match=r"Query parameter \[x\] lacks parameterType.type"):
+        client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=body)
+
+
+def test_a_parameter_that_is_an_array_of_arrays_is_refused(client: bigquery.Client) -> None:
+    kind = {"type": "ARRAY", "arrayType": {"type": "ARRAY", "arrayType": {"type": "INT64"}}}
+    parameter = {"name": "x", "parameterType": kind, "parameterValue": {"arrayValues": [{"arrayValues": []}]}}
+    body = {"query": "SELECT @x", "useLegacySql": False, "queryParameters": [parameter], "parameterMode": "NAMED"}
+    with pytest.raises(exceptions.BadRequest, match="nested arrays are not supported"):
         client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=body)
 
 
