@@ -18,6 +18,7 @@ REQUEST_EFFECTS = ("error", "delay", "lost_reply", "quota")
 # `seconds`, or until the faults are cleared.
 JOB_EFFECTS = ("error", "delay", "quota", "queue")
 REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
+_PATTERN_KEYS = ("path", "job_id")  # their values are regular expressions
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,29 @@ def parse_fault(body: Mapping[str, Any]) -> Fault:
             f"Fault's match is [{match}], expected an object with [{', '.join(sorted(REQUEST_KEYS))}] for requests or "
             f"[{', '.join(sorted(JOB_KEYS))}] for jobs."
         )
+    for key, expected in match.items():
+        _check_expected(key, expected)
     allowed = JOB_EFFECTS if set(match) <= JOB_KEYS else REQUEST_EFFECTS
     if effect not in allowed:
         raise Invalid(f"Fault's effect is [{effect}], expected one of [{', '.join(allowed)}] for this match.")
-    if effect == "delay" and "seconds" not in body:
+    for key in sorted({"nth", "times", "seconds", "status"} & set(body)):
+        value, kinds = body[key], (int, float, type(None)) if key == "seconds" else (int,)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise Invalid(f"Fault's {key} is [{value}], expected a number.")
+    if effect == "delay" and body.get("seconds") is None:
         raise Invalid("Fault's effect [delay] needs [seconds].")
     return Fault(id=uuid.uuid4().hex[:8], **dict(body))
+
+
+def _check_expected(key: str, expected: object) -> None:
+    """Raises Invalid for a value of `match` that is no text, or no regular expression where it must be one."""
+    try:
+        if isinstance(expected, str):
+            re.compile(expected if key in _PATTERN_KEYS else "")
+            return
+    except re.error as error:
+        raise Invalid(f"Fault's {key} is [{expected}], expected a regular expression: {error}.") from error
+    raise Invalid(f"Fault's {key} is [{expected}], expected text.")
 
 
 class FaultRegistry:
@@ -121,7 +139,7 @@ class FaultRegistry:
 
 def _matches(match: Mapping[str, str], values: Mapping[str, str]) -> bool:
     for key, expected in match.items():
-        if key in ("path", "job_id"):
+        if key in _PATTERN_KEYS:
             if not re.search(expected, values[key]):
                 return False
         elif expected.lower() != values[key].lower():

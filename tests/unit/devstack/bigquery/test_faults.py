@@ -41,6 +41,10 @@ def test_queued_job_waits_for_the_faults_to_be_cleared() -> None:
         {"match": {"job_type": "load"}, "effect": "lost_reply"},
         {"match": {"job_type": "load"}, "effect": "delay"},
         {"match": {"job_type": "load"}, "effect": "error", "nht": 1},
+        {"match": {"path": "(jobs"}, "effect": "error"},
+        {"match": {"job_id": 5}, "effect": "error"},
+        {"match": {"method": "GET"}, "effect": "error", "nth": "2"},
+        {"match": {"method": "GET"}, "effect": "delay", "seconds": None},
     ],
 )
 def test_impossible_faults_are_refused(body: dict[str, Any]) -> None:
