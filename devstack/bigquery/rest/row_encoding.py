@@ -72,7 +72,8 @@ def _seconds(value: datetime) -> str:
 
 
 def _iso(value: datetime) -> str:
-    return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # strftime would write years before 1000 with fewer than four digits.
+    return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _float(value: float) -> str:
