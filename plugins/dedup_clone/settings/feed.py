@@ -17,7 +17,7 @@ from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.settings.identifiers import RESERVED_SUFFIXES, FeedName, ObjectPrefix
 from dedup_clone.settings.spark_settings import Runner, SparkSize
-from dedup_clone.settings.strict_yaml import StrictModel, read_model
+from dedup_clone.settings.strict_yaml import StrictModel, read_model, read_text
 from dedup_clone.settings.table_settings import TableSettings
 
 
@@ -208,12 +208,12 @@ class Feed(StrictModel):
         return self._queries[check.name]
 
     def read_queries(self, folder: Path) -> None:
-        """Read the SQL files of `checks.sql` from `folder`/<feed>. Raises ConfigurationError if one is missing."""
+        """Read the SQL files of `checks.sql` from `folder`/<feed>. Raises ConfigurationError if one cannot be read."""
         for check in self.checks.sql:
             path = folder / self.feed / f"{check.name}.sql"
             if not path.is_file():
                 raise ConfigurationError(f"Check [{check.name}] of feed [{self.feed}] has no file [{path}]: add it.")
-            self._queries[check.name] = path.read_text(encoding="utf-8")
+            self._queries[check.name] = read_text(path)
 
 
 def read_feed(path: Path) -> Feed:

@@ -35,8 +35,12 @@ def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None 
     if base is not None and isinstance(plain, dict):
         plain = _merged(base, plain)
     try:
+        text = json.dumps(plain, default=str)
+    except (TypeError, ValueError) as error:  # a key that YAML reads as a date, or an anchor that contains itself
+        raise ConfigurationError(f"[{path}] has a key or value that is no text: {error}. Correct it.") from error
+    try:
         # Validated as JSON: strict mode then accepts lists for tuples and strings for enums.
-        return kind.model_validate_json(json.dumps(plain, default=str))
+        return kind.model_validate_json(text)
     except ValidationError as error:
         faults = "\n".join(f"  {_describe(kind, path, root, fault)}" for fault in error.errors())
         raise ConfigurationError(f"[{path.name}] is not valid:\n{faults}") from error
@@ -48,15 +52,25 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return plain if isinstance(plain, dict) else {}
 
 
-def _parse(path: Path) -> tuple[Any, Any]:
-    """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
+def read_text(path: Path) -> str:
+    """The text of the file at `path`. Raises ConfigurationError if it is unreadable or not UTF-8."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"Cannot read [{path}]: {error.strerror}. Add the file or fix its name.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"[{path}] is not UTF-8: {error}. Save it in this encoding.") from error
+
+
+def _parse(path: Path) -> tuple[Any, Any]:
+    """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
+    text = read_text(path)
+    try:
+        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
+    except ValueError as error:  # a date or time that does not exist, such as 2026-13-01
+        raise ConfigurationError(f"[{path}] has an impossible date or time: {error}. Correct or quote it.") from error
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,32 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_feed(tmp_path / "none.yaml")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("description: Müller".encode("latin-1"), "is not UTF-8"),
+        (b"description: 2026-13-01", "impossible date or time: month"),
+        (b"table: {options: {labels: {2026-12-01: x}}}", "key or value that is no text"),
+        (b"table: &table {columns: [*table]}", "key or value that is no text"),
+    ],
+    ids=["encoding", "date", "key", "recursion"],
+)
+def test_a_file_that_is_no_text_is_a_configuration_error(tmp_path: Path, content: bytes, message: str) -> None:
+    """Any other error would end the import of a DAG file, and with it the DAGs of all feeds."""
+    path = tmp_path / "orders.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"orders.yaml\] .*{message}"):
+        read_feed(path)
+
+
+def test_a_query_that_is_no_text_is_a_configuration_error(tmp_path: Path) -> None:
+    path = write(tmp_path, REFERENCE.replace("\nchecks:\n", "\nchecks:\n  sql: [{name: has_rows}]\n"))
+    (tmp_path / path.stem).mkdir()
+    (tmp_path / path.stem / "has_rows.sql").write_bytes("-- für alle\nSELECT 1".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=r"has_rows.sql\] is not UTF-8"):
+        read_feed(path)
+
+
 @pytest.mark.parametrize("field", [False, True])
 @pytest.mark.parametrize(
     "name",
