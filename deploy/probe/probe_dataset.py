@@ -234,6 +234,7 @@ def _parameter(name: str, value: Any) -> Any:
 @contextmanager
 def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
     """Make a dataset and two buckets for the block, and always delete them with their content after it."""
+    from google.api_core.exceptions import GoogleAPIError
     from google.cloud import bigquery
 
     probe = ProbeDataset(clients, f"dedup_clone_probe_{uuid.uuid4().hex[:10]}")
@@ -244,6 +245,11 @@ def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
         clients.bigquery.create_dataset(dataset)
         for bucket in (probe.bucket, probe.landing_bucket):
             clients.storage.create_bucket(bucket, location=clients.location)
+    except BaseException:
+        with suppress(GoogleAPIError):  # the error to show is the first: why something could not be made
+            _remove(clients, probe)
+        raise
+    try:
         yield probe
     finally:
         _remove(clients, probe)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from google.api_core.exceptions import Forbidden, ServiceUnavailable, TooManyRequests
 from google.auth.exceptions import RefreshError
+from google.cloud import storage
 
 from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import Assumption, AssumptionTest, DoesNotHold, ProbeVerdict, Result
@@ -128,6 +129,22 @@ def test_an_assumption_that_does_not_hold_takes_no_other_down(clients: Clients) 
         verdicts = [ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.NOT_TRIED, ProbeVerdict.HOLDS]
         assert [r.verdict for r in results] == verdicts
         assert "BigQuery does something else." in as_markdown(results, probe, "x", datetime.now(UTC))
+
+
+def test_what_could_not_be_made_is_the_error_that_is_shown(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may make no bucket may often list none either."""
+
+    def refuse(what: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> None:
+            raise Forbidden(f"no right to {what} buckets")
+
+        return call
+
+    monkeypatch.setattr(clients.storage, "create_bucket", refuse("make"))
+    monkeypatch.setattr(storage.Bucket, "list_blobs", refuse("list"))
+    with pytest.raises(Forbidden, match="no right to make buckets"), throwaway_dataset(clients):
+        pass
+    assert [d.dataset_id for d in clients.bigquery.list_datasets()] == []
 
 
 def verdict(clients: Clients, test: AssumptionTest) -> ProbeVerdict:
