@@ -140,7 +140,12 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         command.add_argument("--seed", type=int, default=1, help="seed of the random order of the replays")
     for command in (all_tests, readers, replays, schema_changes):
         command.add_argument("--per-second", type=float, default=50.0, help="queries a second, all readers together")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    try:
+        kill_points.select_points(getattr(options, "points", ""))
+    except ValueError as error:  # now, and not after the tests that run before the kill matrix
+        parser.error(str(error))
+    return options
 
 
 def run_on_shared_stack(stack: ProxiedStack, options: argparse.Namespace, report: Report) -> None:

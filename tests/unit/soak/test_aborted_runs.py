@@ -33,6 +33,13 @@ def test_a_run_that_an_unexpected_error_ends_is_not_called_good(
     assert (report["is_good"], report["abort_reason"]) == (False, "LookupError: no such part")
 
 
+def test_an_unknown_point_is_named_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["all", "--points", "nonsense"], ["kill", "--list", "--points", "nonsense"]):
+        with pytest.raises(SystemExit):
+            command.parse_arguments(arguments)
+        assert "point [nonsense] is unknown" in capsys.readouterr().err
+
+
 def test_the_lag_of_a_snapshot_is_that_of_its_publish() -> None:
     discarded, published = (Outcome.FAILED, 5, None), (Outcome.PUBLISHED, 5, 12.0)
     assert find_lag_s(ledger(discarded, published, (Outcome.PUBLISHED, 6, 3.0)), 5) == 12.0
