@@ -38,6 +38,10 @@ def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> i
 
 def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
     path = feeds / f"{options.name}.yaml"
+    if path.parent != feeds:
+        raise ConfigurationError(
+            f"Feed [{options.name}] has a slash in its name: choose one of letters, digits and `_`."
+        )
     if path.exists():
         raise ConfigurationError(f"Feed file [{path}] exists: choose another name, or delete the file first.")
     sample = find_sample(options.sample)

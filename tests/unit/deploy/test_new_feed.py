@@ -198,6 +198,12 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capt
     assert "sales.yaml] exists" in capsys.readouterr().err
 
 
+def test_a_name_with_a_slash_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2))
+    assert main(["shops/sales", str(tmp_path / "landed")], tmp_path) == 1
+    assert "[shops/sales] has a slash in its name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
