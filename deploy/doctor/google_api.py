@@ -63,5 +63,6 @@ class GoogleApi:
             content = {}
         if answer.status_code != 200:
             error = content.get("error", {}) if isinstance(content, dict) else {}
-            raise ApiError(answer.status_code, str(error.get("message", "no message")))
+            message = error.get("message", "no message") if isinstance(error, dict) else error  # OAuth: only a word
+            raise ApiError(answer.status_code, str(message))
         return dict(content)

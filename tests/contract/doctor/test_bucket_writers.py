@@ -75,11 +75,14 @@ def test_a_right_to_read_is_no_right_to_write() -> None:
     assert "allAuthenticatedUsers" in writers(answers, "state")[Level.WARN].text
 
 
-def test_a_condition_that_cannot_be_evaluated_counts_as_a_right() -> None:
+@pytest.mark.parametrize("url", [google.PROJECT_POLICY, f"{google.STATE}/iam"])
+def test_a_condition_that_cannot_be_evaluated_counts_as_a_right(url: str) -> None:
     answers = healthy()
     member = "serviceAccount:x@y.iam.gserviceaccount.com"
-    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/storage.admin", member, expression="a || b"))
-    assert "under a condition" in writers(answers, "state")[Level.WARN].text
+    answers[url]["bindings"].append(granted("roles/storage.admin", member, expression="a || b"))
+    found = writers(answers, "state")[Level.WARN]
+    assert "under a condition" in found.text
+    assert found.command.endswith(" --all")
 
 
 def test_the_editors_of_the_project_write_a_bucket_that_names_them_as_a_group() -> None:
