@@ -75,6 +75,7 @@ class ExtractConfiguration:
 
 
 def table_id_from_api(reference: Mapping[str, Any]) -> TableId:
+    """Raises Invalid if a part of the table's name is missing."""
     missing = [key for key in ("projectId", "datasetId", "tableId") if not reference.get(key)]
     if missing:
         raise Invalid(f"Required parameter is missing: [{', '.join(missing)}] of a table reference.")
@@ -155,7 +156,8 @@ def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, parti
     for option in options:
         if option != "ALLOW_FIELD_ADDITION":
             raise NotImplementedConstruct(f"load.schemaUpdateOptions {option}")
-    if options and write_disposition not in ("WRITE_APPEND", "WRITE_TRUNCATE_DATA") and partition is None:
+    supported = ["WRITE_APPEND", "WRITE_TRUNCATE_DATA", *(["WRITE_TRUNCATE"] if partition is not None else [])]
+    if options and write_disposition not in supported:
         raise Invalid("Schema update options should only be specified with WRITE_APPEND disposition.")
     return bool(options)
 

@@ -76,9 +76,11 @@ def test_an_append_adds_columns_only_where_it_is_allowed_to(client: bigquery.Cli
     config.schema = [bigquery.SchemaField.from_api_repr(field) for field in required]
     with pytest.raises(exceptions.BadRequest, match="Cannot add required fields"):
         client.load_table_from_json([{"a": 3, "c": "x"}], name, job_config=config).result()
-    config.schema, config.write_disposition = schema, "WRITE_TRUNCATE"
-    with pytest.raises(exceptions.BadRequest, match="WRITE_APPEND"):
-        client.load_table_from_json(rows, name, job_config=config).result()
+    config.schema = schema
+    for target, disposition in ((name, "WRITE_TRUNCATE"), (f"{name}$20260131", "WRITE_EMPTY")):
+        config.write_disposition = disposition
+        with pytest.raises(exceptions.BadRequest, match="WRITE_APPEND"):
+            client.load_table_from_json(rows, target, job_config=config).result()
 
 
 def test_truncate_replaces_schema_and_description_but_truncate_data_keeps_them(
