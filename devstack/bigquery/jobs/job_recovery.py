@@ -13,14 +13,16 @@ from devstack.bigquery.bigquery_errors import BackendError
 from devstack.bigquery.jobs.job_record import DONE, JobRecord, error_proto
 from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import TableId
 
 
 @dataclass(frozen=True)
 class _CommittedResult:
-    """What a job's commit says of the job: its statistics, and when it committed."""
+    """What a job's commit says of the job: its statistics, and when it committed to which table."""
 
     statistics: Mapping[str, Any]
     committed_us: int
+    table: TableId
 
 
 def recover_jobs(store: JobStore, catalog: Catalog) -> int:
@@ -30,21 +32,23 @@ def recover_jobs(store: JobStore, catalog: Catalog) -> int:
         return 0
     oldest_us = min(record.created_us for record in unfinished)
     results = dict(_committed_results(catalog, since_us=oldest_us))
-    for record in unfinished:
-        store.save(_ended(record, results.get(record.key), catalog.clock.now_us()))
+    for record in unfinished:  # newest first: the statements of a script before the script
+        result = results.get(record.key)
+        ended = _ended(record, result, catalog.clock.now_us())
+        store.save(ended if result is None else _with_destination(ended, result.table, store))
     return len(unfinished)
 
 
 def _committed_results(catalog: Catalog, *, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:
     """Yields the key and the result of each job that committed a table version at `since_us` or later."""
-    for _, history in catalog.histories():
+    for table, history in catalog.histories():
         for version in history.versions_since(since_us - 1):  # versions_since excludes its argument
             commit = version.job
             if commit is None:
                 continue
-            yield commit.key, _CommittedResult(commit.statistics, version.committed_us)
+            yield commit.key, _CommittedResult(commit.statistics, version.committed_us, table)
             if commit.parent_key is not None and commit.parent_statistics is not None:
-                yield commit.parent_key, _CommittedResult(commit.parent_statistics, version.committed_us)
+                yield commit.parent_key, _CommittedResult(commit.parent_statistics, version.committed_us, table)
 
 
 def _ended(record: JobRecord, result: _CommittedResult | None, now_us: int) -> JobRecord:
@@ -58,3 +62,26 @@ def _ended(record: JobRecord, result: _CommittedResult | None, now_us: int) -> J
         "run it again under a new job id."
     )
     return replace(record, state=DONE, started_us=started_us, ended_us=now_us, error=error_proto(error))
+
+
+def _with_destination(record: JobRecord, committed: TableId, store: JobStore) -> JobRecord:
+    """The record of a job that succeeded, which names the table with its rows: clients read them by this name.
+
+    `committed`: the table to which the job, or the last statement of a script, has committed.
+    """
+    kind, table = _statement_type(record), None
+    if kind in ("SELECT", "CREATE_TABLE_AS_SELECT"):
+        table = committed.to_api()
+    if kind == "SCRIPT":
+        children = [child for child in store.all(record.project) if child.parent_job_id == record.job_id]
+        selects = [child for child in children if _statement_type(child) == "SELECT"]
+        table = selects[0].configuration["query"].get("destinationTable") if selects else None  # of the last one
+    if table is None or record.configuration["query"].get("destinationTable"):
+        return record
+    query = {**record.configuration["query"], "destinationTable": table}
+    return replace(record, configuration={**record.configuration, "query": query})
+
+
+def _statement_type(record: JobRecord) -> str | None:
+    kind: str | None = record.statistics.get("query", {}).get("statementType")
+    return kind

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord
 from devstack.bigquery.jobs.job_recovery import recover_jobs
@@ -11,6 +14,7 @@ from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo
 from devstack.bigquery.storage.table_change import Change
+from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 from tests.unit.devstack.bigquery.storage.tables import SETTINGS, open_catalog, table_id
 
 
@@ -55,3 +59,22 @@ def test_script_is_done_well_only_if_its_last_statement_committed(tmp_path: Path
     recover_jobs(store, catalog)
     assert [store.by_key(job.key).error is None for job in (ended, first, second, cut)] == [True, True, True, False]
     assert store.by_key(ended.key).statistics == {"numChildJobs": "1"}
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT v FROM d.t", "SELECT v FROM d.t;", "SELECT v FROM d.t; DELETE FROM d.t WHERE TRUE;"]
+)
+def test_a_query_that_had_committed_names_the_table_with_its_rows(tmp_path: Path, sql: str) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.statistics("CREATE SCHEMA d; CREATE TABLE d.t AS SELECT 1 AS v")
+    store = warehouse.stand_in.jobs.store
+    done = warehouse.run(f"DECLARE x INT64; {sql}" if ";" in sql else sql)
+    assert done.error is None
+    for job in store.all():  # as they were stored when the process was killed
+        if done.job_id in (job.job_id, job.parent_job_id):
+            query = {key: value for key, value in job.configuration["query"].items() if key != "destinationTable"}
+            store.save(replace(job, state=RUNNING, ended_us=None, statistics={}, configuration={"query": query}))
+    recover_jobs(store, warehouse.stand_in.catalog)
+    found = store.by_key(done.key)
+    assert found.error is None
+    assert found.configuration["query"]["destinationTable"] == done.configuration["query"]["destinationTable"]
