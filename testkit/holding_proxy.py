@@ -127,7 +127,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore the error of a connection whose client was killed."""
+        """Print no error: nearly all are those of connections whose client was killed."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -59,7 +59,7 @@ class _Writer:
         """The command that removes the grant."""
         kind, _, name = self.granted_on.partition("/")
         group = {"projects": "projects", "folders": "resource-manager folders", "organizations": "organizations"}
-        # Without --all gcloud removes no grant under a condition, and with conditions in a policy it demands a choice.
+        # Where a policy has conditions, gcloud must be told which of the member's grants to remove.
         limit = " --all" if self.condition else "" if kind == "buckets" else " --condition=None"
         place = f"storage buckets remove-iam-policy-binding gs://{name}" if kind == "buckets" else ""
         place = place or f"{group[kind]} remove-iam-policy-binding {name}"

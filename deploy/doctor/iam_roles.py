@@ -144,6 +144,7 @@ def _members(live: LiveEnvironment, resource: Resource, spark_account: str | Non
 
 
 def _role_names(role: str) -> set[str]:
+    """The role of a dataset's access entry, and the IAM role of which it is the old name."""
     return {role, *(new for new, old in DATASET_ROLES.items() if old == role)}
 
 

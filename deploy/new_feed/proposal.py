@@ -191,7 +191,7 @@ def _snapshot_id_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Ta
         raise ConfigurationError(
             f"The sample has no INT64 column that {needed}: the producer must add one, such as [update_id]."
         )
-    return (usual or fitting[::-1])[0]
+    return (usual or fitting[::-1])[0]  # without a usual name the last column, because ids that are keys come first
 
 
 def _keys(
