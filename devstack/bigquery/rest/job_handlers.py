@@ -35,8 +35,8 @@ def new_job_record(
         raise Invalid(f"jobReference.projectId [{reference['projectId']}] differs from the URL's project [{project}].")
     kinds = [kind for kind in KINDS if configuration.get(kind)]
     if len(kinds) != 1:
-        raise Invalid(f"Required parameter is missing: configuration has [{', '.join(kinds)}], expected one of "
-                      f"[{', '.join(KINDS)}].")  # fmt: skip
+        problem = "More than one kind of job" if kinds else "Required parameter is missing"
+        raise Invalid(f"{problem}: configuration has [{', '.join(kinds)}], expected one of [{', '.join(KINDS)}].")
     configuration["jobType"] = kinds[0].upper()
     _check_configuration(kinds[0], configuration)
     location = reference.get("location")

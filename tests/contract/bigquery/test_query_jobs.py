@@ -207,6 +207,17 @@ def test_a_parameter_that_is_an_array_of_arrays_is_refused(client: bigquery.Clie
         client._connection.api_request(method="POST", path=f"/projects/{PROJECT}/queries", data=body)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "message"), [([], "Required parameter is missing"), (["query", "load"], "More than one kind of job")]
+)
+def test_a_job_has_one_kind(client: bigquery.Client, kinds: list[str], message: str) -> None:
+    configuration = {kind: {"query": "SELECT 1"} if kind == "query" else {"sourceFormat": "CSV"} for kind in kinds}
+    with pytest.raises(exceptions.BadRequest, match=message):
+        client._connection.api_request(
+            method="POST", path=f"/projects/{PROJECT}/jobs", data={"configuration": configuration}
+        )
+
+
 def test_select_can_be_kept_in_a_table(client: bigquery.Client, table: str, dataset: str) -> None:
     destination = f"{PROJECT}.{dataset}.kept"
 
