@@ -50,7 +50,8 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, statements.CreateProcedure):
             return _statistics(create_procedure(statement, evaluator, dry_run=True))
     kind = _OTHER_TYPES[type(statement)]
-    return _statistics(Outcome(kind, ddl_operation=kind.partition("_")[0]))
+    operation = "CREATE" if isinstance(statement, statements.UndropSchema) else kind.partition("_")[0]  # as in a run
+    return _statistics(Outcome(kind, ddl_operation=operation))
 
 
 _OTHER_TYPES = {
