@@ -56,8 +56,9 @@ def check_shares(
 ) -> list[CheckResult]:
     """Each share is at most its configured limit, and at most a multiple of its median in earlier publishes.
 
-    Returns one result for each share. `history`: the shares of the earlier publishes. `examples`: keys of rows that
-    differ; a failed check shows some of them, and names the dates with the most such rows.
+    The second limit is at least `tolerated_share`, and applies only after PUBLISHES_FOR_MEDIAN publishes. Returns one
+    result for each share. `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a
+    failed check shows some of them, and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,

@@ -25,8 +25,7 @@ class Engine(StrEnum):
         return self in (Engine.SPARK, Engine.CDC)
 
 
-# BigQuery's limits for tables with change data capture.
-MAX_CDC_COLUMNS = 2000
+MAX_CDC_COLUMNS = 2000  # BigQuery's limit for tables with change data capture
 
 
 class SqlForm(StrEnum):

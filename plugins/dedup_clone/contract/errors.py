@@ -52,7 +52,7 @@ class CheckFailed(DedupCloneError):
 
 
 class ApprovalTooLate(DedupCloneError):
-    """A publish was approved after another run had acquired its lease."""
+    """A publish was approved after another run had taken its lease over, so that the attempt has ended."""
 
 
 class OutcomeUnknown(DedupCloneError):

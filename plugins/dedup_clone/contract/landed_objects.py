@@ -1,7 +1,7 @@
 """Finds a delivery's data files, and the objects that changed since the delivery was registered.
 
-The Spark job and the SQL engines share these rules. `name` is always relative to the delivery's folder; only records
-(Arrival, LandedObject) have full object names.
+The Spark job and the SQL engines share these rules. `name` is relative to the delivery's folder; the records Arrival
+and LandedObject have full object names. Parameters `uri` return the URI of a `name`, for the texts.
 """
 
 from __future__ import annotations
@@ -41,14 +41,13 @@ def data_objects(
 ) -> tuple[list[DataObject], list[str]]:
     """The delivery's data files, and one text for each reason to refuse the delivery.
 
-    If the request names dates, only files of these dates are returned. `uri` returns the URI of an object name, for the
-    texts.
+    If the request names dates, only files of these dates are returned.
     """
     sizes = {landed.name: landed.size for landed in arrival.objects}
     problems = [
-        f"object [{_printable(uri(_name_below(arrival, name)))}] is newer than the marker, expected all files before it"
-        for name in arrival.late_objects
-        if not is_ignored(_name_below(arrival, name), size=sizes.get(name, 1))  # taken for not empty if not listed
+        f"object [{_printable(uri(_name_below(arrival, late)))}] is newer than the marker, expected all files before it"
+        for late in arrival.late_objects
+        if not is_ignored(_name_below(arrival, late), size=sizes.get(late, 1))  # taken for not empty if not listed
     ]
     files = []
     for landed in arrival.objects:
@@ -75,7 +74,7 @@ def data_objects(
 
 
 def empty_files(objects: list[DataObject], uri: Callable[[str], str]) -> list[str]:
-    """One text for each data file of 0 bytes. `uri` returns the URI of an object name, for the texts."""
+    """One text for each data file of 0 bytes."""
     return [f"file [{uri(o.name)}] is empty (0 bytes), expected a Parquet file" for o in objects if not o.landed.size]
 
 
@@ -107,8 +106,7 @@ def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[
 def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:
     """One text for each object that vanished, changed or appeared since the delivery was registered.
 
-    `objects_now`: the objects in the delivery's folder, by name. `uri` returns the URI of an object name, for the
-    texts.
+    `objects_now`: the objects in the delivery's folder, by name.
     """
     marker = _name_below(arrival, arrival.marker)
     unlisted = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
@@ -174,8 +172,8 @@ def _folder_date(name: str, partition_column: str) -> date | None:
         return None
 
 
-def _name_below(arrival: Arrival, name: str) -> str:
-    return name.removeprefix(f"{arrival.folder.rstrip('/')}/")
+def _name_below(arrival: Arrival, full_name: str) -> str:
+    return full_name.removeprefix(f"{arrival.folder.rstrip('/')}/")
 
 
 def _printable(uri: str) -> str:

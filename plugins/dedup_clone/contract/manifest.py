@@ -161,7 +161,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Identifies the manifest in table labels and in STAGING: equal digests mean equal manifests."""
+        """Identifies the manifest in table labels, CURRENT and STAGING: equal digests mean equal manifests."""
         return record_digest(self)
 
 

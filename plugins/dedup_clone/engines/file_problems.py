@@ -13,7 +13,7 @@ from dedup_clone.state.parquet_footers import ParquetLeaf
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
-    """One text for each missing, undeclared or differently typed column. Order and mode NULLABLE do not matter."""
+    """One text for each missing, undeclared or differently typed column. Order and NOT NULL do not matter."""
     missing = {column.name: column for column in declared}
     problems = []
     for column in found:

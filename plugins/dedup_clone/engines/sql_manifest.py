@@ -23,7 +23,9 @@ def build_manifest(
     delivered_rows_dropped: int,
     now: datetime,
 ) -> Manifest:
-    """Build the manifest. Raises ContractViolation when target has other rows than the parent's manifest says.
+    """Build the manifest.
+
+    Raises ContractViolation when target has, on a delivered date, another number of rows than the parent's manifest.
 
     `applied`: the deliveries in the incoming table. `delivered_rows_dropped`: their rows older than the retention.
     """

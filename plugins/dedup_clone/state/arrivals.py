@@ -119,7 +119,7 @@ class LandingWatch:
         self._registered: frozenset[Delivery] = frozenset()
 
     def new_markers(self) -> list[Marker]:
-        """Markers whose deliveries are not registered. Logs each invalid marker once."""
+        """Markers whose deliveries are not registered. Records and logs each invalid marker when it is first found."""
         is_full_listing = self._polls % self._polls_per_full_listing == 0
         self._polls += 1
         listing = self._landing.list_markers(skip=() if is_full_listing else self._old_markers)

@@ -109,7 +109,8 @@ def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
 class CurrentFile:
     """Reads and changes CURRENT of one feed.
 
-    Every method that changes CURRENT raises LostRace if another process wrote the object since it was read.
+    Every method that changes CURRENT raises LostRace if another process wrote the object since it was read, and if its
+    `attempt` does not hold the lease (`release` then changes nothing).
     """
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
@@ -143,7 +144,8 @@ class CurrentFile:
     def acquire_lease(self, make_intent: Callable[[int | None, int], Intent]) -> Intent:
         """Acquire the lease with the intent that `make_intent(parent, generation)` returns. Raises LeaseHeld.
 
-        `generation` is the next free number, `parent` the committed generation.
+        `generation` is the next free number, `parent` the committed generation. Raises LostRace also if another
+        environment publishes the feed.
         """
 
         def acquire(current: Current) -> Current:
@@ -244,7 +246,7 @@ class CurrentFile:
         return self._change(take).intent
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
-        """Make the intent's generation the committed one, and release the lease. A second call changes nothing."""
+        """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing."""
 
         def commit(current: Current) -> Current:
             if current.intent is None and current.manifest_digest == manifest_digest:

@@ -41,8 +41,9 @@ class Cost:
     - streamed_bytes: size of the streamed rows, pseudocolumns included.
     - apply_bytes: estimated bytes that BigQuery reads to apply the streamed rows: the size of the table.
     - stream_usd: the price of `streamed_bytes` and `apply_bytes`.
-    - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None for rollbacks
-      and bootstraps.
+    - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None if the attempt
+      applied no delivery (as rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
+      not be read.
     - spark_usd: the price of the Spark run; None if it is not known.
     - dcu_hours: what the Spark run used; None unless the service reported it.
     """
@@ -76,7 +77,8 @@ class LedgerRecord:
       that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
       when the bootstrap began.
     - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
-      the first time. None for rollbacks, replays and bootstraps, and if the arrival or the parent could not be read.
+      the first time. None if there is none (rollbacks, replays, bootstraps, rebuilds, erasures), for failed attempts,
+      and if the arrival or the parent could not be read.
     - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag. Empty if
       they could not be read; `cost` is None then.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
@@ -137,12 +139,18 @@ class LedgerRecord:
 
     @property
     def is_publish(self) -> bool:
-        """Whether the attempt published deliveries, so that its shares can be compared with those of others."""
+        """False for rollbacks, published erasures and published rebuilds, whose shares do not count as usual.
+
+        True also for bootstraps, and for erasures and rebuilds that failed, because their records do not name the kind.
+        """
         return self.restores is None and not self.is_erasure and not self.rebuilt
 
     @property
     def is_replay(self) -> bool:
-        """Whether the attempt published deliveries again that were live before, or some of their dates."""
+        """Whether the attempt published deliveries again that were live before, or some of their dates.
+
+        True also for a publish whose lag is not known.
+        """
         published_again = self.outcome is Outcome.PUBLISHED and self.lag_s is None
         return published_again and self.is_publish and not self.is_bootstrap
 

@@ -12,7 +12,7 @@ from dedup_clone.state.store import ObjectStore
 
 
 class Manifests:
-    """Reads and writes the requests, candidates and manifests of one feed."""
+    """Reads and writes the requests, candidates, file lists and manifests of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class Manifests:
         return self._store.uri(name)
 
     def request(self, attempt: str) -> DedupRequest | None:
-        """The request of `attempt`; None for a rollback, and if the attempt ended before it wrote the request."""
+        """The request of `attempt`; None for a rollback or retirement, and if the attempt ended before it wrote one."""
         return self._store.read_record(DedupRequest, self._layout.request(attempt))
 
     def candidate(self, attempt: str) -> Candidate | None:

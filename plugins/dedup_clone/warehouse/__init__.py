@@ -1,1 +1,1 @@
-"""BigQuery: metadata of tables, jobs, and the rendering of the statements in `sql/`. Reads no table data."""
+"""BigQuery: metadata of tables and its changes, jobs, streamed rows, and the rendering of the statements in `sql/`."""

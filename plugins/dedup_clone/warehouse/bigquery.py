@@ -164,7 +164,7 @@ class Warehouse:
         return read_policies(self._client, self._reference(table_name))
 
     def row_policies(self, table_name: str) -> dict[str, str]:
-        """The filter of each row access policy of the table, by the policy's name."""
+        """The filter of each row access policy of the table, and whom it lets read, by the policy's name."""
         return read_row_policies(self._client, self._reference(table_name))
 
     def missing_access(self, table_name: str) -> list[str]:

@@ -69,7 +69,7 @@ class Jobs:
         job = kind.from_api_repr({"jobReference": reference, "configuration": dict(configuration)}, self._client)
         try:
             job._begin()  # client.query and client.load_table_from_uri also call this, but accept fewer settings
-        except Conflict:
+        except Conflict:  # raises NotFound if the id belongs to no job of this location
             self._client.get_job(job_id, project=self._project, location=self._location)
 
     def wait(self, job_id: str, *, poll_s: float) -> EndedJob:
@@ -111,7 +111,7 @@ class Jobs:
         return QueryResult(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)
 
     def dry_run_bytes(self, configuration: Mapping[str, Any]) -> int:
-        """The bytes that a query job would read, by a dry run (free of charge)."""
+        """The bytes that a query job would read, by a dry run (free of charge). Raises GoogleAPICallError."""
         return int(self._query({**configuration, "dryRun": True}).total_bytes_processed or 0)
 
     def dry_run_select_bytes(self, configuration: Mapping[str, Any]) -> int:

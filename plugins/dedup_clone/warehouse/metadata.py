@@ -75,7 +75,7 @@ class Policies:
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """One row of INFORMATION_SCHEMA.PARTITIONS; `partition_id` is YYYYMMDD or __NULL__."""
+    """One row of INFORMATION_SCHEMA.PARTITIONS; `partition_id` is YYYYMMDD, `__NULL__` or `__UNPARTITIONED__`."""
 
     partition_id: str
     rows: int
