@@ -100,7 +100,10 @@ def _read(file: SampleFile, names: list[str] | None, *, with_rows: bool = True) 
     try:
         with storage.open_input(file.uri) as stream, pq.ParquetFile(stream) as parquet:
             return parquet.read(names) if with_rows else parquet.schema_arrow.empty_table()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        # pyarrow raises plain OSErrors for damaged content; errors of files and networks are of subclasses.
+        if not isinstance(error, pa.ArrowException) and type(error) is not OSError:
+            raise
         raise ConfigurationError(
             f"Sample file [{file.uri}] cannot be read as Parquet: {error}. Let the producer deliver it again."
         ) from error

@@ -191,6 +191,16 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.Captu
     assert "z.parquet] cannot be read as Parquet" in capsys.readouterr().err
 
 
+def test_a_parquet_file_with_a_damaged_footer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2))
+    file = tmp_path / "landed" / "snapshot_id=7" / f"day={FIRST}" / "p.parquet"
+    content = file.read_bytes()
+    footer_size = int.from_bytes(content[-8:-4], "little")
+    file.write_bytes(content[: -8 - footer_size] + b"\xff" * footer_size + content[-8:])
+    assert main(["sales", str(tmp_path / "landed")], tmp_path) == 1
+    assert "p.parquet] cannot be read as Parquet" in capsys.readouterr().err
+
+
 def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "landed", FIRST, sales(1, 2))
     make(tmp_path)
