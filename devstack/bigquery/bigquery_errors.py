@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# HTTP status by reason. Source: "Error messages" of the BigQuery documentation.
+# HTTP status by reason. Source: "Error messages" of the BigQuery documentation; only `standInFailed` is not BigQuery's.
 HTTP_STATUS = {
     "accessDenied": 403,
     "backendError": 503,

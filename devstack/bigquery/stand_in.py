@@ -24,7 +24,7 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 
 @dataclass(frozen=True)
 class StandIn:
-    """All parts of one stand-in. The REST handlers and the tests use it.
+    """All parts of one stand-in. The REST handlers, the Storage Write API and the tests use it.
 
     `write_api_address`: host:port of the Storage Write API, empty if it is not served.
     """
@@ -44,7 +44,9 @@ class StandIn:
 
 
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
-    """Opens the stand-in whose data are in the folder. Jobs that ran when the last process was killed are ended first.
+    """Opens the stand-in whose data are in the folder.
+
+    Jobs that ran when the last process was killed are ended first, and files of uploads are deleted.
 
     `object_store`: the address of the Cloud Storage emulator; None for that in STORAGE_EMULATOR_HOST. No thread is
     started.

@@ -30,7 +30,7 @@ BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
 MAXIMUM_RETRIES = 3  # of a job whose rows another job changed meanwhile
 RETRY_INTERVAL_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
-# How long a sweep waits for each job, so that tables are fresh after a test has moved the clock. A slower job runs on.
+# How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
 WAIT_S = 10.0
 
 
@@ -97,7 +97,7 @@ class ApplySchedule:
         self._last_jobs: dict[TableId, JobRecord] = {}
 
     def run_due(self) -> int:
-        """Starts the jobs that are due, and waits for them. Returns how many were started."""
+        """Starts the jobs that are due, and waits up to WAIT_S for each. Returns how many were started."""
         started = [
             self._start(table)
             for table, _ in self._catalog.histories()
@@ -110,7 +110,7 @@ class ApplySchedule:
         return len(started)
 
     def _must_wait(self, table: TableId) -> bool:
-        """Whether the table's last job is still running, or has failed only now."""
+        """Whether the table's last job has not ended, or failed less than RETRY_INTERVAL_US ago."""
         if table not in self._last_jobs:
             return False
         last = self._jobs.wait(self._last_jobs[table], 0)

@@ -1,8 +1,8 @@
 """Parses CSV files into rows of a table. Source: "Loading CSV data from Cloud Storage", and REST resource jobs.
 
 A file's columns are those of the job's schema, in its order. A value that equals `nullMarker` is NULL: by default, an
-empty value without quotes. No page says what an empty value in quotes is: here it is an empty text, and an error in a
-column of another type.
+empty value without quotes. BigQuery's pages do not say what an empty value in quotes is: here it is an empty text, and
+an error in a column of another type.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def parse_csv(
 
 
 def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
-    """The rows of the text. Raises ValueError for quotes that do not enclose a whole value."""
+    """The rows of the text. Raises ValueError for quotes around a part of a value, or around a forbidden line break."""
     quote, delimiter = re.escape(options.quote), re.escape(options.delimiter)
     plain, quoted = rf"(?P<plain>[^{delimiter}\r\n]*)", ""
     if quote:
@@ -143,7 +143,10 @@ def _boolean(text: str) -> bool:
 
 
 def _timestamp(text: str) -> Any:
-    """From a date and a time. Numbers of seconds or milliseconds are refused: no page says how they are told apart."""
+    """From a date and a time.
+
+    Numbers of seconds or milliseconds are refused: BigQuery's pages do not say how they are told apart.
+    """
     if not re.fullmatch(r"\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}.*", text):
         raise ValueError(text)
     return CONVERSIONS["TIMESTAMP"](re.sub(r" (?=[+-]\d)", "", text.replace("/", "-")))

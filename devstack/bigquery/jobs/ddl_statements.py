@@ -100,7 +100,11 @@ def _clone(
 
 
 def clone_source(statement: CreateClone, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
-    """The table to clone. Raises AccessDenied unless the caller may read all its rows and columns, as for a copy."""
+    """The table to clone, and the version of it.
+
+    Raises AccessDenied unless the caller may read all its rows and columns, as for a copy, and Invalid if its rows are
+    staler than its max_staleness allows.
+    """
     source, version = evaluator.reader.version(statement.source, statement.system_time)
     if evaluator.reader.merges_changes(source, version):
         raise stale_source_error(source)
@@ -134,8 +138,8 @@ def _create_schema(statement: CreateSchema, evaluator: SqlEvaluator) -> Outcome:
         Dataset(
             dataset_id,
             location,
-            0,
-            0,
+            created_us=0,  # `create` sets the times
+            modified_us=0,
             labels=dict(options.labels or ()),
             description=options.description,
             friendly_name=options.friendly_name,

@@ -33,7 +33,7 @@ from devstack.bigquery.storage.version_relation import (
 
 
 class ConcurrentUpdate(InvalidQuery):
-    """Another statement changed the same partitions while this one ran."""
+    """While a statement ran, another one changed the same partitions, or dropped, replaced or altered the table."""
 
     def __init__(self, table: TableId) -> None:
         super().__init__(f"Could not serialize access to table {table} due to concurrent update")
@@ -143,7 +143,8 @@ def dml_change(
     """The change that puts the new segments into the table.
 
     `snapshot`: the version that the statement has read. `latest`: the version at the time of the commit. Raises
-    ConcurrentUpdate if another statement has changed the same partitions between the two.
+    ConcurrentUpdate if another statement has changed the same partitions between the two, or has dropped the table,
+    replaced it or changed its schema.
     """
     if (
         latest is None
@@ -178,8 +179,8 @@ def dml_change(
 def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
     """TRUNCATE TABLE removes all rows and keeps the metadata.
 
-    Raises InvalidQuery if rows are in the streaming buffer: BigQuery documents only that UPDATE, DELETE and MERGE can
-    change such rows.
+    Raises ConcurrentUpdate if the table was dropped meanwhile, InvalidQuery if rows are in the streaming buffer:
+    BigQuery documents only that UPDATE, DELETE and MERGE can change such rows.
     """
     if latest is None:
         raise ConcurrentUpdate(table)

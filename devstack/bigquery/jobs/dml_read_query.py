@@ -44,7 +44,10 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
 
 
 def deletes_whole_partitions(statement: Delete, column: str | None, variables: Collection[str]) -> bool:
-    """Whether WHERE refers to nothing but the partition column, literals and script variables."""
+    """Whether WHERE refers to the partition column, and else to nothing but literals and script variables.
+
+    `column`: the table's partition column. `variables`: the names of the script variables.
+    """
     if column is None or statement.where.find(exp.Select) is not None:
         return False
     names = [

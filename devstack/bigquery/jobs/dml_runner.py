@@ -54,10 +54,10 @@ class DmlRunner:
             return self._truncate(statement, commit_info_of)
         for _ in range(MAXIMUM_RETRIES):
             try:
-                return self._attempt(statement, commit_info_of, started)
+                return self._run_once(statement, commit_info_of, started)
             except ConcurrentUpdate:
                 self.check_cancelled()
-        return self._attempt(statement, commit_info_of, started)
+        return self._run_once(statement, commit_info_of, started)
 
     def _truncate(self, statement: TruncateTable, commit_info_of: CommitInfoOf) -> Outcome:
         """Reads no row and bills nothing."""
@@ -68,7 +68,7 @@ class DmlRunner:
         self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info_of(outcome))
         return outcome
 
-    def _attempt(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
+    def _run_once(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
         with self.state.statement_evaluator() as evaluator:
             table, version = mutable_version(statement.table, evaluator)
@@ -76,7 +76,7 @@ class DmlRunner:
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, evaluator, table, version)
             affected = affected_segments(table, version, changes, session)
-            deletes_unread = isinstance(statement, Delete) and not scanned.processed  # whole partitions
+            deletes_unread = isinstance(statement, Delete) and not scanned.processed  # also if WHERE reads no column
             if not deletes_unread:
                 scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
@@ -125,7 +125,7 @@ def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, T
 def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
-    All blocks of a partition count, because no page says that DML prunes blocks.
+    All blocks of a partition count, because BigQuery's pages do not say that DML prunes blocks.
     A DELETE of whole partitions reads nothing. BigQuery says that this "might also not apply" to tables clustered by
     other columns; here it never applies to them. Source: "Update partitioned table data using DML", DELETE statement.
     """

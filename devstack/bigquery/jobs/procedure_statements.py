@@ -22,7 +22,8 @@ from devstack.bigquery.storage.routine_store import Procedure, RoutineId
 
 FILE_OPTIONS = ("py_file_uris", "jar_uris", "file_uris", "archive_uris")
 _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
-# The page names only spark.yarn. as an example. The others would change where Spark runs too, so they are refused here.
+# BigQuery's page names only spark.yarn., as an example. Properties with the other prefixes would change where Spark
+# runs, too, so they are refused here.
 _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.kubernetes.")
 
 

@@ -13,9 +13,9 @@ Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", 
 
 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
-    """The values by lower-case name. Raises Invalid, also for parameters without a mode.
+    """The values by lower-case name. Raises Invalid, also for parameters without a mode, or NotImplementedConstruct.
 
-    BigQuery's page "Run parameterized queries" says to set `parameterMode`; no page says what happens without it.
+    BigQuery's page "Run parameterized queries" says to set `parameterMode`. It does not say what happens without it.
     """
     if mode not in ("NAMED", "POSITIONAL") and (items or mode):
         raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")

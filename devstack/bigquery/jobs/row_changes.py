@@ -13,7 +13,7 @@ class RowChanges:
 
     `removed`: the name of a temporary table with the ids of the deleted rows and of the old versions of updated rows.
     `new_rows`: the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of
-    change.
+    change; empty for a merge of streamed changes.
     """
 
     removed: str

@@ -56,6 +56,7 @@ class ScannedBytes:
 
     @property
     def billed(self) -> int:
+        """The billed bytes. The minimum of each table does not apply to a query that scans no bytes of any table."""
         sizes = self.sizes.values()
         tables = sum(max(MINIMUM_BILLED_BYTES, -(-size // MEGABYTE) * MEGABYTE) for size in sizes) if any(sizes) else 0
         return tables + self.view_count * MINIMUM_BILLED_BYTES
@@ -77,8 +78,10 @@ def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
 def count_scanned_bytes(
     tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()
 ) -> ScannedBytes:
-    """Count the bytes that a query scans. Raises AccessDenied or NotImplementedConstruct if a policy denies the read.
+    """Count the bytes that a query scans.
 
+    Raises AccessDenied or NotImplementedConstruct if a policy denies the read, InvalidQuery if the table requires a
+    partition filter that the query lacks, or that cannot be used because the query merges row changes.
     `prune(rows, conditions)` returns the NAME_COLUMN of the rows that fulfil the conditions: there is a row for each
     partition, with its day, or for each block, with its bounds. `constants`: the names of script variables.
     """

@@ -31,7 +31,8 @@ AnonymousTable = Callable[[JobRecord], ResultTable]
 class ScriptRunner:
     """Runs the statements of one script.
 
-    `anonymous_table`: makes the hidden table for the rows of a child job. `outcomes`: those of the finished child jobs.
+    `anonymous_table`: makes the hidden table for the rows of a child job. `outcomes`: those of the child jobs that have
+    succeeded, which are also counted in the statistics of `context`.
     """
 
     context: JobContext

@@ -42,7 +42,8 @@ class SparkSubmit:
     def run(self, procedure: Procedure, arguments: Mapping[str, str], job_id: str, context: JobContext) -> None:
         """Runs the procedure until it ends or the job is cancelled.
 
-        Raises InvalidQuery with the log's last error if it fails, and StoppedJob if the job was cancelled.
+        Raises InvalidQuery with the log's last error if it fails, NotFound if one of its files does not exist,
+        BackendError if Spark is not installed, and StoppedJob if the job was cancelled.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log, cancel = self.folder / f"{job_id}.log", context.on_cancel

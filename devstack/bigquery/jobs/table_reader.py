@@ -75,11 +75,12 @@ class TableReader:
 
     @property
     def tables(self) -> list[TableId]:
+        """The tables that are read, without external ones, which have no dataset."""
         return sorted({table for table, _ in self._versions_read if table.dataset})
 
     @property
     def versions(self) -> dict[TableId, TableVersion]:
-        """The tables read without time travel, with their versions."""
+        """The tables read without time travel, with their versions; without external ones, which have no dataset."""
         return {
             table: version
             for (table, moment), version in self._versions_read.items()
@@ -151,7 +152,8 @@ class TableReader:
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
         """A table, and the version of it that the whole statement reads.
 
-        Raises NotFound if there is none, InvalidQuery if the statement reads the table at several points in time.
+        Raises NotFound if there is none, InvalidQuery if the statement reads the table at several points in time,
+        Invalid for a time outside the time travel window, AccessDenied if row access policies forbid time travel.
         """
         external = self.external(name)
         if external is not None:

@@ -73,7 +73,10 @@ def check_query(query: Mapping[str, Any]) -> None:
 
 
 def default_location(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
-    """The location of the first dataset in the configuration. Table names in a query's SQL are not considered."""
+    """The location of the configuration's first dataset that exists, else US.
+
+    Table names in a query's SQL are not considered.
+    """
     settings = next(configuration[kind] for kind in KINDS if configuration.get(kind))
     for name in ("destinationTable", "sourceTable", "defaultDataset"):
         reference = settings.get(name) or {}

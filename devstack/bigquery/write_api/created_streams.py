@@ -134,10 +134,13 @@ class CreatedStreams:
     def batch_commit(self, table: TableId, names: Sequence[StreamName]) -> tuple[int, list[WriteApiError]]:
         """Makes the rows of all streams visible at once, unless one cannot be committed.
 
-        Returns the commit time in microseconds and no errors, or 0 and the errors of streams that prevent it.
+        Returns the commit time in microseconds and no errors, or 0 and the errors of streams that prevent it. Raises
+        WriteApiError for a wrong number of streams or one of another table, NotFound if the table does not exist.
         """
         if not 0 < len(set(names)) <= MAXIMUM_COMMITTED_AT_ONCE:
-            raise invalid_argument(f"[{len(names)}] streams to commit, allowed are 1 to {MAXIMUM_COMMITTED_AT_ONCE}.")
+            raise invalid_argument(
+                f"[{len(set(names))}] streams to commit, allowed are 1 to {MAXIMUM_COMMITTED_AT_ONCE}."
+            )
         for name in names:
             if name.table != table:
                 raise invalid_argument(f"Stream {name} is not of the parent table {table_name(table)}.")

@@ -1,7 +1,7 @@
 """Converts values of protocol buffer fields to Python values, by BigQuery type.
 
-Source: "Supported protocol buffer and Arrow data types". A conversion raises ValueError, OverflowError or
-ArithmeticError for a value that the type does not have.
+Source: "Supported protocol buffer and Arrow data types". A conversion raises ValueError, ArithmeticError or KeyError
+for a value that the type does not have.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _numeric_of_number(value: float) -> Decimal:
+def _numeric_of_number(value: float | str) -> Decimal:
+    """From a number, or from text with one."""
     return _numeric(Decimal(str(value)))
 
 

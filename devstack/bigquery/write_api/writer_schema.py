@@ -60,7 +60,7 @@ class _FieldReader:
             return _row(value, self.readers)
         try:
             return self.convert(value)
-        except (ValueError, OverflowError, ArithmeticError, KeyError) as error:
+        except (ValueError, ArithmeticError, KeyError) as error:
             raise ValueError(
                 f"Field {self.column.name}: cannot convert [{value!r}] to {self.column.type}: {error}"
             ) from error
