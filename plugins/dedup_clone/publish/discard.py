@@ -156,6 +156,5 @@ def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> 
     staging = services.store.read_if_sound(Staging, services.layout.staging)
     if staging is None or staging.attempt != intent.attempt:
         return ENDED_BEFORE_LOAD
-    return (
-        f"ended before its swap; staging is {staging.state}; see {services.layout.verdicts(intent.attempt, 'before')}"
-    )
+    check_results = services.layout.check_results(intent.attempt, "before")
+    return f"ended before its swap; staging is {staging.state}; see {check_results}"

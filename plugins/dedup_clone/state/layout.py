@@ -180,7 +180,7 @@ class FeedLayout:
         """The inventory of a table's exported files, which the dedup job handles like a delivery."""
         return f"{self.attempt_folder(attempt)}exported.json"
 
-    def verdicts(self, attempt: str, phase: str) -> str:
+    def check_results(self, attempt: str, phase: str) -> str:
         """The results of the checks `before` or `after` the swap (`phase`)."""
         return f"{self.attempt_folder(attempt)}checks_{phase}.json"
 

@@ -146,7 +146,7 @@ def test_the_retried_task_of_a_commit_goes_on_without_the_results_of_its_checks(
     spec, swap = published.publish_to_check(published.land(8, SECOND))
     published.swap(spec, swap)
     record = published.commit(spec)
-    published.services.store.put(published.services.layout.verdicts(spec.attempt, "after"), DAMAGE)
+    published.services.store.put(published.services.layout.check_results(spec.attempt, "after"), DAMAGE)
     assert published.commit(spec) == record
 
 

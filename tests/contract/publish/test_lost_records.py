@@ -169,7 +169,7 @@ def test_damaged_reports_and_records_of_the_lease_are_deleted_or_made_again(publ
     store.put(services.layout.audits, "{}")
     names = [
         *(services.layout.candidate(spec.attempt), services.layout.request(spec.attempt)),
-        *(services.layout.verdicts(spec.attempt, "before"), services.layout.swap_spec(spec.attempt)),
+        *(services.layout.check_results(spec.attempt, "before"), services.layout.swap_spec(spec.attempt)),
         *(services.layout.incident("lease_held"), services.layout.audits, f"_status/{feed}.json"),
         *(backlog.name(feed, record.attempt), waiting.name(record.attempt)),
     ]

@@ -81,7 +81,7 @@ def _records_of_lease(services: Services) -> Iterator[_Record]:
     yield _Record(SwapSpec, layout.swap_spec(attempt), "the next run ends its attempt")
     yield _Record(DedupRequest, layout.request(attempt), "the next run ends its attempt")
     for phase in ("before", "after"):
-        yield _Record(CheckResults, layout.verdicts(attempt, phase), "the page lacks these results")
+        yield _Record(CheckResults, layout.check_results(attempt, phase), "the page lacks these results")
 
 
 def _records_of_reporting(services: Services) -> Iterator[_Record]:

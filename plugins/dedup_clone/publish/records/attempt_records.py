@@ -24,7 +24,7 @@ def save_check_results(
     services: Services, attempt: str, results: CheckResults, *, snapshot_id: int, generation: int
 ) -> None:
     """Write the results into the attempt's folder, and log one line for each."""
-    services.store.put(services.layout.verdicts(attempt, results.phase), to_json(results))
+    services.store.put(services.layout.check_results(attempt, results.phase), to_json(results))
     for item in results.items:
         level = _LOG_LEVELS[item.level]
         services.log(f"check {item}", snapshot_id=snapshot_id, generation=generation, level=level)
@@ -35,14 +35,14 @@ def find_check_results(services: Services, attempt: str, phase: str) -> CheckRes
 
     None also if the record is damaged, because it only reports, and nothing would write it again.
     """
-    return services.store.read_if_sound(CheckResults, services.layout.verdicts(attempt, phase))
+    return services.store.read_if_sound(CheckResults, services.layout.check_results(attempt, phase))
 
 
 def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
     """The results as of `find_check_results`. Raises ContractViolation when there are none."""
     results = find_check_results(services, attempt, phase)
     if results is None:
-        name = services.store.uri(services.layout.verdicts(attempt, phase))
+        name = services.store.uri(services.layout.check_results(attempt, phase))
         raise ContractViolation(
             f"[{name}] is gone or damaged: restore an earlier version of it (docs/runbook.md, lost records)."
         )

@@ -71,7 +71,8 @@ def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
     results = find_check_results(services, attempt, "before")
     if results is None or not accepted_failures(results.items):
         return None
-    return next((info.created_at for info in services.store.stat([services.layout.verdicts(attempt, "before")])), None)
+    name = services.layout.check_results(attempt, "before")
+    return next((info.created_at for info in services.store.stat([name])), None)
 
 
 def phases_in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
