@@ -114,8 +114,7 @@ class KillMatrix:
         if the publish failed.
         """
         run_id = publish_run_id(delivery)
-        wait_for(lambda: self._has_ended(feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
-        state = self.stack.run_state(feed, run_id)
+        state = wait_for(partial(self._final_state, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
         if state != "success":
             tasks = ", ".join(f"{t.task_id} {t.state} (try {t.try_number})" for t in self.stack.tasks(feed, run_id))
             return None, [f"run [{run_id}] ended as [{state}]: {tasks}", *self._find_problems(feed)]
@@ -127,7 +126,7 @@ class KillMatrix:
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)
-                wait_for(partial(self._has_ended, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
+                wait_for(partial(self._final_state, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
         except FAILURES as error:
             return [f"the feed's publishes did not end: {type(error).__name__}: {error}"]
         return []
@@ -135,10 +134,11 @@ class KillMatrix:
     def _find_problems(self, feed: str) -> list[str]:
         return consistency.find_problems(self.stack, feed, self.deliveries.landed[feed])
 
-    def _has_ended(self, feed: str, run_id: str) -> bool:
-        if self.stack.run_state(feed, run_id) not in FINAL_RUN_STATES:
-            return False
-        return all(task.state in FINAL_TASK_STATES for task in self.stack.tasks(feed, run_id))
+    def _final_state(self, feed: str, run_id: str) -> str | None:
+        """The state of a run that has ended with all its tasks; None before, or if Airflow does not answer."""
+        state, tasks = self.stack.run_state(feed, run_id), self.stack.tasks(feed, run_id)
+        have_ended = bool(tasks) and all(task.state in FINAL_TASK_STATES for task in tasks)
+        return state if state in FINAL_RUN_STATES and have_ended else None
 
     def _kill_orphaned_workers(self) -> None:
         """Kill the workers of LocalExecutor that outlived a killed scheduler. They would wait for tasks for ever."""
