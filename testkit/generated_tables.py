@@ -50,7 +50,8 @@ def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
     random.shuffle(columns)
     names = [DAY, *(key.name for key in keys)]
     random.shuffle(names)
-    return TableContract(tuple(columns), DAY, VERSION, tuple(names), cluster_by=(keys[0].name,), retention_days=730)
+    cluster_by = tuple(key.name for key in keys[:1] if key.type != "BYTES")  # BYTES cannot cluster a table
+    return TableContract(tuple(columns), DAY, VERSION, tuple(names), cluster_by, retention_days=730)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import MAX_RETENTION_DAYS, Column, ColumnMode, TableContract
-from dedup_clone.settings.table_settings import KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
+from dedup_clone.settings.table_settings import CLUSTERING_TYPES, KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
 MAX_ROWS = 2_000_000  # keys are measured on the first files that together have at least so many rows
@@ -61,6 +61,7 @@ def propose(sample: Sample) -> Proposal:
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
     (keys, *alternatives), distinct = _keys(rows, columns, partition, snapshot_id)
+    clusterable = {column.name for column in columns if column.type in CLUSTERING_TYPES}
     bounds = pc.min_max(rows[partition]).as_py()
     today = datetime.now(UTC).date()
     table = TableContract(
@@ -68,7 +69,7 @@ def propose(sample: Sample) -> Proposal:
         partition_column=partition,
         snapshot_id_column=snapshot_id,
         keys=keys,
-        cluster_by=tuple(key for key in keys if key != partition)[:MAX_CLUSTER_COLUMNS],
+        cluster_by=tuple(key for key in keys if key != partition and key in clusterable)[:MAX_CLUSTER_COLUMNS],
         retention_days=min(max((today - bounds["min"]).days + 1, 1), MAX_RETENTION_DAYS),
     )
     without = {key: _distinct(rows, [k for k in keys if k != key]) for key in keys if key != partition}

@@ -19,6 +19,8 @@ from dedup_clone.settings.strict_yaml import StrictModel
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
+# BigQuery's page "Create clustered tables" names these types, and BIGNUMERIC, GEOGRAPHY and RANGE.
+CLUSTERING_TYPES = {"BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"}
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 
@@ -150,6 +152,18 @@ class TableSettings(StrictModel):
         invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
         if invalid:
             raise ValueError(f"keys {invalid} are REPEATED or of a type that cannot be a key: {sorted(KEY_TYPES)} can")
+        return self
+
+    @model_validator(mode="after")
+    def columns_can_cluster(self) -> Self:
+        clustering = [column for column in self.columns if column.name in self.cluster_by]
+        unfit = [c.name for c in clustering if c.type not in CLUSTERING_TYPES or c.mode is ColumnMode.REPEATED]
+        if unfit:
+            raise ValueError(
+                f"cluster_by: {unfit} are REPEATED or of a type that cannot cluster: {sorted(CLUSTERING_TYPES)} can"
+            )
+        if len(set(self.cluster_by)) != len(self.cluster_by):
+            raise ValueError(f"cluster_by names a column twice: {list(self.cluster_by)}")
         return self
 
     def descriptions(self) -> dict[str, str]:

@@ -93,6 +93,13 @@ def test_the_file_has_types_roles_and_the_fewest_keys(tmp_path: Path, capsys: py
     assert "# Without column article only 10 of 200 keys would be different." in text
 
 
+def test_a_key_that_cannot_cluster_is_proposed_as_key_only(tmp_path: Path) -> None:
+    rows = [{"shop": row["shop"], "hash": f"{row}".encode()} for row in sales(2, 3)]
+    write(tmp_path / "landed", FIRST, rows)
+    status, feed = make(tmp_path)
+    assert (status, feed.table.keys, feed.table.cluster_by) == (0, ("day", "hash"), ())
+
+
 def test_duplicate_rows_are_counted_and_the_file_says_so(tmp_path: Path) -> None:
     write(tmp_path / "landed", FIRST, [*sales(2, 3), *sales(2, 3)], dated=False)
     status, feed = make(tmp_path)

@@ -54,6 +54,7 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ("{name: date, type: DATE}", "{name: date, type: STRING}", r"must be DATE"),
         ("name: attr_value, type: INT64", "name: attr_value, type: STRUCT", r"STRUCT needs fields"),
         ("{name: store_id, type: INT64}", "{name: store_id, type: FLOAT64}", r"cannot be a key"),
+        ("cluster_by: [", "cluster_by: [store_id, ", r"cluster_by names a column twice"),
         ("name: attr_value", "name: STORE_ID", r"same name"),
         ("name: attr_value", "name: 'x; DROP TABLE'", r"columns.4.name"),
         ("name: attr_value", "name: _partitiondate", r":14: \[table.columns.4.name\]: .*begins with"),
@@ -81,6 +82,15 @@ def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str
     assert old in REFERENCE
     with pytest.raises(ConfigurationError, match=message):
         read_feed(write(tmp_path, REFERENCE.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize("column", ["type: BYTES", "type: FLOAT64", "type: STRING, mode: REPEATED"])
+def test_a_column_that_cannot_cluster_is_refused(tmp_path: Path, column: str) -> None:
+    """BigQuery's page "Create clustered tables": limitations."""
+    text = REFERENCE.replace("name: attr_value, type: INT64", f"name: attr_value, {column}")
+    text = text.replace("cluster_by: [", "cluster_by: [attr_value, ")
+    with pytest.raises(ConfigurationError, match=r"cluster_by: \['attr_value'\] are REPEATED or of a type that cannot"):
+        read_feed(write(tmp_path, text))
 
 
 def test_a_key_named_like_a_column_of_the_changes_table_is_refused(tmp_path: Path) -> None:
