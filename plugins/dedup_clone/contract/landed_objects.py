@@ -78,6 +78,11 @@ def empty_files(objects: list[DataObject], uri: Callable[[str], str]) -> list[st
     return [f"file [{uri(o.name)}] is empty (0 bytes), expected a Parquet file" for o in objects if not o.landed.size]
 
 
+def describe_no_rows(folder_uri: str, file_count: int) -> str:
+    """The problem of a delivery whose data files have no row. It would say of every key that it is missing."""
+    return f"folder [{_printable(folder_uri)}] holds no row in [{file_count}] data files, expected a complete snapshot"
+
+
 def refusal_reason(feed: str, delivery: Delivery, problems: list[str]) -> str:
     """The text that is recorded with a refusal: the first problems, and what the producer should do."""
     return (

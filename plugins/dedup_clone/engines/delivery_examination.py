@@ -13,7 +13,7 @@ from typing import Any
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
-from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
+from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, empty_files, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.file_problems import column_problems, row_problems, with_datetime
@@ -109,6 +109,8 @@ class _Examiner:
                 raise
             return None, [f"BigQuery cannot read its files: {error.message}"]
         problems = [problem for count in counts for problem in row_problems(self._request, self._arrival, count)]
+        if not counts:  # the query has a row for each file that has rows
+            problems = [describe_no_rows(uri(""), len(files))]
         if problems:
             return None, problems
         return self._valid_delivery(uris, counts), []
@@ -137,7 +139,7 @@ class _Examiner:
         return column_problems(self._request.table.columns, with_datetime(found, iter(footer.leaves)))
 
     def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
-        """The result of examine_delivery.sql: one row for each file. Raises JobFailed."""
+        """The result of examine_delivery.sql: one row for each file that has rows. Raises JobFailed."""
         services, request = self._services, self._request
         parameters = {
             "snapshot_id": ("INT64", str(self._arrival.delivery.snapshot_id)),

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.contract.landed_objects import first_problems, refusal_reason
+from dedup_clone.contract.landed_objects import describe_no_rows, first_problems, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
@@ -98,7 +98,8 @@ def validate_deliveries(
         problems[delivery] += result.problems
     for arrival in arrivals:
         if not problems[arrival.delivery] and not any(f.rows_by_date for f in validated[arrival.delivery]):
-            problems[arrival.delivery] += _no_rows(arrival, len(validated[arrival.delivery]))
+            folder = storage.object_uri(arrival.bucket, arrival.folder)
+            problems[arrival.delivery].append(describe_no_rows(folder, len(validated[arrival.delivery])))
     if probe_with_spark:
         valid = [file for delivery, results in validated.items() if not problems[delivery] for file in results]
         for result, error in unreadable_by_spark(fan_out.session, valid):
@@ -134,11 +135,6 @@ def _validated(request: DedupRequest, arrival: Arrival, files: list[FileValidati
         rows.update(file.rows_by_date)
     retained = {day: count for day, count in rows.items() if day >= request.retention_day}
     return ValidatedDelivery(arrival, tuple(files), dict(rows), retained)
-
-
-def _no_rows(arrival: Arrival, file_count: int) -> list[str]:
-    folder = storage.object_uri(arrival.bucket, arrival.folder)
-    return [f"folder [{folder}] holds no row in [{file_count}] data files, expected a complete snapshot"]
 
 
 def _order_problems(request: DedupRequest, delivery: Delivery, newest_parent_id: int | None) -> list[str]:

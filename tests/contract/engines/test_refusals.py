@@ -83,6 +83,7 @@ CASES: dict[str, Case] = {
     "no date folder": (lambda n: {"part-0.parquet": parquet(one(n))}, "is in no folder [date=YYYY-MM-DD]"),
     "no data file": (lambda n: {f"date={TODAY}/part-0.csv": b"1"}, "expected a name that ends in [.parquet]"),
     "no files": (lambda n: {}, "holds no data files [*.parquet]"),
+    "no rows": (lambda n: {PART: parquet(one(n)[:0])}, "/] holds no row in [1] data files, expected a complete"),
     "broken pages": (lambda n: {PART: broken_pages(one(n))}, "part-0.parquet] cannot be read by BigQuery: "),
 }
 
