@@ -27,10 +27,10 @@ _LANDED_TABLE = "delivery"  # what sql/engines/examine_delivery.sql calls the ex
 
 @dataclass(frozen=True)
 class ExaminedDelivery:
-    """A valid delivery. `uris`: its files.
+    """A valid delivery. `uris`: its files. `rows`: the number of its rows.
 
-    `dropped_rows`: those of its `rows` that are older than the retention. `first_day`, `last_day`: the first and last
-    date of the other rows; None if there are none.
+    `dropped_rows`: how many of them are older than the retention. `first_day`, `last_day`: the first and last date of
+    the other rows; None if all rows are older.
     """
 
     arrival: Arrival

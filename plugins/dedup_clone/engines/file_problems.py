@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.parquet_columns import describe_undeclared
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.state.parquet_footers import ParquetLeaf
@@ -15,12 +16,13 @@ from dedup_clone.state.parquet_footers import ParquetLeaf
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
     """One text for each missing, undeclared or differently typed column. Order and NOT NULL do not matter."""
     missing = {column.name: column for column in declared}
+    declared_paths = [f"{prefix}{name}" for name in missing]
     problems = []
     for column in found:
         expected = missing.pop(column.name, None)
         path = f"{prefix}{column.name}"
         if expected is None:
-            problems.append(f"column [{path}] is not declared in the feed file")
+            problems.append(describe_undeclared(path, declared_paths))
         elif _type_text(column) != _type_text(expected):
             problems.append(f"column [{path}] is [{_type_text(column)}], expected [{_type_text(expected)}]")
         else:

@@ -26,8 +26,8 @@ def build_manifest(
     """Build the manifest.
 
     Raises ContractViolation when target has, on a delivered date, another number of rows than the parent's manifest.
-
-    `applied`: the deliveries in the incoming table. `delivered_rows_dropped`: their rows older than the retention.
+    `applied`: the deliveries in the incoming table. `delivered_rows_dropped`: how many of their rows are older than the
+    retention.
     """
     parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
     retained = {day: entry for day, entry in parent_entries.items() if day >= request.retention_day}

@@ -183,3 +183,9 @@ def test_nested_columns_are_compared_field_by_field() -> None:
     assert column_problems(NESTED.columns, changed(NESTED.columns, "raw", None)) == [
         "column [raw] is missing, expected [BYTES]"
     ]
+    other = Column("info", "STRUCT", fields=changed(info.fields, "label", Column("LABEL", "STRING")))
+    assert column_problems(NESTED.columns, changed(NESTED.columns, "info", other)) == [
+        "column [info.LABEL] is not declared in the feed file: only its case differs from [info.label], write it as "
+        "declared",
+        "column [info.label] is missing, expected [STRING]",
+    ]
