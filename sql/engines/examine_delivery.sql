@@ -2,15 +2,15 @@
 -- Params: @snapshot_id INT64, @retention_day DATE, @latest_day DATE, @date_folders BOOL (a file's folder names its
 --   date).  `delivery` is the job's external table.
 -- Writes: nothing; scans keys, snapshot id and REQUIRED columns of the landed files.  Safe to retry: yes.
-{%- set checked = table.keys + (table.snapshot_id_column,) %}
+{%- set conditions = null_conditions(table) %}
 WITH
   landed AS (
     SELECT
       {{ quoted(table.partition_column) }} AS row_day,
       {{ quoted(table.snapshot_id_column) }} AS row_id,
       [
-{%- for column in table.columns if column.name in checked or column.mode == "REQUIRED" %}
-        {{ quoted(column.name) }} IS NULL{{ "," if not loop.last }}
+{%- for name, condition in conditions %}
+        {{ condition }}{{ "," if not loop.last }}
 {%- endfor %}
       ] AS is_null,
       _FILE_NAME AS file_name,
@@ -32,8 +32,8 @@ SELECT
   MIN(IF(row_day != folder_day, row_day, NULL)) AS other_day,
   COUNTIF(row_id != @snapshot_id) AS other_id_rows,
   [
-{%- for column in table.columns if column.name in checked or column.mode == "REQUIRED" %}
-    STRUCT('{{ column.name }}' AS name, COUNTIF(is_null[OFFSET({{ loop.index0 }})]) AS row_count){{ "," if not loop.last }}
+{%- for name, condition in conditions %}
+    STRUCT('{{ name }}' AS name, COUNTIF(is_null[OFFSET({{ loop.index0 }})]) AS row_count){{ "," if not loop.last }}
 {%- endfor %}
   ] AS null_counts
 FROM landed

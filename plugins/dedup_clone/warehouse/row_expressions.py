@@ -29,6 +29,21 @@ def value_expressions(table: TableContract) -> list[str]:
     return [leaf for column in table.value_columns for leaf in _leaves(column, quoted(column.name))]
 
 
+def null_conditions(table: TableContract) -> list[tuple[str, str]]:
+    """By column path, the condition that a row has NULL where the table must have none.
+
+    These are keys, the update id, and REQUIRED columns and fields. A STRUCT that is NULL itself may have such fields.
+    """
+    not_null = {*table.keys, table.snapshot_id_column}
+    conditions = []
+    for column in table.columns:
+        path = quoted(column.name)
+        if column.name in not_null or column.mode is ColumnMode.REQUIRED:
+            conditions.append((column.name, f"{path} IS NULL"))
+        conditions += _null_fields(column, column.name, path, 1)
+    return conditions
+
+
 def key_text(table: TableContract) -> str:
     """An expression for a key as readable text, `name=value, …`, without the date unless the date is the whole key.
 
@@ -41,6 +56,22 @@ def key_text(table: TableContract) -> str:
         text = f"TO_HEX({path})" if table.column(name).type == "BYTES" else f"CAST({path} AS STRING)"
         parts += [f"'{', ' if number else ''}{name}='", text]
     return f"CONCAT({', '.join(parts)})"
+
+
+def _null_fields(column: Column, name: str, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """The conditions of `null_conditions` for the fields of a STRUCT, or of the STRUCTs in an array."""
+    is_array = column.mode is ColumnMode.REPEATED
+    struct = f"element_{depth}" if is_array else path
+    for field in column.fields:
+        field_name, field_path = f"{name}.{field.name}", f"{struct}.{quoted(field.name)}"
+        conditions = list(_null_fields(field, field_name, field_path, depth + is_array))
+        if field.mode is ColumnMode.REQUIRED:
+            conditions.insert(0, (field_name, f"({struct} IS NOT NULL AND {field_path} IS NULL)"))
+        for null_name, condition in conditions:
+            yield (
+                null_name,
+                f"EXISTS (SELECT 1 FROM UNNEST({path}) AS {struct} WHERE {condition})" if is_array else condition,
+            )
 
 
 def _leaves(column: Column, path: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
-from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
+from dedup_clone.warehouse.row_expressions import key_text, null_conditions, quoted, value_expressions
 from dedup_clone.warehouse.row_text_sql import row_text
 
 
@@ -102,6 +102,7 @@ def render(
         quoted=quoted,
         value_expressions=value_expressions,
         key_text=key_text,
+        null_conditions=null_conditions,
         row_text=row_text,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines import dedup_in_bigquery
 from dedup_clone.engines.file_problems import column_problems
 from dedup_clone.state.ledger import Outcome
@@ -189,3 +191,22 @@ def test_nested_columns_are_compared_field_by_field() -> None:
         "declared",
         "column [info.label] is missing, expected [STRING]",
     ]
+
+
+def test_a_required_field_may_be_null_only_in_a_null_struct(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
+    city = pa.struct([pa.field("city", pa.string())])
+    fields = (Column("city", "STRING", ColumnMode.REQUIRED),)
+    columns = (Column("info", "STRUCT", fields=fields), Column("infos", "STRUCT", ColumnMode.REPEATED, fields))
+    world = FeedAgainstOracle(clients, feed_with_table(replace(PRODUCTS, columns=(*PRODUCTS.columns, *columns))))
+    schema = arrow_schema(PRODUCTS.columns).append(pa.field("info", city)).append(pa.field("infos", pa.list_(city)))
+
+    def land(snapshot_id: int, info: dict[str, Any] | None, infos: list[dict[str, Any]]) -> str:
+        rows = [{**row(snapshot_id, 1), "info": info, "infos": infos}]
+        return world.land_files(snapshot_id, {PART: parquet(pa.Table.from_pylist(rows, schema=schema))})
+
+    bern, nowhere = {"city": "Bern"}, {"city": None}
+    refused = [land(1, nowhere, [bern]), land(2, bern, [bern, nowhere])]
+    world.publish(land(3, None, []), engine=engine)
+    reasons = [world.services.arrivals.refusal(Delivery.parse(name)) for name in refused]
+    assert [r and "column [info.city]: 1 rows are [NULL]" in r.reason for r in reasons] == [True, False]
+    assert [r and "column [infos.city]: 1 rows are [NULL]" in r.reason for r in reasons] == [False, True]
