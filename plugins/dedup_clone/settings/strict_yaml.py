@@ -66,11 +66,37 @@ def _parse(path: Path) -> tuple[Any, Any]:
     """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
     text = read_text(path)
     try:
-        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
     except ValueError as error:  # a date or time that does not exist, such as 2026-13-01
         raise ConfigurationError(f"[{path}] has an impossible date or time: {error}. Correct or quote it.") from error
+    _require_distinct_keys(path, root)
+    return plain, root
+
+
+def _require_distinct_keys(path: Path, root: Any) -> None:
+    """Raise ConfigurationError if a mapping has a key twice: of its values, YAML's reader would take the last alone."""
+    nodes, seen = [root], set[int]()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:  # an anchor may be used several times, or contain itself
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in lines:
+                        first = lines[key.value]
+                        raise ConfigurationError(
+                            f"{path}:{line}: key [{key.value}] is in line {first}, too: remove one of the two."
+                        )
+                    lines[key.value] = line
+                nodes.append(value)
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,6 +104,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_feed(tmp_path / "none.yaml")
 
 
+def test_a_key_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    """Otherwise the second section `checks` would silently replace the first."""
+    path = write(tmp_path, f"{REFERENCE}checks: {{max_new_share: 0.1}}\n")
+    first, second = (number for number, line in enumerate(path.read_text().splitlines(), 1) if "checks:" in line)
+    with pytest.raises(ConfigurationError, match=rf"yaml:{second}: key \[checks\] is in line {first}, too: remove one"):
+        read_feed(path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
