@@ -28,6 +28,7 @@ LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
 MAX_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
 
+_NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
 # Properties that feeds may not set, and why. A name that ends in a dot stands for all names that begin with it.
 _FORBIDDEN = {
     "spark.master": "the service chooses where Spark runs",
@@ -36,7 +37,8 @@ _FORBIDDEN = {
     "spark.shuffle.service.": "serverless batches have no external shuffle service and reject the property",
     "spark.kubernetes.": "the service decides it",
     "spark.app.name": "the job names itself",
-    "spark.jars": "the job needs no jar, and an unpinned one is code that nobody reviewed",
+    "spark.jars": _NO_JARS,
+    "spark.jars.": _NO_JARS,
 }
 # Properties that are computed from a feed's section `spark`, and the key of the section to set instead.
 _SET_BY_KEY = {

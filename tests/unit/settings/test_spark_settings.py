@@ -15,6 +15,8 @@ from dedup_clone.settings.spark_settings import SparkSize
         ("spark.yarn.queue", "serverless batches have no YARN"),
         ("spark.shuffle.service.enabled", "no external shuffle service"),
         ("spark.submit.deployMode", "the service submits the job"),
+        ("spark.jars", "an unpinned one is code that nobody reviewed"),
+        ("spark.jars.packages", "an unpinned one is code that nobody reviewed"),
         ("spark.executor.memory", r"set \[memory_gb_per_core\] instead"),
         ("spark.executor.instances", r"set \[executors\] instead"),
         ("spark.dynamicAllocation.maxExecutors", r"set \[max_executors\] instead"),
