@@ -9,7 +9,7 @@ import re
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import AccessDenied, InvalidQuery
+from devstack.bigquery.bigquery_errors import AccessDenied, InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.jobs.ddl_statements import create_operation
 from devstack.bigquery.jobs.object_store import split_uri
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator, check_assignable
@@ -91,6 +91,8 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
     uris = {option: options[option] for option in FILE_OPTIONS if option in options}
     for uri in (*([main_uri] if main_uri else ()), *(uri for group in uris.values() for uri in group)):
         split_uri(uri)
+        if "*" in uri:
+            raise NotImplementedConstruct(f"wildcard in the file {uri} of a procedure")
     return Procedure(
         routine,
         tuple((parameter.name, parameter.type_name) for parameter in statement.parameters),

@@ -189,6 +189,11 @@ def test_options_that_do_not_fit_are_refused_before_a_procedure_is_made(
     assert list(client.list_routines(dataset)) == []
 
 
+def test_a_file_with_a_wildcard_is_refused(client: bigquery.Client, dataset: str) -> None:
+    with pytest.raises(exceptions.MethodNotImplemented, match=r"wildcard in the file gs://b/\*\.py"):
+        client.query(procedure(f"{dataset}.p", py_file_uris="['gs://b/*.py']")).result()
+
+
 def test_the_connection_must_be_in_the_location_of_the_procedure(client: bigquery.Client, dataset: str) -> None:
     script = procedure(f"{dataset}.p").replace(".us.", ".eu.")
     with pytest.raises(exceptions.BadRequest, match=r"is in location \[US\], its connection in \[eu\]"):
