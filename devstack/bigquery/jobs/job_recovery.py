@@ -74,7 +74,8 @@ def _with_destination(record: JobRecord, committed: TableId, store: JobStore) ->
         table = committed.to_api()
     if kind == "SCRIPT":
         children = [child for child in store.all(record.project) if child.parent_job_id == record.job_id]
-        selects = [child for child in children if _statement_type(child) == "SELECT"]
+        here = [child for child in children if child.location == record.location]
+        selects = [child for child in here if _statement_type(child) == "SELECT"]
         table = selects[0].configuration["query"].get("destinationTable") if selects else None  # of the last one
     if table is None or record.configuration["query"].get("destinationTable"):
         return record
