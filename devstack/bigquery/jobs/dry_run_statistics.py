@@ -12,6 +12,7 @@ from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutable_ver
 from devstack.bigquery.jobs.procedure_statements import create_procedure
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
+from devstack.bigquery.jobs.statement_runner import insert_target
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import Assert, CreateClone, CreateTable, Insert, MutatingStatement, Query, Script
@@ -29,6 +30,9 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         return statistics
     statement = script.statements[0]
     with state.statement_evaluator() as evaluator:
+        if isinstance(statement, Insert):
+            _, _, columns = insert_target(statement, evaluator)
+            evaluator.assignable_sql(statement.source, columns)
         if isinstance(statement, Query | Insert | Assert):
             return _reading_statistics(*_type_and_tree(statement), evaluator)
         if isinstance(statement, CreateTable) and statement.query is not None:

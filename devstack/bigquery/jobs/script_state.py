@@ -118,8 +118,8 @@ class SqlEvaluator:
         check_result_names(columns)
         return columns, rows
 
-    def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
-        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
+    def assignable_sql(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> str:
+        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery does not assign its columns to these, by position."""
         query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
         if len(query_columns) != len(columns):
             raise InvalidQuery(
@@ -130,7 +130,12 @@ class SqlEvaluator:
         for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
             if position not in untyped:
                 check_assignable(source, target)
-        names = [f"c{position}" for position in range(len(query_columns))]
+        return sql
+
+    def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
+        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
+        sql = self.assignable_sql(tree, columns)
+        names = [f"c{position}" for position in range(len(columns))]
         casts = ", ".join(
             f"CAST({name} AS {to_duckdb_type(target)}) AS {quote_identifier(target.name)}"
             for name, target in zip(names, columns, strict=True)

@@ -147,19 +147,10 @@ class StatementRunner:
     def _insert(
         self, statement: Insert, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, started: float
     ) -> Outcome:
-        table, version = target_version(statement.table, evaluator)
+        table, version, targets = insert_target(statement, evaluator)
         schema = version.settings.schema
-        names = statement.columns or tuple(column.name for column in schema)
-        targets = []
-        for name in names:
-            column = version.settings.column(name)
-            if column is None:
-                raise InvalidQuery(f"Column {name} is not present in table {table}")
-            targets.append(column)
-        if len({column.name for column in targets}) != len(targets):
-            raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
         scanned = self._scan_within_limit(statement.source, evaluator)
-        rows = evaluator.query_as(statement.source, tuple(targets))
+        rows = evaluator.query_as(statement.source, targets)
         outcome = self._outcome_of_reading("INSERT", scanned, evaluator, started)
         outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
@@ -242,3 +233,18 @@ class StatementRunner:
                 check_destination_partition(result.table, result.partition, key)
             segments.setdefault(key, []).append(batch.write(part))
         return segments
+
+
+def insert_target(statement: Insert, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:
+    """The table of an INSERT, its version, and the columns that get values. Raises InvalidQuery for wrong columns."""
+    table, version = target_version(statement.table, evaluator)
+    names = statement.columns or tuple(column.name for column in version.settings.schema)
+    targets = []
+    for name in names:
+        column = version.settings.column(name)
+        if column is None:
+            raise InvalidQuery(f"Column {name} is not present in table {table}")
+        targets.append(column)
+    if len({column.name for column in targets}) != len(targets):
+        raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
+    return table, version, tuple(targets)

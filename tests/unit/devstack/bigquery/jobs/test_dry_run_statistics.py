@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, StandInError
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 
@@ -16,3 +19,31 @@ def test_undrop_has_the_operation_that_it_has_in_a_run(tmp_path: Path) -> None:
     dry = warehouse.stand_in.queries.dry_run(replace(run, job_id="dry"))
     operation = "ddlOperationPerformed"
     assert dry["query"][operation] == run.statistics["query"][operation] == "CREATE"
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "message"),
+    [
+        ("INSERT d.nothing (v) VALUES (1)", NotFound, "Not found: Table"),
+        ("INSERT d.t (w) VALUES (1)", InvalidQuery, "Column w is not present"),
+        ("INSERT d.t (v) VALUES ('a')", InvalidQuery, "cannot be inserted into column"),
+    ],
+)
+def test_an_insert_that_would_fail_is_refused(
+    tmp_path: Path, sql: str, error: type[StandInError], message: str
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.statistics("CREATE SCHEMA d; CREATE TABLE d.t (v INT64)")
+    run = warehouse.run(sql)
+    assert run.error is not None
+    assert message in run.error["message"]
+    with pytest.raises(error, match=message):
+        warehouse.stand_in.queries.dry_run(replace(run, job_id="dry", error=None))
+
+
+def test_an_insert_reads_its_table_in_a_dry_run_too(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.statistics("CREATE SCHEMA d; CREATE TABLE d.t (v INT64)")
+    run = warehouse.run("INSERT d.t VALUES (1)")
+    dry = warehouse.stand_in.queries.dry_run(replace(run, job_id="dry"))
+    assert dry["query"]["referencedTables"] == run.statistics["query"]["referencedTables"]
