@@ -14,7 +14,8 @@ from devstack.bigquery.storage.model import DatasetId
 def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
     """Restores the dataset with the tables that it had when it was deleted.
 
-    Raises NotFound if no such dataset was deleted in this location within its time travel window.
+    Raises NotFound if no such dataset was deleted in this location within its time travel window, and
+    NotImplementedConstruct if it had procedures.
     """
     deleted = catalog.datasets.find_deleted(dataset_id)
     if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():

@@ -1,4 +1,4 @@
-"""Computes the logical bytes of rows, by which BigQuery bills. Source: "Data type sizes" of the pricing page."""
+"""Computes the logical bytes of rows, by which BigQuery bills. Source: "Data type sizes" of its pricing page."""
 
 from __future__ import annotations
 

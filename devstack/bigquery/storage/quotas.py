@@ -66,7 +66,7 @@ def check_update_rate(
 def check_table_modifications(
     limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, now_us: int
 ) -> None:
-    """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits"."""
+    """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits" of BigQuery."""
     if kind not in _TABLE_MODIFICATIONS:
         return
     before = sum(earlier in _TABLE_MODIFICATIONS for earlier in history.change_kinds_since(now_us - DAY_US))

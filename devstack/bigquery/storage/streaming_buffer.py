@@ -1,8 +1,8 @@
 """Adds streamed rows to a table's streaming buffer, and moves them to the table's partitions some time later.
 
 Queries see the rows at once. Clones, copies, extract jobs, tabledata.list and the table's sizes do not have them before
-they are in the partitions. Sources: "Use the Storage Write API (REST)", stream data availability; "Introduction to
-table clones", limitations.
+they are in the partitions. Sources, in BigQuery's documentation: "Use the Storage Write API (REST)", stream data
+availability; "Introduction to table clones", limitations.
 """
 
 from __future__ import annotations
