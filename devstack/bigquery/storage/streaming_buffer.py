@@ -81,7 +81,10 @@ def flush_buffers(catalog: Catalog) -> int:
     for table, _ in catalog.histories():
         version = catalog.find(table)
         if version is not None and _segments_due(version, catalog.clock.now_us()):
-            _flush(catalog, table)
+            try:
+                _flush(catalog, table)
+            except NotFound:  # the table was dropped meanwhile, or its dataset
+                continue
             changed += 1
     return changed
 

@@ -212,3 +212,22 @@ def test_whole_replacements_end_the_buffer_and_other_changes_keep_it(warehouse: 
     warehouse.statistics("DROP TABLE d.t")
     warehouse.statistics("CREATE TABLE d.t (day DATE, id INT64) PARTITION BY day")
     assert ids(warehouse) == []
+
+
+def test_table_dropped_during_a_flush_leaves_other_tables_to_be_flushed(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, flush = warehouse.stand_in.catalog, streaming_buffer._flush
+    other = TableId("local-dev", "d", "u")
+    warehouse.statistics("CREATE TABLE d.u (day DATE, id INT64) PARTITION BY day")
+    stream(warehouse, [2])
+    stream(warehouse, [3], other)
+
+    def drop_first(catalog_: Any, table: TableId) -> None:
+        if table == TABLE:
+            catalog.drop(TABLE)
+        flush(catalog_, table)
+
+    monkeypatch.setattr(streaming_buffer, "_flush", drop_first)
+    drain(warehouse)
+    assert warehouse.rows("d.u") == [(TODAY, 3)]
