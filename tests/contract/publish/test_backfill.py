@@ -94,6 +94,14 @@ def test_ids_limit_the_backfill_and_the_approver_reads_what_lands(world: FeedOnS
         find_archived(world.services, archive.landing, replace(archive.request, last_id=2))
 
 
+def test_the_approver_reads_how_many_snapshots_landed_not_how_many_deliveries(
+    world: FeedOnStandIn, archive: Archive
+) -> None:
+    world.publish(world.land(3, [row(3, 1)]))
+    world.publish(world.land(3, [row(3, 1, 31)]))  # a correction
+    assert "[1] have landed before" in describe_backfill(world.services, archive.landing, archive.request)
+
+
 def test_a_feed_of_changed_rows_takes_no_late_snapshots(world: FeedOnStandIn, archive: Archive) -> None:
     world.publish(world.land(4, [row(4, 3)]))
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})

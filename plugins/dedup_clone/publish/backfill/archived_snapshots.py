@@ -44,12 +44,14 @@ class BackfillRequest:
 class ArchivedSnapshots:
     """The requested snapshots of the archive.
 
-    `to_land`: those that never landed, each by the archive's latest marker of its id, by ascending id. `landed`: the
-    registered deliveries of the others, whether published, waiting or refused. `live`: the manifest of the live
-    generation; None before the first publish.
+    `to_land`: those that never landed, each by the archive's latest marker of its id, by ascending id. `landed_count`:
+    the number of the requested snapshots that landed before; `landed`: their registered deliveries (several, if a
+    snapshot was corrected), whether published, waiting or refused. `live`: the manifest of the live generation; None
+    before the first publish.
     """
 
     to_land: tuple[Marker, ...]
+    landed_count: int
     landed: tuple[Delivery, ...]
     live: Manifest | None
 
@@ -89,7 +91,7 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
                 f"of the archive, from [{late[0]}] on, are older than the newest published one [{max(published)}]. "
                 f"Backfill such a feed before its first publish."
             )
-    return ArchivedSnapshots(to_land, tuple(registered), live)
+    return ArchivedSnapshots(to_land, len(requested) - len(to_land), tuple(registered), live)
 
 
 def describe_backfill(services: Services, archive: Landing, request: BackfillRequest) -> str:
@@ -97,13 +99,13 @@ def describe_backfill(services: Services, archive: Landing, request: BackfillReq
     found = find_archived(services, archive, request)
     ids = [marker.delivery.snapshot_id for marker in found.to_land]
     if not ids:
-        return f"Nothing to do: all [{len(found.landed)}] snapshots of [{request.archive}] have landed before."
+        return f"Nothing to do: all [{found.landed_count}] snapshots of [{request.archive}] have landed before."
     size = sum(info.size for marker in found.to_land for info in archive.store.objects(marker.folder))
     oldest, _ = services.retention_window()
     step_count = -(-len(ids) // request.at_once)
     return (
         f"Copies [{len(ids)}] snapshots, ids [{ids[0]}] to [{ids[-1]}], {size / GIB:.1f} GiB, from [{request.archive}] "
-        f"to landing, in [{step_count}] steps; [{len(found.landed)}] have landed before and are left out.\n\n"
+        f"to landing, in [{step_count}] steps; [{found.landed_count}] have landed before and are left out.\n\n"
         f"Each step is an ordinary publish. It starts when no delivery waits, at the earliest "
         f"[{request.pause_minutes}] minutes after the step before it. Rows of dates before [{oldest}] are dropped."
     )

@@ -24,7 +24,7 @@ def land_next_snapshots(services: Services, archive: Landing, request: BackfillR
         services.log(f"backfill: [{len(found.to_land)}] snapshots to land, waits for {waits_for}")
         return False
     if not found.to_land:
-        services.log(f"backfill: all [{len(found.landed)}] snapshots of [{request.archive}] have landed")
+        services.log(f"backfill: all [{found.landed_count}] snapshots of [{request.archive}] have landed")
         return True
     for marker in found.to_land[: request.at_once]:
         _land(services, archive, marker)
