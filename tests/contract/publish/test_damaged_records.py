@@ -123,6 +123,7 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     record = end_run_of_another(published)
     assert (record.outcome, record.deliveries[-1].snapshot_id) == (Outcome.PUBLISHED, 8)
     assert (record.cost is None, record.lag_s is None) == (damaged == "spark_usage.json", damaged == "manifest")
+    assert (record.shares == {}) == (damaged == "manifest")
     goes_on(published, *SECOND, FIRST[1])
 
 

@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 def _swapped_at(services: Services, swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
-    """When the clone was created; if the rows were streamed into target, when the swap's job set target's labels."""
+    """When the clone was created; if the rows were streamed into target, when the swap's job set target's labels.
+
+    Now, if `jobs` are empty because they could not be read.
+    """
     if swap.cloned_at is not None:
         return target.table.created_at
     swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == "swap" and not job.error]
@@ -60,7 +63,7 @@ def published_record(
     newly_live_arrived_at = None
     if is_parent_known and not replays_some_dates:
         newly_live_arrived_at = read("lag", lambda: arrival_of_newly_live(services, manifest, parent))
-    # A bootstrap has no deliveries; the time when it acquired the lease counts as the arrival.
+    # A bootstrap includes no deliveries; the time when it acquired the lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
     swapped_at = _swapped_at(services, swap, target, jobs)
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
@@ -107,7 +110,7 @@ def published_record(
         ties=sum(e.ties for e in manifest.dates),
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
-        shares=shares(manifest, parent),
+        shares=shares(manifest, parent) if is_parent_known else {},
         phases=phases or {},
         cost=cost,
         loads=count_loads(intent.jobs),
