@@ -69,4 +69,4 @@ def take_over_feed(services: Services, reason: str) -> str:
     services.log(text)
     if intent is not None:
         commit_or_discard(services, intent)
-    return f"{text}. FEED_watch starts a run for each delivery that waits, within five minutes."
+    return f"{text}. {services.feed.feed}_watch starts a run for each delivery that waits, within five minutes."
