@@ -59,7 +59,10 @@ def stream_rows(catalog: Catalog, table: TableId, make_rows: MakeRows) -> TableV
 
 
 def recent_insert_ids(version: TableVersion, now_us: int) -> set[str]:
-    """The insertIds of the last minute. A row with one of them is a repetition. Source: best effort de-duplication."""
+    """The insertIds of the last minute. A row with one of them is a repetition.
+
+    Source: BigQuery's page "Use the legacy streaming API", best effort de-duplication.
+    """
     recent = (rows for rows in version.buffer if now_us - rows.received_us < INSERT_ID_LIFETIME_US)
     return {insert_id for rows in recent for insert_id in rows.insert_ids}
 

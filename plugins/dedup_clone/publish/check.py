@@ -215,10 +215,10 @@ def check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """The loads, failed ones too, of attempts that ended in the last 24 hours; at least one for each attempt.
+    """The loads, failed ones too, of attempts that published, or failed after a load, in the last 24 hours.
 
-    A published attempt without a load modified target's partitions by its swap. An attempt that failed after a load
-    ended when its ledger record was created.
+    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. An attempt
+    that failed after a load ended when its ledger record was created.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

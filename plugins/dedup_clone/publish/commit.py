@@ -1,4 +1,5 @@
-"""Commit task: check target after the swap, write manifest and ledger, commit by CURRENT, then update page and tables.
+"""Commit task: check target after the swap, write the records of the generation, commit by CURRENT, then update page
+and reporting tables, and load changes into `FEED_changes`.
 
 All inputs are read from state, so that the recovery of a dead run can use the same code.
 """
@@ -31,11 +32,12 @@ from dedup_clone.warehouse.metadata import Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt, then update page and reporting tables.
+    """Commit the attempt, then update page and reporting tables and load its changes into `FEED_changes`.
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
     already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
-    and nothing is raised. Raises LostRace when the attempt holds no lease and was never committed.
+    and nothing is raised. Raises what `commit_generation` raises, and LostRace when the attempt holds no lease and was
+    never committed.
     """
     intent = services.current.read().intent
     record = None if intent and intent.attempt == attempt else services.ledger.read(attempt)
@@ -52,8 +54,12 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord, CheckResults]:
     """Check target, which must hold the intent's generation, and commit that generation. Safe to repeat.
 
+    Written are the results of the checks, the manifest, refusals of deliveries, what an erasure did, the list of files
+    with changes, the ledger's record, and last CURRENT.
+
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
-    Raises OutcomeUnknown when target holds another generation.
+    Raises OutcomeUnknown when target holds another generation, ContractViolation when records of the attempt are
+    absent.
     """
     candidate, manifest, swap = _read_attempt(services, intent.attempt)
     target = services.warehouse.observe(services.names, services.feed.target)

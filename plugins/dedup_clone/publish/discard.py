@@ -1,4 +1,7 @@
-"""Ends an attempt that did not swap: records refusals and a ledger entry, releases the lease, deletes its data."""
+"""Ends an attempt that did not swap: records refusals and a ledger entry, releases the lease, deletes its data.
+
+A rebuild's tables get back their former layout first.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _obsolete_changes(services: Services, generation: int, erasure_generation: i
 
 
 def _needed_folders(services: Services, generation: int | None, erasure_generation: int) -> set[str]:
-    """Return the data folders of the generation and its parent. Each lies in the folder of its attempt.
+    """Return the data folders of the generation and its parent, relative to the state bucket's URI.
 
     A parent from before the last erasure is not needed.
     """

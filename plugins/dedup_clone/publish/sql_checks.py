@@ -22,7 +22,8 @@ ROWS_SHOWN = 3  # as examples in the result of a failed check
 def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[CheckResult], int]:
     """The results of all `checks.sql` of the feed, and the bytes billed for them.
 
-    Raises JobFailed when a query failed for a temporary reason, such as a quota; the task is then tried again.
+    Raises ConfigurationError for a query with a wrong placeholder, JobFailed when a query failed for a temporary
+    reason, such as a quota; the task is then tried again.
     """
     results, bytes_billed = [], 0
     for check in services.feed.checks.sql:

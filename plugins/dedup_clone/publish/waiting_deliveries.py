@@ -8,7 +8,10 @@ from dedup_clone.publish.services import Services
 
 
 def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
-    """The deliveries that `parent` does not include, without refused ones. `parent`: None before the first publish."""
+    """The deliveries that `parent` neither includes nor excludes, without refused ones.
+
+    `parent`: None before the first publish.
+    """
     refused = set(services.arrivals.refused())
     registered = [d for d in services.arrivals.deliveries() if d not in refused]
     return split_backlog(registered, *_included_and_excluded(parent))

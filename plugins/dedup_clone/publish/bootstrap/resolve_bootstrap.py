@@ -50,8 +50,9 @@ class BootstrapRequest:
 def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, version_shown: str) -> PublishSpec:
     """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
 
-    `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace, and
-    BootstrapRefused when the table cannot be bootstrapped or was changed after the approval.
+    `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace,
+    BootstrapRefused when the table cannot be bootstrapped or was changed after the approval, and what
+    `require_own_feed` and `recover` raise.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
     require_own_feed(services)

@@ -18,7 +18,7 @@ from dedup_clone.publish.services import Services
 
 
 def require_replayable(services: Services, delivery: Delivery, dates: tuple[date, ...], live: Manifest | None) -> None:
-    """Raise ConfigurationError, which names the possible dates, if one of `dates` cannot be replayed."""
+    """Raise ConfigurationError if one of `dates` cannot be replayed. Its text says which can, if any."""
     feed = services.feed
     where = f"Dates of delivery [{delivery.name}] of [{feed.feed}]"
     if live is None:

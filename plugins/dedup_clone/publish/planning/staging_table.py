@@ -15,7 +15,9 @@ from dedup_clone.warehouse.table_options import KMS_KEY, PRIMARY_KEY
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging, unless it exists. Set wider types, KMS key, longer retention, descriptions and primary key.
+    """Create staging, unless it exists; else set wider types, NULLABLE modes and the KMS key.
+
+    Set a longer retention, descriptions and the primary key in both cases.
 
     Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
     """

@@ -116,7 +116,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
 
 
 def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
-    """The live generation. Raises ConfigurationError with everything that prevents the rebuild."""
+    """Return the live generation's manifest. Raises ConfigurationError with everything that prevents the rebuild."""
     generation = require_own_feed(services).generation
     if generation is None:
         raise ConfigurationError(

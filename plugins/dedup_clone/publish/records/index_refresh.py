@@ -116,7 +116,7 @@ def _dates(live: Manifest | None) -> tuple[IndexDate, ...]:
 
 
 def _attempts(inputs: _Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
-    """The records of publishes, and those of attempts that changed nothing."""
+    """The last MAX_RECORDS records of attempts that published, and the last MAX_FAILURES of attempts that did not."""
     published = [r for r in inputs.attempts if r.outcome is Outcome.PUBLISHED]
     others = [r for r in inputs.attempts if r.outcome is not Outcome.PUBLISHED]
     return tuple(published[-MAX_RECORDS:]), tuple(others[-MAX_FAILURES:])

@@ -53,7 +53,8 @@ class MergeInput:
 def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -> MergeInput | None:
     """The input of a MERGE with this manifest's result. `table_bytes`: logical size of staging.
 
-    None for rollbacks and bootstraps, for which nobody would run a MERGE or QUALIFY, and for an empty table.
+    None for an empty table, and for generations that apply no delivery (rollback, bootstrap, rebuild, erasure), for
+    which nobody would run a MERGE or QUALIFY.
     """
     if manifest.restores is not None or not manifest.applied or not manifest.rows:
         return None

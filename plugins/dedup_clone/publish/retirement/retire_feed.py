@@ -38,8 +38,8 @@ class RetirementRequest:
 def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
-    Raises LeaseHeld while another run works on the feed, ConfigurationError if there is no generation to export,
-    ContractViolation if target or its export has other rows than the manifest, JobFailed.
+    Raises LeaseHeld while another run works on the feed, LostRace, ConfigurationError if there is no generation to
+    export, ContractViolation if target or its export has other rows than the manifest, JobFailed if an export fails.
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
