@@ -2,7 +2,7 @@
 
 Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. The stand-in enforces
 permissions that these roles lack: reading the past of a table that has or had row access policies, reading columns
-with a policy tag, and using connections. Source: "BigQuery IAM roles and permissions".
+with a policy tag, and using connections. Source: Google's page "BigQuery IAM roles and permissions".
 """
 
 from __future__ import annotations

@@ -149,7 +149,9 @@ class Catalog:
     def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
         """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.
 
-        Raises NotFound if there is no such dataset, and QuotaExceeded or RateLimitExceeded for too many changes.
+        `job`: the job that makes the change; the version records it. Raises NotFound if there is no such dataset,
+        QuotaExceeded or RateLimitExceeded for too many changes, Invalid for an invalid table name and for a change that
+        would lose streamed row changes.
         """
         with self._lock(table_id):
             history = self.history(table_id)
@@ -192,7 +194,11 @@ class Catalog:
             self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
-        """Raises ResourceInUse if the dataset has tables or routines, unless `delete_contents`."""
+        """Drops the dataset with its tables and routines.
+
+        Raises NotFound if it does not exist, Invalid if it was restored in the last seven days, and ResourceInUse if it
+        has tables or routines, unless `delete_contents`.
+        """
         self.datasets.check_deletable(dataset_id)
         tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
         if (tables or routines) and not delete_contents:
@@ -206,7 +212,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
-        """Commits the table's last version again if the table was dropped at that time or later."""
+        """Commits the table's last version before its drop again, if it was dropped at `dropped_since_us` or later."""
         with self._lock(table_id):
             history = self.history(table_id)
             latest = history.latest()

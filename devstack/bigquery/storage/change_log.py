@@ -1,6 +1,7 @@
 """Adds streamed upserts and deletes of rows to a table's change log, for change data capture.
 
-Queries and apply jobs merge the changes into the table's rows. Source: "Stream table updates with change data capture".
+Queries and apply jobs merge the changes into the table's rows. BigQuery's page: "Stream table updates with change data
+capture".
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The rows of one write are sorted among themselves. Automatic re-clustering sorts all rows of a partition together, once
 the partition has not changed for a while. Blocks are an index over the segments, whose files stay as they were written.
-Source: "Introduction to clustered tables". That page gives neither the size of a block nor when re-clustering happens:
-the stand-in uses BLOCK_BYTES and RECLUSTERING_US.
+Source: BigQuery's page "Introduction to clustered tables". It gives neither the size of a block nor when re-clustering
+happens: the stand-in uses BLOCK_BYTES and RECLUSTERING_US.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from devstack.bigquery.storage.model import Partition, Segment, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentStore
 
 BLOCK_BYTES = 1 << 20
-# BigQuery sorts by the first characters of a STRING only. Source: "Introduction to clustered tables", Limitations
+# BigQuery sorts by the first characters of a STRING only. Source: the same page, Limitations
 SORTED_CHARACTERS = 1024
 _LAST_CHARACTER = "\U0010ffff"
 _MAXIMUM_CACHED_GROUPS = 1024

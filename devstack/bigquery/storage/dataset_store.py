@@ -102,7 +102,7 @@ class DatasetStore:
             del self._datasets[dataset_id]
 
     def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
-        """The last deleted dataset of this name, unless one was created after it."""
+        """The last deleted dataset of this name, None if there is none or one was created after it."""
         path = self._deleted_path(dataset_id)
         return decode_dataset(path.read_bytes()) if path.exists() and self.find(dataset_id) is None else None
 

@@ -1,4 +1,7 @@
-"""Commits expirations, flushes streaming buffers, and removes old versions and unreferenced segments, in a thread."""
+"""Commits expirations, flushes streaming buffers, and removes old versions, write streams and unreferenced segments.
+
+A background thread does this every second.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
 
 
 class GarbageCollector:
-    """The background thread. It removes unreferenced segments in its first sweep, and after removing versions."""
+    """The background thread.
+
+    A sweep that removes no version and no write stream leaves unreferenced segments, unless it is the first one.
+    """
 
     def __init__(
         self, catalog: Catalog, tasks: Sequence[Callable[[], object]] = (), interval_s: float = SWEEP_INTERVAL_S
@@ -85,7 +91,10 @@ class GarbageCollector:
         self._thread.join()
 
     def sweep(self, always_segments: bool = False) -> None:
-        """Runs once. `always_segments`: removes unreferenced segments even if no version was removed."""
+        """Runs once.
+
+        `always_segments`: removes unreferenced segments even if no version and no write stream was removed.
+        """
         with self._lock:
             for task in self._tasks:
                 task()

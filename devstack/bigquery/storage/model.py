@@ -205,8 +205,9 @@ class TableVersion:
     """The content and metadata of a table after one commit.
 
     `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
-    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when a job or request last
-    changed the table; older than `committed_us` in a version that drops the table or removes expired partitions.
+    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its rows, also buffered
+    ones, or its metadata last changed; older than `committed_us` in a version that drops or restores the table, removes
+    expired partitions, or only changes the change log.
     """
 
     number: int
@@ -236,10 +237,12 @@ class TableVersion:
 
     @property
     def rows(self) -> int:
+        """The number of rows in partitions, without those in the streaming buffer."""
         return sum(partition.rows for partition in self.partitions.values())
 
     @property
     def bytes(self) -> int:
+        """The logical bytes of the rows in partitions."""
         return sum(partition.bytes for partition in self.partitions.values())
 
     def segments(self, partition: str | None = None) -> Sequence[Segment]:

@@ -1,4 +1,4 @@
-"""Rewrites the segments of a table that gets columns, because every segment has all columns of its table."""
+"""Rewrites the segments of a table that gets columns, because each segment with rows has all columns of its table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
 def with_new_columns(
     segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
 ) -> TableVersion:
-    """The version with its rows in segments that have all columns of the new schema."""
+    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
+
+    The change log stays: its changes get the new columns when they are read.
+    """
 
     def widened(segment: Segment) -> Segment:
         rows = pq.read_table(segments.path(segment), partitioning=None)

@@ -1,7 +1,7 @@
 """Refuses reads that a table's row access policies, or the policy tags of its columns, deny to the caller.
 
-Sources: "Using row-level security with other BigQuery features", "Introduction to column-level access control", and
-"Data retention with time travel and fail-safe", time travel and row-level access.
+Sources, in BigQuery's documentation: "Using row-level security with other BigQuery features", "Introduction to
+column-level access control", and "Data retention with time travel and fail-safe", time travel and row-level access.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.storage.table_history import TableHistory
 
 RATE_WINDOW_US = 10_000_000
-# Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy.
+# Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy job,
+# which this quota includes.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
 # Kinds of changes by streaming, to which the limits of updates do not apply.

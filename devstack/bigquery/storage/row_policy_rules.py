@@ -1,6 +1,6 @@
 """Applies BigQuery's rules for adding, replacing and removing a table's row access policies.
 
-Sources: "Use row-level security"; REST resource rowAccessPolicies.
+Sources, in BigQuery's documentation: "Use row-level security"; REST resource rowAccessPolicies.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from devstack.bigquery.storage.table_change import Change
 # insertAll it is the time during which DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
-# With more requests than this in the buffer, rows of the Write API leave it at once, as in BigQuery. Without a limit
-# appends would become ever slower, because each version of the table lists all requests.
+# With more requests than this in the buffer, rows of the Write API leave it in the next sweep. Without a limit appends
+# would become ever slower, because each version of the table lists all requests.
 MAXIMUM_REQUESTS = 1_000
 INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
 # The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.

@@ -60,7 +60,10 @@ class TableHistory:
         return None
 
     def first_readable_us(self) -> int | None:
-        """The earliest moment that time travel can read; None while the table is dropped."""
+        """The commit time of the earliest version that time travel can read; None if the table does not exist.
+
+        The dataset's time travel window may begin later.
+        """
         with self._lock:
             readable = self._readable()
             return readable[0].committed_us if readable else None

@@ -9,7 +9,7 @@ from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSetti
 
 MAXIMUM_CLONE_DEPTH = 3
 MAXIMUM_CLONES = 1_000
-# Source: "Specifying a schema", column names.
+# Source: BigQuery's page "Specifying a schema", column names.
 RESERVED_PREFIXES = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
     *("_change_sequence_number", "_change_type", "_change_timestamp"),
@@ -71,7 +71,7 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
 
 
 def _check_primary_key(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid if BigQuery would refuse the key. Source: "Use primary and foreign keys", limitations."""
+    """Raises Invalid if BigQuery would refuse the key. Page: "Use primary and foreign keys", limitations."""
     if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
         raise Invalid(
             f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [{MAXIMUM_KEY_COLUMNS}]."

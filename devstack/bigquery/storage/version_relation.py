@@ -33,8 +33,8 @@ def relation_sql(
     if not schema:
         raise Invalid(f"Table {table_id} does not have a schema.")
     selected = version.queried_segments()
-    first = numbers.start if numbers else 0
-    selected = selected[first : numbers.stop] if numbers else selected
+    first = 0 if numbers is None else numbers.start
+    selected = selected if numbers is None else selected[first : numbers.stop]
     files = [string_literal(str(segments.path(segment))) for segment in selected]
     if not files:
         empty = ", ".join(
