@@ -205,9 +205,9 @@ class TableVersion:
     """The content and metadata of a table after one commit.
 
     `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
-    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its rows, also buffered
-    ones, or its metadata last changed; older than `committed_us` in a version that drops or restores the table, removes
-    expired partitions, or only changes the change log.
+    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its metadata or rows,
+    buffered ones included, last changed; older than `committed_us` in a version that drops or restores the table,
+    removes expired partitions, or only changes the change log.
     """
 
     number: int
