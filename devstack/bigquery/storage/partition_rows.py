@@ -13,7 +13,8 @@ from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, TableId
 
 
 def partition_id(day: date | None) -> str:
-    return NULL_PARTITION if day is None else f"{day:%Y%m%d}"
+    # Of a year before 1000, %Y has fewer than four digits here.
+    return NULL_PARTITION if day is None else f"{day.year:04}{day:%m%d}"
 
 
 def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:

@@ -46,6 +46,12 @@ def test_table_survives_a_restart(tmp_path: Path) -> None:
     assert numbers(catalog, before) == [7] * 6
 
 
+def test_a_day_before_the_year_1000_has_a_partition(tmp_path: Path) -> None:
+    catalog = open_catalog(tmp_path)
+    put(catalog, "t", rows_of([date(999, 10, 1)], 7), replace(SETTINGS, partition_expiration_ms=4_000_000 * DAY_MS))
+    assert sorted(catalog.get(table_id("t")).partitions) == ["09991001"]
+
+
 def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
     put(open_catalog(tmp_path), "t", rows_of([None], 7))
     (path,) = (tmp_path / "datasets").glob("*/*")
