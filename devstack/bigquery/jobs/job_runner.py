@@ -81,8 +81,13 @@ class JobRunner:
         self._contexts: dict[str, JobContext] = {}
 
     def insert(self, record: JobRecord) -> JobRecord:
-        """Store the job and return its record. The job then runs in the background."""
-        self.store.add(record)
+        """Store the job and return its record. The job then runs in the background.
+
+        If an earlier jobs.query had the record's requestId, start no job and return the record of the earlier one.
+        """
+        stored = self.store.add(record)
+        if stored is not record:
+            return stored
         context = JobContext(record, self.store, self.clock, deadline_us(record))
         self._contexts[record.key] = context
         threading.Thread(target=self._run, args=(context,), name=f"job {record.key}", daemon=True).start()

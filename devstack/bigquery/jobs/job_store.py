@@ -29,17 +29,23 @@ class JobStore:
                 record = JobRecord.decode(path.read_bytes())
                 self._index(record)
 
-    def add(self, record: JobRecord) -> None:
-        """Store a new job. Raises Invalid or Duplicate for a job id that it cannot have."""
+    def add(self, record: JobRecord) -> JobRecord:
+        """Store a new job and return its record. Raises Invalid or Duplicate for a job id that it cannot have.
+
+        If an earlier jobs.query had the record's requestId, store nothing and return the record of its job.
+        """
         if not JOB_ID.fullmatch(record.job_id):
             raise Invalid(
                 f'Invalid job ID "{record.job_id}". Job IDs must be letters, digits, underscores or dashes and at '
                 "most 200 characters long here."
             )
         with self._changed:
+            if (earlier := self._of_same_request(record)) is not None:
+                return earlier
             if record.key in self._records:
                 raise Duplicate(f"Already Exists: Job {record.key}")
             self._write(record)
+        return record
 
     def get(self, project: str, location: str, job_id: str) -> JobRecord:
         record = self._records.get(job_key(project, location, job_id))
@@ -49,11 +55,6 @@ class JobStore:
 
     def by_key(self, key: str) -> JobRecord:
         return self._records[key]
-
-    def find_request(self, project: str, location: str, request_id: str) -> JobRecord | None:
-        """The job that an earlier jobs.query with this requestId created, or None."""
-        key = self._keys_by_request.get((project, location, request_id))
-        return self._records.get(key) if key is not None else None
 
     def all(self, project: str | None = None) -> list[JobRecord]:
         """All records, newest first."""
@@ -78,6 +79,13 @@ class JobStore:
         with self._changed:
             self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
             return self._records[key]
+
+    def _of_same_request(self, record: JobRecord) -> JobRecord | None:
+        """The job that an earlier jobs.query with the record's requestId created, or None."""
+        if record.request_id is None:
+            return None
+        key = self._keys_by_request.get((record.project, record.location, record.request_id))
+        return self._records.get(key) if key is not None else None
 
     def _path(self, record: JobRecord) -> Path:
         return self._folder / record.project / record.location / f"{record.job_id}.json"

@@ -49,10 +49,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     )
     if body.get("dryRun"):
         return _dry_run(stand_in, record)
-    earlier = None
-    if record.request_id is not None:
-        earlier = stand_in.jobs.store.find_request(record.project, record.location, record.request_id)
-    record = earlier or stand_in.jobs.insert(record)
+    record = stand_in.jobs.insert(record)
     options = body.get("formatOptions") or {}
     encode_timestamp = timestamp_encoder(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
     page_parameters = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
