@@ -43,21 +43,17 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
             return _merge_read_query(statement, target)
 
 
-def deletes_whole_partitions(statement: Delete, column: str | None, variables: Collection[str]) -> bool:
-    """Whether WHERE refers to the partition column, and else to nothing but literals and script variables.
+def deletes_whole_partitions(statement: MutatingStatement, column: str | None, variables: Collection[str]) -> bool:
+    """Whether it is a DELETE whose WHERE refers to nothing but the partition column, literals and script variables.
 
-    `column`: the table's partition column. `variables`: the names of the script variables.
+    `column`: the table's partition column; None for an unpartitioned table. `variables`: the names of the script
+    variables.
     """
-    if column is None or statement.where.find(exp.Select) is not None:
+    if not isinstance(statement, Delete) or column is None or statement.where.find(exp.Select) is not None:
         return False
-    names = [
-        reference.parts[-1].name.lower()
-        for reference in statement.where.find_all(exp.Column)
-        if len(reference.parts) > 1
-        or reference.name.lower() not in variables
-        or reference.name.lower() == column.lower()
-    ]
-    return bool(names) and all(name == column.lower() for name in names)
+    partition_column = ([column.lower()], [statement.alias.lower(), column.lower()])
+    paths = ([part.name.lower() for part in reference.parts] for reference in statement.where.find_all(exp.Column))
+    return all(path in partition_column or (len(path) == 1 and path[0] in variables) for path in paths)
 
 
 def source_alias(statement: Merge) -> str:

@@ -76,8 +76,7 @@ class DmlRunner:
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, evaluator, table, version)
             affected = affected_segments(table, version, changes, session)
-            deletes_unread = isinstance(statement, Delete) and not scanned.processed  # also if WHERE reads no column
-            if not deletes_unread:
+            if not deletes_unread(statement, version, evaluator):
                 scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             self.check_cancelled()
@@ -126,18 +125,23 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: S
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
     All blocks of a partition count, because BigQuery's pages do not say that DML prunes blocks.
-    A DELETE of whole partitions reads nothing. BigQuery says that this "might also not apply" to tables clustered by
-    other columns; here it never applies to them. Source: "Update partitioned table data using DML", DELETE statement.
     """
     scanned = evaluator.scanned_bytes(read_query_of(statement)).upper_bound()
-    settings = version.settings
-    if (
-        isinstance(statement, Delete)
-        and set(settings.clustering) <= {settings.partition_column}
-        and deletes_whole_partitions(statement, settings.partition_column, evaluator.state.variables)
-    ):
+    if deletes_unread(statement, version, evaluator):
         return ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     return scanned
+
+
+def deletes_unread(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> bool:
+    """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
+
+    BigQuery says that this "might also not apply" to tables clustered by other columns; here it never applies to them.
+    Source: "Update partitioned table data using DML", DELETE statement.
+    """
+    settings = version.settings
+    return set(settings.clustering) <= {settings.partition_column} and deletes_whole_partitions(
+        statement, settings.partition_column, evaluator.state.variables
+    )
 
 
 def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator) -> ScannedBytes:
@@ -145,6 +149,6 @@ def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator)
     table, version = mutable_version(statement.table, evaluator)
     scanned = scanned_by(statement, version, evaluator)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
-    if only_inserts or (isinstance(statement, Delete) and not scanned.processed):
+    if only_inserts or deletes_unread(statement, version, evaluator):
         return scanned
     return scanned.plus(table, scanned.partition_sizes.get(table, 0))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, StandInError
+from devstack.bigquery.jobs.job_record import JobRecord
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 
@@ -47,3 +48,30 @@ def test_an_insert_reads_its_table_in_a_dry_run_too(tmp_path: Path) -> None:
     run = warehouse.run("INSERT d.t VALUES (1)")
     dry = warehouse.stand_in.queries.dry_run(replace(run, job_id="dry"))
     assert dry["query"]["referencedTables"] == run.statistics["query"]["referencedTables"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "where", "is_free"),
+    [
+        ("PARTITION BY day", "TRUE", True),
+        ("PARTITION BY day", "t.day < DATE '2026-01-02'", True),
+        ("PARTITION BY day CLUSTER BY v", "TRUE", False),
+        ("PARTITION BY day", "name IS NULL", False),  # a NULL has no bytes
+        ("PARTITION BY day", "info.day = DATE '2026-01-01'", False),
+        ("", "TRUE", False),
+    ],
+)
+def test_only_a_delete_of_whole_partitions_bills_nothing(
+    tmp_path: Path, layout: str, where: str, is_free: bool
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.statistics(
+        f"CREATE SCHEMA d; CREATE TABLE d.t (day DATE, v INT64, name STRING, info STRUCT<day DATE>) {layout}; "
+        "INSERT d.t (day, v, info) VALUES (DATE '2026-01-01', 1, STRUCT(DATE '2026-01-01' AS day))"
+    )
+    sql = f"DELETE FROM d.t WHERE {where}"
+    configuration = {"jobType": "QUERY", "query": {"query": sql, "useLegacySql": False}}
+    dry = warehouse.stand_in.queries.dry_run(JobRecord("local-dev", "US", "dry", configuration, 0))
+    run = warehouse.statistics(sql)
+    assert run["dmlStats"] == {"deletedRowCount": "1"}
+    assert [found["totalBytesBilled"] == "0" for found in (dry["query"], run)] == [is_free, is_free]
