@@ -18,8 +18,8 @@ _READ_ERROR = "Error while reading data, error message:"
 class ParquetSource:
     """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP.
 
-    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for an unsupported type and for a column that
-    is a LIST without `list_inference`. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
+    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for an unsupported type and for a LIST,
+    also inside a STRUCT, without `list_inference`. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
     """
 
     def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
@@ -40,7 +40,7 @@ class ParquetSource:
             raise Invalid(
                 f"{_READ_ERROR} Input file is not in Parquet format or is damaged. {error} File: {uri}"
             ) from error
-        repeated = next((field.name for field in self.fields if field.mode == "REPEATED"), None)
+        repeated = _first_repeated(self.fields)
         if repeated is not None and not list_inference:
             # BigQuery would read it as a RECORD with an inner [list].
             raise NotImplementedConstruct(f"Parquet LIST column {repeated} without parquetOptions.enableListInference")
@@ -78,6 +78,16 @@ class ParquetSource:
 
     def can_be_stored_as_is(self, declared: Sequence[TableField]) -> bool:
         return is_canonical(self.schema, declared)
+
+
+def _first_repeated(fields: Sequence[TableField], prefix: str = "") -> str | None:
+    """The path of the first field that is REPEATED, at any depth; None if there is none."""
+    for field in fields:
+        path = prefix + field.name
+        found = path if field.mode == "REPEATED" else _first_repeated(field.fields, f"{path}.")
+        if found is not None:
+            return found
+    return None
 
 
 def _as_declared(field: TableField, column: TableField) -> TableField:
