@@ -16,7 +16,6 @@ from devstack.bigquery.storage.model import (
     NULL_PARTITION,
     UNPARTITIONED,
     DatasetId,
-    Partition,
     TableId,
     TableSettings,
     TableVersion,
@@ -96,23 +95,23 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 
 
 def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    """An unpartitioned table has one row with a NULL partition_id."""
+    """A row for each partition; an unpartitioned table has one row, with a NULL partition_id.
+
+    __UNPARTITIONED__ has the rows of the streaming buffer and of days that have no partition. Source: "PARTITIONS
+    view": it has one row for each storage tier, and the stand-in has only the tier ACTIVE.
+    """
     partitions: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
     if version.settings.partition_column is not None:
         partitions = []
-        outside: list[Partition] = []
+        unpartitioned = [(rows.segment.rows, rows.segment.bytes, rows.received_us) for rows in version.buffer]
         for key, partition in sorted(version.partitions.items()):
             if _has_partition(key):
                 partitions.append((key, partition.rows, partition.bytes, partition.modified_us))
             else:
-                outside.append(partition)
-        if outside:
-            rows, size = sum(partition.rows for partition in outside), sum(partition.bytes for partition in outside)
-            partitions.append((UNPARTITIONED, rows, size, max(partition.modified_us for partition in outside)))
-        if version.buffer:
-            buffered = [rows.segment for rows in version.buffer]
-            rows, size = sum(segment.rows for segment in buffered), sum(segment.bytes for segment in buffered)
-            partitions.append((UNPARTITIONED, rows, size, version.buffer[-1].received_us))
+                unpartitioned.append((partition.rows, partition.bytes, partition.modified_us))
+        if unpartitioned:
+            row_counts, sizes, times_us = zip(*unpartitioned, strict=True)
+            partitions.append((UNPARTITIONED, sum(row_counts), sum(sizes), max(times_us)))
     for partition_id, rows, size, modified_us in partitions:
         yield {
             "partition_id": partition_id,

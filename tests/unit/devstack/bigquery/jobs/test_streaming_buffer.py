@@ -84,6 +84,13 @@ def test_streamed_rows_are_in_queries_and_not_in_clones_sizes_and_lists(warehous
     assert partitions(warehouse) == [(f"{YESTERDAY:%Y%m%d}", 1), ("__UNPARTITIONED__", 2)]
 
 
+def test_streamed_rows_and_rows_of_days_without_a_partition_are_in_one_row_of_the_view(warehouse: Warehouse) -> None:
+    """Source: "PARTITIONS view": a second row of __UNPARTITIONED__ is one of another storage tier."""
+    warehouse.statistics("INSERT d.t VALUES (DATE '1959-12-31', 2)")
+    stream(warehouse, [3, 4])
+    assert partitions(warehouse) == [(f"{YESTERDAY:%Y%m%d}", 1), ("__UNPARTITIONED__", 3)]
+
+
 def test_rows_leave_the_buffer_for_their_partitions_after_some_minutes(warehouse: Warehouse) -> None:
     stream(warehouse, [2])
     drain(warehouse, WRITE_API_BUFFER_US - 60 * MICROSECONDS)
