@@ -166,8 +166,9 @@ def write_change(
 ) -> Change:
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
-    `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None. The
-    streaming buffer stays if only one partition is replaced. Source: "Use the Storage Write API (REST)".
+    `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None. A clone
+    remains one unless WRITE_TRUNCATE replaces the whole table. The streaming buffer stays if only one partition is
+    replaced. Source: "Use the Storage Write API (REST)".
     """
     before = dict(current.partitions) if current else {}
     after = dict(before)
@@ -180,12 +181,12 @@ def write_change(
     for key, segments in new_segments.items():
         after[key] = after[key].appended(segments, commit_us) if key in after else Partition(tuple(segments), commit_us)
     modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    keeps_clone = current is not None and write_disposition != "WRITE_TRUNCATE"
+    replaces_table = write_disposition == "WRITE_TRUNCATE" and partition is None
     return Change(
         kind=kind,
         settings=settings,
         partitions=after,
-        clone=current.clone if current and keeps_clone else None,
+        clone=current.clone if current and not replaces_table else None,
         modified_partitions=len(modified),
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
         replaces_rows=truncates and partition is None,

@@ -63,6 +63,17 @@ def swap(client: bigquery.Client, dataset: str, moment: datetime, labels: str) -
     return job
 
 
+def test_a_load_that_replaces_one_partition_leaves_a_clone_a_clone(
+    client: bigquery.Client, bucket: storage.Bucket, tables: str
+) -> None:
+    before = client.get_table(f"{tables}.target").clone_definition
+    uri = upload(bucket, f"clones/{uuid.uuid4().hex}.parquet", snapshot([TODAY], 2))
+    load(client, uri, f"{tables}.target${TODAY:%Y%m%d}", "WRITE_TRUNCATE")
+    assert numbers_by_day(client, f"{tables}.target") == {days_ago(1): {1}, TODAY: {2}}
+    after = client.get_table(f"{tables}.target").clone_definition
+    assert after.clone_time == before.clone_time
+
+
 def test_swap_takes_staging_as_of_a_time_and_reports_it(client: bigquery.Client, tables: str, control: Control) -> None:
     moment = control.now()
     put(client, f"{tables}.staging", 2)
