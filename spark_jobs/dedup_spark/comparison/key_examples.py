@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.manifest import DATES_WITH_EXAMPLES, EXAMPLES_PER_DATE, DateEntry, Difference, KeyExample
-from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table import NUMERIC_CONTEXT, TableContract
 from dedup_spark.fingerprints.key_columns import key_columns
 
 
@@ -28,7 +28,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
-        return f"{value.normalize():f}"
+        return f"{value.normalize(NUMERIC_CONTEXT):f}"
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value)
