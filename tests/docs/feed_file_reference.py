@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -18,8 +19,7 @@ from dedup_clone.settings.strict_yaml import section_model
 HEAD = """\
 # Feed files
 
-After this page you can write or change a feed file. `make check` keeps the page equal to the models in
-`plugins/dedup_clone/settings/`, which validate the files.
+After this page you can write or change a feed file.
 
 A feed is one file `dags/feeds/FEED.yaml`. The smallest one:
 
@@ -41,18 +41,16 @@ table:
   retention_days: 730
 ```
 
-Its first line makes editors with YAML support (such as VS Code with the YAML extension) complete keys and mark errors.
-An unknown key, a value of another type or a value out of bounds is an error that names file, line and key.
+Its first line makes editors with YAML support complete keys and mark errors. An error names file, line and key.
 
-A feed can bring checks of its own: queries that return the rows that are wrong. A publish whose query returns one stops
-before readers see it. With `checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:
+A feed can bring checks of its own: queries that return wrong rows. A publish whose query returns one stops before the
+swap. With `checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:
 
 ```sql
 SELECT order_id, amount FROM {{ staging }} AS orders WHERE orders.amount < 0
 ```
 
-With `min` or `max` the query returns one number instead, which must lie in that range, for example the average amount
-with `{name: usual_amounts, min: 20, max: 80}`. NULL, such as the average of no rows, does not.
+With `min` or `max` the query returns one number instead, which must lie in that range; NULL does not.
 """
 
 
@@ -75,7 +73,8 @@ def _section(model: type[BaseModel], path: str) -> Iterator[str]:
     properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
     for name, field in model.model_fields.items():
         meaning = " ".join((field.description or "").split())
-        value, default, example = _value(schema, properties[name]), _default(field), _example(name, field)
+        value, default = _value(schema, properties[name]), _default(field)
+        example = _example(name, field, value)
         yield f"| `{name}` | {value} | {default} | {example} | {meaning} |"
     yield ""
     for name, field in model.model_fields.items():
@@ -94,9 +93,9 @@ def _default(field: FieldInfo) -> str:
     return f"`{json.dumps(plain)}`"
 
 
-def _example(name: str, field: FieldInfo) -> str:
-    """The key with an example, in YAML on one line. A section has none: its keys have."""
-    if not field.examples:
+def _example(name: str, field: FieldInfo, value: str) -> str:
+    """The key with an example, in YAML on one line, where its possible values do not show how it is written."""
+    if not field.examples or not re.search(r"\b(text|list|mapping)\b", value):
         return ""
     flow = yaml.safe_dump({name: field.examples[0]}, default_flow_style=True, sort_keys=False, width=10_000)
     return f"`{flow.strip()[1:-1]}`"
@@ -118,5 +117,7 @@ def _value(schema: dict[str, Any], part: dict[str, Any]) -> str:
     if kind == "object":
         return "section" if "properties" in part else "mapping"
     words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true`, `false`"}
+    if "minimum" in part and "maximum" in part:
+        return f"{words[kind]}, {part['minimum']:,} to {part['maximum']:,}"
     bounds = [f"{sign} {part[key]:,}" for key, sign in (("minimum", "≥"), ("maximum", "≤")) if key in part]
     return ", ".join([words.get(kind, kind), *bounds])

@@ -24,23 +24,18 @@ class DuplicateKeys(StrEnum):
 
 
 class SqlCheck(StrictModel):
-    """A query over the rows that would be published. It returns the rows that are wrong, or one number.
-
-    The query is the file `dags/feeds/<feed>/<name>.sql`, one SELECT. In it, `{{ staging }}` stands for those rows.
-    """
+    """A query over the rows that would be published: one SELECT in the file `dags/feeds/<feed>/<name>.sql`."""
 
     name: CheckName = Field(examples=["no_negative_amounts"])
-    """The check appears as `sql_<name>` in results, on the page and among the checks that an operator may accept."""
+    """The check is called `sql_<name>` in results and forms."""
     max_rows: Annotated[int, Field(ge=0)] = Field(default=0, examples=[10])
-    """The check fails when the query returns more rows than this."""
+    """How many rows the query may return."""
     min: float | None = Field(default=None, examples=[1000000])
-    """The check fails when the number that the query returns is smaller (null: no limit).
-
-    With `min` or `max` the query returns one row with one column, and `max_rows` is left out."""
+    """Smallest number that the query may return, in one row with one column (null: no limit)."""
     max: float | None = Field(default=None, examples=[2000000])
-    """The check fails when the number that the query returns is greater (null: no limit)."""
+    """Greatest number (null: no limit)."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[GIB])
-    """Most bytes that BigQuery may bill for one run of the query. A dry run, which is free, estimates them first."""
+    """Most bytes billed for one run of the query."""
 
     @model_validator(mode="after")
     def has_one_kind_of_bound(self) -> Self:
@@ -64,27 +59,24 @@ class SqlCheck(StrictModel):
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap.
-
-    Shares are fractions of the rows on the dates that both the parent generation and the delivery have.
-    """
+    """Bounds of the checks before the swap. Shares are of the rows on dates that parent and delivery have."""
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
-    """Result of the check if a delivery contains a key more than once: `warn` or `fail`. One row of the key counts."""
+    """Result if a delivery has a key more than once; one row of the key counts."""
     max_missing_dates: Annotated[int, Field(ge=0)] = Field(default=1, examples=[0])
-    """How many dates of the parent generation a delivery may lack."""
+    """Dates of the parent that a delivery may lack."""
     max_new_share: Share = Field(default=0.2, examples=[0.05])
-    """Largest share of rows whose key the parent generation lacks."""
+    """Largest share of rows whose key the parent lacks."""
     max_survivor_share: Share = Field(default=0.2, examples=[0.05])
-    """Largest share of rows whose key the delivery lacks; these rows stay in the table."""
+    """Largest share of rows that stay although the delivery lacks their key."""
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
-    """Largest share of rows whose key the parent generation has with other values."""
+    """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """From the sixth publish on each share may be at most this many times its median in the last twenty (null: any)."""
+    """From the sixth publish on: how many times its median in the last twenty each share may be (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()
-    """The feed's own queries. They run before each swap, except in a rollback or an erasure."""
+    """Queries that run before each swap, except in a rollback or an erasure."""
 
     @model_validator(mode="after")
     def names_are_unique(self) -> Self:

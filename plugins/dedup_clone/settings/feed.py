@@ -27,61 +27,55 @@ class LandingSettings(StrictModel):
     prefix: ObjectPrefix = Field(examples=["shop/orders"])
     """Folder of the feed in the landing bucket."""
     format: Literal["parquet"] = Field(default="parquet", examples=["parquet"])
-    """Has no effect: all files are Parquet. Feed files of earlier versions may set it."""
+    """Has no effect: all files are Parquet."""
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(default="_SUCCESS", examples=["_DONE"])
-    """Name of the empty object that the producer writes last; its arrival starts a publish."""
+    """The empty object that the producer writes last."""
     date_folders: bool = Field(default=True, examples=[False])
-    """Whether each date's files lie in a folder `<partition column>=YYYY-MM-DD`."""
+    """Whether each date has a folder `<partition column>=YYYY-MM-DD`."""
 
 
 class DedupSettings(StrictModel):
-    """How the Spark job compares a delivery with the published files."""
+    """How the Spark job compares."""
 
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
-    """How each date is written: `auto` adopts a date if it can; docs/architecture.md describes the plans."""
+    """How each date is written (docs/architecture.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])
-    """Compare the keys themselves (in mode `last_changed` also the values) instead of fingerprints and hashes.
-
-    ADRs 0005 and 0006 give the odds of a collision."""
+    """Compare keys (in mode `last_changed` also values) themselves, not by hashes (ADRs 0005, 0006)."""
     compare_values: bool = Field(default=True, examples=[False])
-    """Whether plan `adopt` also reads the value columns, to count changed rows. If false, their share is unknown."""
+    """Whether plan `adopt` reads values, too, to count changed rows."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
-    """Target size of the files that the job writes. Files are larger if they would be too many for one load job."""
+    """Target size of written files; they are larger if one load job could not take so many."""
 
 
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
     publish: Literal["staging", "direct"] = Field(default="staging", examples=["direct"])
-    """`staging`: rows are streamed into staging and checked; readers see all of them at the swap.
-
-    `direct`: rows are streamed into target; readers see each row as soon as BigQuery has applied it."""
+    """Into which table rows are streamed. With `direct`, into target, readers see each as it is applied."""
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.02, examples=[0.05])
-    """If more than this share of the table's rows is new or changed, a free load job fills staging instead."""
+    """If a larger share of the rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=15, examples=[30])
-    """Option `max_staleness` of the table: BigQuery applies streamed rows within so many minutes.
-
-    BigQuery recommends twice the duration of an apply job, plus seven minutes."""
+    """BigQuery applies streamed rows within this time. It recommends twice an apply job's duration plus seven minutes."""
 
 
 class ContentAuditSettings(StrictModel):
-    """Each day, some partitions of the target are compared with the published files."""
+    """Each day, some partitions of target are compared with the published files."""
 
     enabled: bool = Field(default=True, examples=[False])
-    """Whether the DAG has a schedule. If false, it can still be triggered by hand."""
+    """Whether the DAG has a schedule."""
     partitions_per_day: Annotated[int, Field(ge=1, le=100)] = Field(default=1, examples=[4])
-    """How many partitions are compared each day."""
+    """Partitions compared each day."""
     bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[256 * GIB])
-    """Most bytes that BigQuery may bill for the comparison in one UTC day."""
+    """Most bytes billed for it in one UTC day."""
 
 
 class Feed(StrictModel):
     """One feed file."""
 
     feed: FeedName = Field(examples=["orders"])
-    """Name of the feed, of its file, and of its table in BigQuery; its DAGs are `<feed>_watch`, `<feed>_publish`, …"""
+    """Name of the feed, its file and its table; its DAGs are `<feed>_watch`, …"""
     description: str = Field(examples=["One row for each order and day."])
-    """What one row of the table is; shown on the page and in Airflow."""
+    """What one row is; shown on the page and in Airflow."""
     owner: str = Field(examples=["data-platform"])
     """Owner of the DAGs."""
     landing: LandingSettings
@@ -89,21 +83,17 @@ class Feed(StrictModel):
     table: TableSettings
     """The table and the roles of its columns."""
     update_id_mode: UpdateIdMode = Field(default=UpdateIdMode.LAST_SEEN, examples=["last_changed"])
-    """Which snapshot id a row has: `last_seen` (the newest that contains it) or `last_changed` (that last changed it).
-
-    `last_changed` needs snapshots in order."""
+    """A row has the id of the newest snapshot that contains it (`last_seen`), or of the one that last changed it."""
     engine: Engine = Field(default=Engine.SPARK, examples=["bigquery"])
-    """What deduplicates: Spark (`spark`; `cdc` streams new and changed rows only) or SQL (`bigquery`, `merge`).
-
-    docs/engines.md compares them."""
+    """What deduplicates (docs/engines.md)."""
     form: SqlForm = Field(default=SqlForm.QUALIFY, examples=["group_by"])
-    """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/engines.md)."""
+    """The SELECT of engine `bigquery` (docs/engines.md)."""
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=TIB, examples=[64 * GIB])
-    """Most bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused."""
+    """Most bytes billed for one query of an engine in SQL. A larger query is refused."""
     runner: Runner | None = Field(default=None, examples=["cluster"])
-    """Where the feed's Spark job runs (null: the profile's runner)."""
+    """Where Spark runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
     """Size of the Spark job."""
     dedup: DedupSettings = DedupSettings()
@@ -111,17 +101,15 @@ class Feed(StrictModel):
     checks: CheckSettings = CheckSettings()
     """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
-    """The feed's freshness SLA, and when snapshots are expected."""
+    """The freshness SLA."""
     full_size_gb: Annotated[float, Field(gt=0)] | None = Field(default=None, examples=[15000])
-    """Logical size of the whole table at full scale, in GB; the page projects costs to it (null: no projection)."""
+    """Size of the whole table, in GB, to which the page projects costs (null: none)."""
     changes: bool = Field(default=False, examples=[True])
-    """Whether a table `FEED_changes` gets the rows by which each publish differs from the one before.
-
-    docs/changes.md describes it."""
+    """Whether each publish writes what it changed to `FEED_changes` (docs/changes.md)."""
     changes_days: Annotated[int, Field(ge=1, le=3652)] = Field(default=60, examples=[14])
-    """How many days `FEED_changes` retains the changes of a publish."""
+    """How long `FEED_changes` keeps them."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
-    """The daily comparison of the table with the published files."""
+    """Comparison with the published files."""
 
     _queries: dict[str, str] = PrivateAttr(default_factory=dict)
 

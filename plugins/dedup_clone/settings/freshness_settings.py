@@ -21,7 +21,7 @@ class ExpectedArrivals(StrictModel):
     zone: str = Field(default="UTC", examples=["Europe/Berlin"])
     """IANA time zone of `times`."""
     grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(default=30, examples=[60])
-    """A snapshot is overdue if it has not arrived this many minutes after its due time."""
+    """How late a snapshot may arrive."""
 
     @field_validator("times", mode="before")
     @classmethod
@@ -50,13 +50,13 @@ class ExpectedArrivals(StrictModel):
 
 
 class FreshnessSettings(StrictModel):
-    """How fresh the feed has to be. The SLA also limits pauses before retries and the wait for streaming buffers."""
+    """How fresh the feed has to be (docs/freshness.md)."""
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
     ] = Field(default=60, examples=[120])
-    """Longest time allowed from a snapshot's arrival to its swap, in minutes (deprecated name: `promise_minutes`)."""
+    """Longest time from arrival to swap (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
     max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[480])
-    """Alert when the snapshot that readers see arrived longer ago than this (null: no limit)."""
+    """Alert when the live snapshot arrived longer ago (null: never)."""

@@ -19,7 +19,7 @@ KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/key
 
 
 class OptionSettings(StrictModel):
-    """Options that every swap sets on target. A swap removes options that were set on target in any other way."""
+    """Options that every swap sets on target; it removes others."""
 
     friendly_name: Annotated[str, Field(pattern=r'^[^"\\\n]{1,1024}$')] | None = Field(
         default=None, examples=["Orders by day"]
@@ -28,13 +28,13 @@ class OptionSettings(StrictModel):
     labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=MAX_LABELS, examples=[{"team": "sales"}]
     )
-    """Labels, for example to attribute costs. This project adds three, whose keys begin with `dedup_clone_`."""
+    """Labels. This project adds three, whose keys begin with `dedup_clone_`."""
     require_partition_filter: bool = Field(default=False, examples=[True])
-    """Whether BigQuery refuses queries of target without a filter on the partition column."""
+    """Whether queries without a filter on the partition column fail."""
     kms_key: KmsKey | None = Field(
         default=None, examples=["projects/my-project/locations/eu/keyRings/tables/cryptoKeys/orders"]
     )
-    """Cloud KMS key with which BigQuery encrypts staging, target and the incoming table, instead of its own key."""
+    """Cloud KMS key of staging, target and the incoming table."""
 
     @model_validator(mode="after")
     def labels_are_free(self) -> Self:

@@ -140,20 +140,20 @@ class SparkSettings(StrictModel):
 
 
 class SparkSize(StrictModel):
-    """A feed's section `spark`. Each publish computes its number of executors from the amount of work."""
+    """The size of the Spark job (docs/runners.md)."""
 
     target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = Field(default=20, examples=[40])
-    """How many minutes the job should take; determines the number of executors."""
+    """How long the job should take; determines the number of executors."""
     max_executors: Annotated[int, Field(ge=2, le=2000)] = Field(default=100, examples=[200])
-    """Most executors that a publish may use."""
+    """Most executors of a publish."""
     executors: Annotated[int, Field(ge=2, le=2000)] | None = Field(default=None, examples=[12])
-    """Executors to ask for; a run may have up to twice as many (null: computed for each publish)."""
+    """Executors to ask for; a run may have twice as many (null: computed for each publish)."""
     executor_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
     """Cores of an executor."""
     driver_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
     """Cores of the driver."""
     memory_gb_per_core: Annotated[int, Field(ge=2, le=7)] = Field(default=3, examples=[4])
-    """GiB for each core, for the JVM heap and Python together."""
+    """GiB for each core: JVM heap and Python."""
     properties: dict[str, str] = Field(default_factory=dict, examples=[{"spark.dataproc.driver.disk.size": "500g"}])
     """Further Spark properties."""
 

@@ -29,21 +29,19 @@ class ColumnSettings(StrictModel):
     """One column."""
 
     name: DeclaredColumnName = Field(examples=["order_id"])
-    """Spelt as in the files. Names that BigQuery reserves are refused."""
+    """Spelt as in the files."""
     type: Literal[
         "INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"
     ] = Field(examples=["INT64"])
-    """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
+    """Type in BigQuery (Parquet types: docs/data-contract.md)."""
     mode: ColumnMode = Field(default=ColumnMode.NULLABLE, examples=["REPEATED"])
     """REPEATED makes the column an array."""
     since: Annotated[int, Field(ge=0)] | None = Field(default=None, examples=[2001])
-    """For a column that was added later: the first snapshot id whose files must have it (null: all files).
-
-    Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
+    """First snapshot id whose files must have it (null: all); see docs/change-a-feed.md."""
     description: Annotated[str, Field(max_length=1024)] = Field(default="", examples=["Amount in EUR."])
-    """Shown by BigQuery beside the column. Removing it here does not remove it from the table."""
+    """Shown by BigQuery. Removing it here leaves it on the table."""
     fields: tuple[ColumnSettings, ...] = Field(default=(), examples=[[{"name": "city", "type": "STRING"}]])
-    """The nested columns of a STRUCT; other types have none."""
+    """The nested columns of a STRUCT."""
 
     @model_validator(mode="after")
     def fields_belong_to_structs(self) -> Self:
@@ -74,21 +72,18 @@ class ColumnSettings(StrictModel):
 
 
 class PolicySettings(StrictModel):
-    """Row access policies by name, and policy tags by column. Staging must have them, so that its clones have them.
-
-    This project never creates policies. When staging lacks one, nothing is published.
-    """
+    """Policies that staging must have, else nothing is published. This project never creates them."""
 
     row_access: tuple[ColumnName, ...] = Field(default=(), examples=[["only_own_region"]])
     """Names of row access policies."""
     column_tags: dict[ColumnName, PolicyTag] = Field(
         default_factory=dict, examples=[{"email": "projects/my-project/locations/eu/taxonomies/1/policyTags/2"}]
     )
-    """Resource name of the policy tag of each tagged column."""
+    """The policy tag of each tagged column."""
 
 
 class TableSettings(StrictModel):
-    """The table's columns and their roles, its retention, policies and options."""
+    """Columns and their roles, retention, policies and options."""
 
     columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)] = Field(
         examples=[
@@ -99,13 +94,13 @@ class TableSettings(StrictModel):
             ]
         ]
     )
-    """All columns of the files and of the table, in the table's order."""
+    """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
-    """The DATE column by which the table has day partitions; one of the keys."""
+    """A DATE column, one of the keys; the table has a partition for each day."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
-    """The INT64 column that holds the snapshot id in every row of a delivery."""
+    """An INT64 column that equals the snapshot id in every row."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
-    """The columns that identify a row. The table has at most one row for each combination of their values."""
+    """The columns that identify a row."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = Field(
         default=(), examples=[["order_id"]]
     )
@@ -113,11 +108,9 @@ class TableSettings(StrictModel):
     retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] = Field(examples=[730])
     """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
-    """Policies that every published table must have."""
+    """Policies that the tables must have."""
     primary_key: bool = Field(default=False, examples=[True])
-    """Whether the keys are the tables' primary key. BigQuery does not enforce it, but its optimizer uses it.
-
-    Removing it here does not remove it from the tables."""
+    """Whether the keys are a primary key for BigQuery's optimizer. Removing it here leaves it on the tables."""
     options: OptionSettings = OptionSettings()
     """Options of target."""
 
