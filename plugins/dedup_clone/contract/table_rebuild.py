@@ -67,6 +67,8 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         )
     sources = column_sources(before, after, renamed)
     for column, source in sources:
+        if column.name == after.partition_column != before.partition_column:
+            continue  # reported above: a rebuild without it in `cluster_by` would not help
         if column.name in (*after.cluster_by, after.partition_column) and not _has_same_name_and_type(column, source):
             yield (
                 f"column [{column.name}] clusters or partitions the table, and is new or of another name or type: "

@@ -70,3 +70,9 @@ def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> N
 )
 def test_what_a_rebuild_cannot_make_is_named(table: TableContract, renamed: dict[str, str], words: str) -> None:
     assert any(words in problem for problem in rebuild_problems(BEFORE, table, renamed))
+
+
+def test_a_renamed_partition_column_is_not_said_to_cluster_the_table() -> None:
+    table = after(replace(DATE, name="day"), KEY, VALUE, STORE, ID, partition_column="day", keys=("day", "key"))
+    (problem,) = rebuild_problems(BEFORE, table, {"date": "day"})
+    assert problem.startswith("partition_column is [day], it was [date]")
