@@ -110,6 +110,21 @@ def test_damaged_records_are_written_again_or_deleted(published: FeedOnStandIn) 
     assert publish_one_more(published) == 3
 
 
+def test_only_the_live_generation_is_exported_when_no_copy_of_a_file_list_is_left(published: FeedOnStandIn) -> None:
+    store = published.services.store
+    for info in store.objects(published.services.layout.attempts):
+        if "/files-" in info.name:
+            store.delete_prefix(info.name)
+    damage(published, "manifests/")
+    reasons = {c.name: c.reason for c in plan_recovery(published.services).changes if c.text is None}
+    assert reasons == {
+        path(published, "manifests/00000001.files.json"): "damaged, and no copy is left: no rollback can load the "
+        "generation's files",
+        path(published, "manifests/00000002.files.json"): "damaged, and no copy is left: the next publish exports "
+        "target",
+    }
+
+
 @pytest.mark.exhaustive
 def test_an_old_version_of_current_is_corrected(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))

@@ -51,8 +51,11 @@ def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
     return found
 
 
-def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChange]:
-    """The changes after which manifest and file list of the generation are as they were committed."""
+def manifest_changes(services: Services, manifest: Manifest, *, is_live: bool) -> list[RecordChange]:
+    """The changes after which manifest and file list of the generation are as they were committed.
+
+    A damaged file list of which no copy is left is deleted. `is_live`: whether target holds the generation.
+    """
     store, layout, generation = services.store, services.layout, manifest.generation
     changes = []
     if sound_manifest(services, generation) is None:
@@ -66,7 +69,8 @@ def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChang
     if copy is not None:
         changes.append(change_to(store, name, copy, f"copied from attempt [{manifest.attempt}]"))
     elif stored is not None and store.parse_if_sound(FileList, name, stored) is None:
-        changes.append(change_to(store, name, None, "damaged, and no copy is left: the next publish exports target"))
+        consequence = "the next publish exports target" if is_live else "no rollback can load the generation's files"
+        changes.append(change_to(store, name, None, f"damaged, and no copy is left: {consequence}"))
     return changes
 
 

@@ -69,7 +69,7 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
     label = labelled_generation(target)
     lost = find_lost_manifests(services, None if label is None else int(label))
-    copies = [change for manifest in lost for change in manifest_changes(services, manifest)]
+    copies = [change for manifest in lost for change in manifest_changes(services, manifest, is_live=False)]
     return replace(plan, changes=(*changes_of_damaged_records(services), *copies, *plan.changes))
 
 
@@ -125,7 +125,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
             f"generation. Then switch on the feed's DAGs.",
             removes_label=True,
         )
-    changes = manifest_changes(services, manifest)
+    changes = manifest_changes(services, manifest, is_live=True)
     next_step = "Switch on the feed's DAGs."
     if current is not None and current.generation == generation:
         return RecoveryPlan(next_step, tuple(changes))
