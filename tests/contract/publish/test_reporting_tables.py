@@ -119,6 +119,17 @@ def test_damaged_objects_keep_no_other_rows_from_the_tables(
     assert [store.read(name) is None for name in damaged[:2]] == [False, False]
 
 
+def test_rows_that_another_writer_removed_meanwhile_are_not_called_damaged(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ReportingBacklog.names
+    removed = ReportingBacklog(world.services.store).name(world.feed.feed, "00000001-removed")
+    monkeypatch.setattr(ReportingBacklog, "names", lambda self: [*names(self), removed])
+    with caplog.at_level("WARNING"):
+        world.write_reporting_tables()
+    assert removed not in caplog.text
+
+
 def test_rows_that_are_not_loaded_for_long_are_an_incident_of_its_own(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,9 +127,10 @@ def _readable(services: Services, backlog: ReportingBacklog) -> list[str]:
     """The names of the objects with the ledger table's next rows, without damaged ones."""
     names = backlog.names()[:ROWS_PER_LOAD]
     readable = list(backlog.rows(names))
-    for name in sorted(set(names) - set(readable)):
+    # Another writer may have loaded and removed rows since they were listed: these are not damaged.
+    for damaged in services.store.stat(sorted(set(names) - set(readable))):
         services.log(
-            f"[{services.store.uri(name)}] is damaged, so the ledger table does not get its row: run `make recover`",
+            f"[{services.store.uri(damaged.name)}] is damaged, so the ledger table does not get its row: run `make recover`",
             level=logging.WARNING,
         )
     return readable
