@@ -141,7 +141,8 @@ class AdoptDate:
             (Difference.CHANGED, diff.changed_examples),
             (Difference.SURVIVOR, diff.survivor_examples),
         ):
-            for text in _key_texts(self.table, samples)[:MAX_EXAMPLES]:
+            # Of a new key there is a row of each delivery that has it.
+            for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:MAX_EXAMPLES]:
                 yield KeyExample(task.day, difference, text)
 
 
