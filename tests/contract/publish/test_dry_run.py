@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.publish.previews.dry_run import DryRun, dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from dedup_clone.state.arrivals import Refusal
+from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 
@@ -79,6 +82,7 @@ def test_an_older_snapshot_would_only_fill_gaps_and_of_the_dates_that_are_asked_
     found = try_out(world, name, dates=(YESTERDAY,))
     assert "older than snapshot 7, which is live: only fills gaps" in found.effect
     assert (found.landed.files, found.landed.dates) == (1, (YESTERDAY,))
+    assert found.effect.endswith(", on the requested dates; the delivery itself stays to be published")
     assert f"only {YESTERDAY}" in dry_run_text(found)
     with pytest.raises(ConfigurationError, match="not in the delivery"):
         try_out(world, name, dates=(TODAY - timedelta(days=3),))
@@ -115,3 +119,35 @@ def test_landed_files_that_were_touched_and_a_run_at_work_are_reported(world: Fe
     assert "**Would be refused**: object" in text
     assert "At work now: run [at-work] of [feed_publish]" in text
     assert "rows unknown" in text
+
+
+def test_an_excluded_or_refused_delivery_of_which_some_dates_are_replayed_keeps_its_status(
+    world: FeedOnStandIn,
+) -> None:
+    for snapshot in (7, 8):
+        world.publish(world.land(snapshot, [row(snapshot, 1)]))
+    excluded = next(d.name for d in world.services.manifests.read(2).deliveries if d.snapshot_id == 8)
+    world.roll_back(1)
+    assert try_out(world, excluded, dates=(TODAY,)).effect.endswith("the delivery itself stays excluded")
+    refused = world.land(9, [row(9, 1)])
+    world.services.arrivals.refuse(Refusal(Delivery.parse(refused), "a test", "run", world.now()))
+    assert try_out(world, refused, dates=(TODAY,)).effect.endswith("the delivery itself stays refused")
+
+
+def test_a_file_that_is_no_parquet_would_be_refused(world: FeedOnStandIn) -> None:
+    name = world.land_files(7, {f"date={TODAY}/part-0.parquet": b"date,product_id\n"})
+    found = try_out(world, name)
+    assert "part-0.parquet] cannot be read as Parquet: " in found.landed.problems[0]
+    text = dry_run_text(found)
+    assert "**Would be refused**: file" in text
+    assert "rows unknown" in text
+
+
+def test_hidden_files_outside_date_folders_are_not_counted(world: FeedOnStandIn) -> None:
+    world.feed = world.feed.model_copy(
+        update={"landing": world.feed.landing.model_copy(update={"date_folders": False})}
+    )
+    hidden = {name: b"half-written" for name in ("_temporary/part-1.parquet", ".part-2.parquet")}
+    name = world.land_files(7, {"part-0.parquet": parquet_bytes([row(7, 1)]), **hidden})
+    found = try_out(world, name)
+    assert (found.landed.files, found.landed.rows, found.landed.problems) == (1, 1, ())

@@ -13,7 +13,7 @@ from statistics import median
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.landed_objects import SUFFIX, objects_by_date
+from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
@@ -34,8 +34,8 @@ FOOTERS_READ = 100  # about so many at most; of more files the rows are estimate
 class LandingInput:
     """What would be read from landing. `files`, `rows`: their numbers. `size`: in bytes.
 
-    `dates`: None for a feed without date folders. `too_old`: dates before the retention. `problems`: changes of landing
-    since the deliveries were registered.
+    `dates`: None for a feed without date folders. `too_old`: dates before the retention. `problems`: why deliveries
+    would be refused: changes of landing since they were registered, or else footers that cannot be read.
     """
 
     files: int
@@ -100,7 +100,7 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
         check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
     applied = () if decision.skip_reason else decision.backlog.apply
     intent = services.current.read().intent
-    changes, effect = _effect(publish_request, decision)
+    changes, effect = _effect(services, publish_request, decision)
     plan = Plan(publish_request.plan) if publish_request.plan else services.feed.dedup.plan
     read_deliveries = () if _reads_nothing(services, decision, engine, plan) else applied
     landed = _landing_input(services, [services.arrivals.read(d) for d in read_deliveries], publish_request.dates)
@@ -125,7 +125,7 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     )
 
 
-def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, str]:
+def _effect(services: Services, publish_request: PublishRequest, decision: Decision) -> tuple[bool, str]:
     """Whether readers may see other rows, and how, as text."""
     parent, applied = decision.parent, decision.backlog.apply
     if decision.skip_reason:
@@ -135,9 +135,7 @@ def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, 
     new = [d for d in applied if d not in parent.deliveries]
     if not new:
         return False, "the live generation has all of it, so the new generation would have the same rows"
-    only = (
-        "" if publish_request.dates is None else ", on the requested dates; the delivery itself stays to be published"
-    )
+    only = "" if publish_request.dates is None else f", on the requested dates; {_status_kept(services, decision)}"
     if new[-1].snapshot_id < parent.snapshot_id or (parent.deliveries and new[-1] < parent.deliveries[-1]):
         newest = parent.snapshot_id
         return (
@@ -145,6 +143,16 @@ def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, 
             f"older than snapshot {newest}, which is live: only fills gaps, rows that newer snapshots lack{only}",
         )
     return True, f"rows of {', '.join(d.name for d in new)} replace older ones; rows that they lack stay{only}"
+
+
+def _status_kept(services: Services, decision: Decision) -> str:
+    """What the replayed delivery, of which only some dates are applied, still is afterwards, as text."""
+    (delivery,) = decision.backlog.apply
+    if decision.parent and delivery in decision.parent.excluded:
+        return "the delivery itself stays excluded"
+    if delivery in services.arrivals.refused():
+        return "the delivery itself stays refused"
+    return "the delivery itself stays to be published"
 
 
 def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
@@ -163,14 +171,16 @@ def _landing_input(services: Services, arrivals: list[Arrival], only_dates: tupl
     dates: set[date] = set()
     for arrival in arrivals:
         if not services.feed.landing.date_folders:
-            files += [landed for landed in arrival.objects if landed.name.endswith(SUFFIX)]
+            files += [landed for landed in arrival.objects if _is_data_file(arrival, landed)]
             continue
         for day, date_files in objects_by_date(arrival, services.feed.table.partition_column).items():
             if only_dates is None or day in only_dates:
                 files += date_files
                 dates.add(day)
     problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]
-    rows, estimated = (0, True) if problems else _count_rows(services, files)
+    rows, estimated = 0, True
+    if not problems:  # else files may be gone
+        rows, estimated, problems = _count_rows(services, files)
     return LandingInput(
         files=len(files),
         size=sum(file.size for file in files),
@@ -182,15 +192,26 @@ def _landing_input(services: Services, arrivals: list[Arrival], only_dates: tupl
     )
 
 
-def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, bool]:
-    """Rows by the files' footers, and whether they are estimated: of many files only some footers are read."""
+def _is_data_file(arrival: Arrival, landed: LandedObject) -> bool:
+    return landed.name.endswith(SUFFIX) and not is_ignored(landed.name.removeprefix(arrival.folder), landed.size)
+
+
+def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, bool, list[str]]:
+    """Rows by the files' footers; whether they are estimated, because of many files only some footers are read; and
+    one problem for each footer that cannot be read.
+    """
     step = -(-len(files) // FOOTERS_READ) or 1
     sample = files[::step]
     footers = read_footers(services.landing.store, [file.name for file in sample])
+    problems = [
+        f"file [{services.landing.store.uri(footer.name)}] cannot be read as Parquet: {footer.problem}"
+        for footer in footers
+        if footer.problem
+    ]
     rows, size = sum(footer.rows for footer in footers), sum(file.size for file in sample)
     if step == 1 or not size:
-        return rows, False
-    return round(rows / size * sum(file.size for file in files)), True
+        return rows, False, problems
+    return round(rows / size * sum(file.size for file in files)), True, problems
 
 
 def _live_input(services: Services, live: Manifest | None, landed: LandingInput, *, publishes: bool) -> LiveInput:
