@@ -44,22 +44,22 @@ class Assumptions:
 
 
 REASONS = {
-    "table_bytes": "the logical size of the table",
-    "row_bytes": "six columns of eight bytes each, as in the measured run of the reference method",
+    "table_bytes": "logical size",
+    "row_bytes": "six columns of eight bytes each",
     "dates": "two years",
     "publishes_per_day": "one per delivery",
-    "changed_share": "the share of the rows that engine `cdc` streams",
-    "dcus_per_vcpu": "Google's definition of a DCU (Data Compute Unit), the unit in which Spark Serverless is billed",
-    "dcus_per_gb": "the same; each vCPU of executors and driver has 3 GB by default",
-    "usd_per_dcu_hour": "the price of the standard tier",
-    "delivered_file_bytes": "the compressed size of one delivered file",
-    "reads_per_file": "one for the footer and the others for column chunks of row groups with a million rows",
-    "writes_per_file": "one server-side copy, which sends no bytes through the job",
-    "requests_per_date": "one each for survivors, fingerprints and a listing; counted as writes and as reads",
-    "usd_per_thousand_writes": "the price of Class A operations",
-    "usd_per_thousand_reads": "the price of Class B operations",
-    "merge_to_qualify_slot_ratio": "MERGE used twice the slots of QUALIFY in the measured run of the reference method",
-    "group_by_to_qualify_slot_ratio": "GROUP BY was as slow as MERGE in that run",
+    "changed_share": "rows that engine `cdc` streams",
+    "dcus_per_vcpu": "Google's definition of a DCU (Data Compute Unit), by which Spark Serverless is billed",
+    "dcus_per_gb": "the same; a vCPU has 3 GB by default",
+    "usd_per_dcu_hour": "standard tier",
+    "delivered_file_bytes": "compressed size of a file",
+    "reads_per_file": "the footer, and column chunks of row groups with a million rows",
+    "writes_per_file": "one server-side copy",
+    "requests_per_date": "survivors, fingerprints, a listing; both writes and reads",
+    "usd_per_thousand_writes": "Class A operations",
+    "usd_per_thousand_reads": "Class B operations",
+    "merge_to_qualify_slot_ratio": "measured in a run of the reference method",
+    "group_by_to_qualify_slot_ratio": "the same",
 }
 
 

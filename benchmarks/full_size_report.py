@@ -138,7 +138,6 @@ def _executors(model: FullSize) -> str:
                 f"{model.spark_usd(size):.2f}",
                 f"{model.operations_usd(workload):.2f}",
                 f"{usd:.2f}",
-                f"{usd * model.assumed.publishes_per_day:.2f}",
             ]
         )
     heads = [
@@ -148,7 +147,6 @@ def _executors(model: FullSize) -> str:
         "DCUs, USD",
         "Cloud Storage operations, USD",
         "USD a publish",
-        f"USD a day, {model.assumed.publishes_per_day} publishes",
     ]
     return table(heads, rows)
 
@@ -177,7 +175,7 @@ def _deliveries(model: FullSize) -> str:
                 str(bounded.executors),
                 f"{bounded.expected_minutes:.1f}",
                 f"{model.publish_usd(workload, bounded):.2f}",
-                f"{unbounded.executors} ({unbounded.expected_minutes:.1f} minutes)",
+                str(unbounded.executors),
             ]
         )
     heads = [
@@ -186,7 +184,7 @@ def _deliveries(model: FullSize) -> str:
         "executors, at most 100",
         "minutes",
         "USD a publish",
-        "without that bound",
+        "executors without that bound",
     ]
     return table(heads, rows)
 
@@ -214,9 +212,8 @@ def _prices(model: FullSize) -> str:
         rows.append([name, f"{model.on_demand_usd(billed / table_bytes):.0f}", *by_slots])
     editions = [f"slots, {edition} ({usd:.2f} an hour)" for edition, usd in USD_PER_SLOT_HOUR.items()]
     text = (
-        "The lower price by slots assumes DuckDB's CPU time for QUALIFY on the same rows, the higher one Spark's for "
-        "ROW_NUMBER, because the CPU time of BigQuery's own engine was not measured. The statement alone is priced, "
-        "without examination and counts."
+        "Of the statement alone. BigQuery's CPU time was not measured: the lower price by slots assumes DuckDB's for "
+        "QUALIFY on the same rows, the higher one Spark's for ROW_NUMBER."
     )
     return f"{table(['USD a publish', 'on demand', *editions], rows)}\n\n{text}"
 
