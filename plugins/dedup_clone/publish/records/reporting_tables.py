@@ -130,7 +130,8 @@ def _readable(services: Services, backlog: ReportingBacklog) -> list[str]:
     # Another writer may have loaded and removed rows since they were listed: these are not damaged.
     for damaged in services.store.stat(sorted(set(names) - set(readable))):
         services.log(
-            f"[{services.store.uri(damaged.name)}] is damaged, so the ledger table does not get its row: run `make recover`",
+            f"[{services.store.uri(damaged.name)}] is damaged, so the ledger table does not get its row: "
+            f"run `make recover`",
             level=logging.WARNING,
         )
     return readable
