@@ -1,7 +1,7 @@
 """Reads the state of a feed, in which the freshness checks look for incidents.
 
-It reads a few small objects, three listings, and metadata of target and of the running step's job. No query runs and
-nothing is billed.
+It reads a few small objects and listings, and metadata of target and of the running step's job. What Airflow knows is
+passed in. No query runs.
 """
 
 from __future__ import annotations
@@ -189,17 +189,18 @@ def read_feed_state(
     Without `reads_bigquery`, the state has neither target nor the running step's job.
 
     CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
-    that a run was at work, so that the new content of target is not taken for drift.
+    that a run was at work, so that the new content of target is not taken for drift. The ledger is read after CURRENT,
+    because a commit writes the ledger record first: so the live generation's record is found.
     """
     listing = services.landing.list_markers()
     registered_at = _registration_times(services)
     marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
     feed = services.feed.feed
+    current = services.current.read()
+    table = services.warehouse.table(services.feed.target) if reads_bigquery else None
     attempts = ended_attempts(services.store, feed)
     records = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
-    current = services.current.read()
     live = next((r for r in reversed(records) if r.generation == current.generation), None)
-    target = _read_target(services, live) if reads_bigquery else None
     intent = current.intent
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
@@ -220,7 +221,7 @@ def read_feed_state(
         refused=tuple(_refused(services, live, registered_at)),
         excluded=() if manifest is None else manifest.excluded,
         invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
-        target=target,
+        target=_target_state(services, table, live) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
         failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
@@ -259,10 +260,16 @@ def _waiting(
     marked_at: dict[Delivery, datetime],
     registered_at: dict[Delivery, datetime],
 ) -> Iterable[WaitingDelivery]:
-    """The deliveries that are not live yet. If a marker was deleted, its delivery's registration counts as arrival."""
-    for delivery in find_backlog(services, manifest).apply:
-        yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], is_registered=True)
-    for delivery in marked_at.keys() - registered_at.keys():
+    """The deliveries that are not live yet. If a marker was deleted, its delivery's registration counts as arrival.
+
+    The arrival records are listed again here, so the watch DAG may have registered further deliveries since the first
+    listing. Those that also landed since then are left to the next check.
+    """
+    arrived_at = registered_at | marked_at
+    registered = [delivery for delivery in find_backlog(services, manifest).apply if delivery in arrived_at]
+    for delivery in registered:
+        yield WaitingDelivery(delivery, arrived_at[delivery], is_registered=True)
+    for delivery in marked_at.keys() - registered_at.keys() - set(registered):
         yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
@@ -291,11 +298,12 @@ def _refused(
         yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
-def _read_target(services: Services, live: LedgerRecord | None) -> TargetState:
+def _target_state(services: Services, table: TableMetadata | None, live: LedgerRecord | None) -> TargetState:
+    """`table`: target's metadata. `live`: the ledger record of the live generation."""
     feed = services.feed
     swap = None if live is None else find_swap(services, live.attempt)
     return TargetState(
-        table=services.warehouse.table(feed.target),
+        table=table,
         staging=feed.staging,
         cloned_at=None if swap is None else swap.cloned_at,
         retention_days=feed.table.retention_days,

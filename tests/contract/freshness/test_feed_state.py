@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from google.cloud.bigquery import Table
 
 from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.freshness import feed_state
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.late_run import current_task
 from dedup_clone.publish.recovery import commit_or_discard
@@ -130,6 +132,46 @@ def test_a_target_that_somebody_replaced_is_drift(world: FeedOnStandIn) -> None:
     (incident,) = find_incidents(datetime.now(UTC), read_state(world.services))
     assert "it is a clone of [None]" in incident.what
     assert "partitions expire after [None] days" in incident.what
+
+
+def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark(world, "snapshot_id=7")
+    find_backlog = feed_state.find_backlog
+
+    def register_two(*arguments: Any) -> Any:
+        world.land(8, [row(8, 1)])
+        (marker,) = [m for m in world.services.landing.markers() if m.delivery.snapshot_id == 7]
+        world.services.arrivals.register(world.services.landing, marker)
+        return find_backlog(*arguments)
+
+    monkeypatch.setattr(feed_state, "find_backlog", register_two)
+    assert [w.delivery.snapshot_id for w in read_state(world.services).waiting] == [7]
+
+
+def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generation(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
+    world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+    world.publish(world.land(9, [row(9, 1)]))
+    spec, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
+    world.swap(spec, swap)
+    ended_attempts = feed_state.ended_attempts
+
+    def commit_after(*arguments: Any) -> Any:
+        attempts = ended_attempts(*arguments)
+        if world.services.current.read().intent is not None:
+            world.commit(spec)
+        return attempts
+
+    monkeypatch.setattr(feed_state, "ended_attempts", commit_after)
+    state = read_state(world.services)
+    assert state.live is not None
+    assert state.refused == ()
 
 
 def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedOnStandIn) -> None:
