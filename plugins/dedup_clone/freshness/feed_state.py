@@ -221,7 +221,7 @@ def read_feed_state(
         refused=tuple(_refused(services, live, registered_at)),
         excluded=() if manifest is None else manifest.excluded,
         invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
-        target=_target_state(services, table, live) if reads_bigquery else None,
+        target=_target_state(services, table, live, manifest) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
         failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
@@ -298,14 +298,17 @@ def _refused(
         yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
-def _target_state(services: Services, table: TableMetadata | None, live: LedgerRecord | None) -> TargetState:
-    """`table`: target's metadata. `live`: the ledger record of the live generation."""
+def _target_state(
+    services: Services, table: TableMetadata | None, live: LedgerRecord | None, manifest: Manifest | None
+) -> TargetState:
+    """`table`: target's metadata. `live`, `manifest`: ledger record and manifest of the live generation."""
     feed = services.feed
     swap = None if live is None else find_swap(services, live.attempt)
     return TargetState(
         table=table,
         staging=feed.staging,
         cloned_at=None if swap is None else swap.cloned_at,
-        retention_days=feed.table.retention_days,
+        # Only the next swap sets a retention that was changed in the feed file since the last one.
+        retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
         materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
     )

@@ -134,6 +134,18 @@ def test_a_target_that_somebody_replaced_is_drift(world: FeedOnStandIn) -> None:
     assert "partitions expire after [None] days" in incident.what
 
 
+def test_a_retention_that_was_changed_in_the_feed_file_is_no_drift_until_the_next_swap(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    days = world.feed.table.retention_days + 30
+    table = world.feed.table.model_copy(update={"retention_days": days})
+    world.feed = world.feed.model_copy(update={"table": table})
+    assert wrong(world) == []
+    world.publish(world.land(8, [row(8, 1)]))
+    state = read_state(world.services)
+    assert state.target is not None
+    assert (state.target.retention_days, wrong(world)) == (days, [])
+
+
 def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
