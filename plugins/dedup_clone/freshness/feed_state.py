@@ -120,8 +120,8 @@ class FeedState:
     `history` are the ledger records of publishes, `failures` those of attempts that changed nothing, both newest last.
     `failed_checks` are the checks whose failure ended the last failed attempt before its swap; none if that attempt did
     not include the newest waiting delivery. `excluded` are deliveries that a rollback took out. `arrivals` are the
-    times at which deliveries arrived, `check_interval` is the time until the next check. `target`, `watch_dag` and
-    `publish_dag` are None if they could not be read.
+    times at which deliveries arrived, `check_interval` is the time until the next check. `target` is None if it
+    could not be read, `watch_dag` and `publish_dag` if Airflow does not know the DAG.
     """
 
     feed: str

@@ -16,14 +16,16 @@ from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.shared.task_runtime import ENVIRONMENT_VARIABLE, dag_run_is_running, environment_name
+from dedup_clone.orchestration.watchdog.feed_check import dag_activity
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status_code: int | None) -> None:
-    def fail(dag_id: str, run_id: str) -> str:
+    def fail(*arguments: str) -> None:
         detail = {"status_code": status_code, "message": "as the supervisor says it"}
         raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
 
-    monkeypatch.setattr(RuntimeTaskInstance, "get_dagrun_state", staticmethod(fail))
+    for question in ("get_dagrun_state", "get_dag"):
+        monkeypatch.setattr(RuntimeTaskInstance, question, staticmethod(fail))
 
 
 def test_a_run_that_was_deleted_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +40,18 @@ def test_a_run_is_not_taken_for_dead_while_airflow_does_not_answer(
     answer(monkeypatch, status_code)
     with pytest.raises(AirflowRuntimeError):
         dag_run_is_running("publish", "run")
+
+
+@pytest.mark.parametrize("status_code", [500, None])
+def test_a_dag_is_not_taken_for_unknown_while_airflow_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, status_code: int | None
+) -> None:
+    """The watchdog would report that the incident of a paused DAG has ended."""
+    answer(monkeypatch, 404)
+    assert dag_activity("watch") is None
+    answer(monkeypatch, status_code)
+    with pytest.raises(AirflowRuntimeError):
+        dag_activity("watch")
 
 
 @pytest.mark.parametrize("address", ["", "http://localhost:8080", "http://127.0.0.1:28080/"])

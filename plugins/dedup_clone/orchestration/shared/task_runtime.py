@@ -124,13 +124,16 @@ def dag_run_is_running(dag_id: str, run_id: str) -> bool:
     try:
         return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == "running"
     except AirflowRuntimeError as error:
-        if is_unknown_run(error):
+        if is_not_found(error):
             return False  # the run was deleted
         raise
 
 
-def is_unknown_run(error: AirflowRuntimeError) -> bool:
-    """Whether Airflow's API answered that there is no such run. The same error also stands for lost connections."""
+def is_not_found(error: AirflowRuntimeError) -> bool:
+    """Whether Airflow's API answered that there is no such run or DAG.
+
+    The same error also stands for lost connections and for errors of the API.
+    """
     return (error.error.detail or {}).get("status_code") == 404
 
 

@@ -11,7 +11,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
-from dedup_clone.orchestration.shared.task_runtime import is_unknown_run
+from dedup_clone.orchestration.shared.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
@@ -106,7 +106,7 @@ def find_run(dag_id: str, run_id: str) -> Any:
     try:
         return task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
     except AirflowRuntimeError as error:
-        if is_unknown_run(error):
+        if is_not_found(error):
             return None  # deleted meanwhile
         raise
 

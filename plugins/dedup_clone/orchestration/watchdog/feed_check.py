@@ -17,7 +17,7 @@ from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.target_checks import TARGET_INCIDENT_KINDS
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
+from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.publish.services import Services
@@ -166,15 +166,18 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
 def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
     """What Airflow knows of a DAG, and of its runs if `with_runs`. None if Airflow does not know the DAG (yet).
 
-    Airflow is asked by the task execution API, which needs no login and no database access.
+    Airflow is asked by the task execution API, which needs no login and no database access. Raises AirflowRuntimeError
+    when the API does not answer, so that no open incident about the DAG is taken for ended.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     try:
         dag = RuntimeTaskInstance.get_dag(dag_id)
-    except AirflowRuntimeError:
-        return None
+    except AirflowRuntimeError as error:
+        if is_not_found(error):
+            return None
+        raise
     if not with_runs:
         return DagActivity(dag_id, dag.is_paused, has_active_run=False, succeeded_at=None, failed_at=None)
     return DagActivity(
