@@ -51,7 +51,9 @@ class RewriteDate:
         reader = KeyReader(self.table)
         if task.delivered is None:
             return self._rewrite_parent(task, reader)
-        return self._merge(task, task.delivered, reader, task.delivered.rows)
+        outcome = self._merge(task, task.delivered, reader, task.delivered.rows)
+        assert outcome, "validation leaves out dates without delivered rows"
+        return outcome
 
     def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
         """Validate the files of a presumed task and rewrite its date in one pass.
@@ -61,16 +63,25 @@ class RewriteDate:
         assert presumed.delivered
         rows = expected_rows(presumed.delivered, presumed.parent)
         outcome = self._merge(presumed, presumed.delivered, reader, rows)
+        if outcome is None:
+            return None
         delivered = presumed.delivered.with_validations(presumed.day, reader.validations).without_empty_files()
-        return (replace(presumed, delivered=delivered), outcome) if delivered.files else None
+        return replace(presumed, delivered=delivered), outcome
 
-    def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int) -> RewriteOutcome:
-        """Compare the delivery with the parent, and write or decline the date. `rows`: about how many are delivered."""
+    def _merge(
+        self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int
+    ) -> RewriteOutcome | None:
+        """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row of it.
+
+        `rows`: about how many rows the delivery has.
+        """
         began = time.monotonic()
         newest, parent = self._key_sources(task, delivered, reader)
         merge = merge_date(self.table, task, newest, parent, rows)
         if isinstance(merge, str):
             return DeclinedRewrite(task.day, merge, DateCost.since(began, reader, 0))
+        if not merge.fingerprints.rows:
+            return None
         is_unchanged = self._is_unchanged(task, merge)
         copied = [] if is_unchanged else self._copy_files(task, merge)
         new_files, overlap = ((), None) if is_unchanged else self._write(task, merge, reader, copied)
@@ -80,13 +91,13 @@ class RewriteDate:
         if next_fingerprints.to_write:
             uri = storage.join(self.data_uri, stored.path_of(task.day))
             written = stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
-        rows = task.parent.entry.rows if is_unchanged and task.parent else sum(file.rows for file in files or ())
+        rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
         return RewrittenDate(
             day=task.day,
             files=files,
             new_keys=merge.new_keys,
             changed=merge.changed,
-            survivors=rows - merge.fingerprints.rows,
+            survivors=rows_of_date - merge.fingerprints.rows,
             surplus_rows={delivered.source: merge.surplus_rows},
             how=_how(task, merge, is_unchanged=is_unchanged),
             key_fingerprint=next_fingerprints.key_digest,
