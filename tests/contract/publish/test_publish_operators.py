@@ -192,6 +192,8 @@ def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_ap
     awaiting_approval.world.publish(awaiting_approval.world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
     with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
         awaiting_approval.answer("Approve")
+    with pytest.raises(AirflowFailException, match="this attempt has ended"):  # a retry that would ask again
+        awaiting_approval.approve_task.execute(awaiting_approval.context(awaiting_approval.approve_task))
 
 
 def test_what_a_person_publishes_needs_a_reason_and_a_dry_run_none(by_hand: Run) -> None:

@@ -82,7 +82,11 @@ class ApproveAcceptedOperator(ApprovalOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> Any:
-        begin_approval_wait(open_feed_services(self.setup), pull_spec(context))
+        services, spec = open_feed_services(self.setup), pull_spec(context)
+        with fail_without_retry():
+            # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
+            services.current.require_intent(spec.attempt)
+            begin_approval_wait(services, spec)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
