@@ -41,7 +41,9 @@ _NOT_PUBLISHING = {
     IncidentKind.WATCH_IDLE: "the watch DAG does not run",
     IncidentKind.PUBLISH_PAUSED: "the publish DAG is paused",
 }
-LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}
+# The kinds of incidents that cannot be looked for while BigQuery does not answer.
+BIGQUERY_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW, IncidentKind.JOB_PENDING)
+LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}  # with one of these the status is LATE
 
 
 def find_incidents(now: datetime, state: FeedState) -> list[Incident]:

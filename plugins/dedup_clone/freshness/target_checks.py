@@ -11,9 +11,6 @@ from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 
-# The kinds of incidents that cannot be looked for while BigQuery does not answer.
-TARGET_INCIDENT_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW)
-
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     """Target must be as its publish left it. Not checked before the first publish, nor between swap and commit."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness.evaluation import BIGQUERY_KINDS
 from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, write_verdict
 from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
-from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
+from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.watchdog import Watchdog
+from tests.shared.incidents import incident
 
 
 @pytest.fixture
@@ -81,6 +85,17 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     assert dog.check(later=8 * MINUTE) == []
     dog.failed = None
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {AT_RISK}", "RECOVERED: publish_failed"]
+
+
+@pytest.mark.parametrize("kind", BIGQUERY_KINDS)
+def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog: Watchdog, kind: IncidentKind) -> None:
+    services = dog.world.services
+    records = IncidentRecords(services.store, services.feed.feed, ("log",), lambda record, names: names)
+    assert records.open(incident(kind), datetime.now(UTC))
+    dog.later = 5 * MINUTE
+    check_feed(dog.setup, Mock(bigquery_answers=False))
+    assert dog.titles() == []
+    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {kind}"]
 
 
 def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:

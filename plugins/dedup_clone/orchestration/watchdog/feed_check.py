@@ -9,12 +9,11 @@ from pathlib import Path
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.evaluation import evaluate
+from dedup_clone.freshness.evaluation import BIGQUERY_KINDS, evaluate
 from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, read_feed_state
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
-from dedup_clone.freshness.target_checks import TARGET_INCIDENT_KINDS
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
@@ -146,7 +145,7 @@ def _update_incidents(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
 
-    unchecked = TARGET_INCIDENT_KINDS if state.target is None else ()
+    unchecked = BIGQUERY_KINDS if state.target is None else ()
     records = IncidentRecords(services.store, state.feed, notifiers.names, send)
     records.update(verdict.incidents, verdict.checked_at, unchecked)
     names = ", ".join(incident.name for incident in verdict.incidents)
