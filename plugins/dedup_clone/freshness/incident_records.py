@@ -1,9 +1,10 @@
-"""Records open incidents in the state bucket, so that each notifier is notified once of each beginning and end.
+"""Records open incidents in the state bucket, so that each notifier is sent each beginning and each end once.
 
 A record is created only if it is absent, and replaced only under the object generation that was read. So when two
 processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
 record lists the notifiers that were reached; a notifier that failed is retried at the next check. While a process
-notifies, it holds a claim on the record; if the process dies, the claim expires and another process continues.
+notifies, it holds a claim on the record; if the process dies, the claim expires and another process continues, which
+may notify again those that the dead process had reached.
 """
 
 from __future__ import annotations
@@ -60,14 +61,18 @@ class IncidentRecords:
     def update(self, incidents: Iterable[Incident], now: datetime, unchecked: Collection[IncidentKind] = ()) -> None:
         """Open records for new incidents and close those of incidents that are not in `incidents` any more.
 
-        Incidents of the kinds in `unchecked` stay open: their checks could not run.
+        Incidents of the kinds in `unchecked` stay open: their checks could not run. If an incident begins again while
+        notifiers that failed still lack its end, they are sent the end for the last time, and the next update opens it.
         """
         active = {incident.name: incident for incident in incidents}
         stored = self._read_all()
-        kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in stored.values()}
+        # A record that has ended replaces no warning: its recovery message was about an earlier delivery.
+        open_kinds = {record.incident.kind for record, _ in stored.values() if record.ended_at is None}
+        kinds = {incident.kind for incident in active.values()} | open_kinds
         for name, (record, object_generation) in stored.items():
             if record.ended_at is not None:
-                self._claim(record, object_generation, now, self._notify_end)
+                notify = self._notify_end_finally if name in active else self._notify_end
+                self._claim(record, object_generation, now, notify)
             elif name in active:
                 self._notify_missing(record, object_generation, now)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
@@ -123,14 +128,23 @@ class IncidentRecords:
         reached = self._notify(record, tuple(n for n in self._notifiers if n not in record.notified))
         self._write(replace(record, notified=(*record.notified, *reached), claimed_at=None), object_generation)
 
-    def _notify_end(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
-        """Notify the notifiers that were notified of the beginning, then remove the record if all were reached."""
+    def _notify_end_finally(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
+        """As `_notify_end`, but remove the record in any case."""
+        self._notify_end(record, object_generation, now, is_last_try=True)
+
+    def _notify_end(
+        self, record: IncidentRecord, object_generation: int, now: datetime, *, is_last_try: bool = False
+    ) -> None:
+        """Notify the notifiers that were notified of the beginning, except those that were reached or do not exist now.
+
+        Then remove the record if all were reached, or if they are not to be tried again (RECOVERY_RETRIED_FOR).
+        """
         not_reached = tuple(n for n in record.notified if n not in record.notified_of_end and n in self._notifiers)
         reached = (
             (*record.notified_of_end, *self._notify(record, not_reached)) if not_reached else record.notified_of_end
         )
-        given_up = record.ended_at is not None and now - record.ended_at > RECOVERY_RETRIED_FOR
-        if given_up or all(n in reached for n in not_reached):
+        is_too_old = record.ended_at is not None and now - record.ended_at > RECOVERY_RETRIED_FOR
+        if is_last_try or is_too_old or all(n in reached for n in not_reached):
             self._remove(record, object_generation)
         else:
             self._write(replace(record, notified_of_end=reached, claimed_at=None), object_generation)

@@ -168,6 +168,22 @@ def test_an_incident_that_returns_while_its_end_is_retried_is_notified_afterward
     assert bench.update(incident(), after=3 * MINUTE) == both("began", "arrival_overdue")
 
 
+def test_a_notifier_that_fails_does_not_hold_back_the_next_alert_to_the_others(bench: Bench) -> None:
+    bench.update(incident())
+    bench.broken = {"mail"}
+    assert bench.update(after=5 * MINUTE) == [("log", "ended", "arrival_overdue")]
+    assert bench.update(incident(), after=10 * MINUTE) == []
+    assert bench.update(incident(), after=15 * MINUTE) == [("log", "began", "arrival_overdue")]
+
+
+def test_the_retried_end_of_a_miss_does_not_swallow_the_end_of_a_later_warning(bench: Bench) -> None:
+    bench.update(incident(IncidentKind.SLA_MISSED))
+    bench.broken = {"mail"}
+    bench.update(after=5 * MINUTE)
+    assert bench.update(incident(IncidentKind.SLA_AT_RISK), after=10 * MINUTE) == [("log", "began", "promise_at_risk")]
+    assert bench.update(after=15 * MINUTE) == [("log", "ended", "promise_at_risk")]
+
+
 def test_a_check_with_a_state_older_than_the_incident_does_not_end_it(bench: Bench) -> None:
     bench.records_of_feed.open(incident(IncidentKind.SLA_MISSED), NOW + timedelta(seconds=5))
     assert bench.update(after=timedelta(0)) == []
