@@ -37,15 +37,17 @@ def require_free_slot(dag_id: str) -> None:
 
 
 class ResolvePublishOperator(DryRunMixin):
-    """Returns the publish spec. Skips the later tasks after a dry run, and when there is nothing to publish.
+    """Returns the publish spec. While another run holds the lease, this task waits, deferred.
 
-    While another run holds the lease, this task waits, deferred.
+    The later tasks are skipped after a dry run, after a takeover of the feed, and when there is nothing to publish.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
         with fail_without_retry():
             if context["params"]["take_over"]:
+                if context["params"]["dry_run"]:
+                    raise ConfigurationError("[take_over] has no dry run: choose one of [take_over] and [dry_run].")
                 raise AirflowSkipException(take_over_feed(services, (context["params"]["reason"] or "").strip()))
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
