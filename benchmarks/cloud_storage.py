@@ -91,7 +91,6 @@ def report(results: Results) -> str:
                 str(len(place_figures)),
                 f"{wall(place_figures):.2f}",
                 f"{cpu(place_figures):.1f}",
-                place_figures[0].notes["phases"],
             ]
         )
     heads = [
@@ -100,6 +99,5 @@ def report(results: Results) -> str:
         "runs",
         "wall s, median",
         "CPU s",
-        "phases of the first run, s",
     ]
-    return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."
+    return f"{table(heads, lines)}\n\n{results.made}"

@@ -144,7 +144,7 @@ def report(results: Results) -> str:
                 f"{median(cold, lambda measured: measured.cpu_s):.1f}",
                 f"{wall(warm):.2f}" if peer == COLD else "",
                 fixed,
-                ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items()),
+                ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items() if seconds != "0.00"),
             ]
         )
     heads = [
@@ -156,4 +156,4 @@ def report(results: Results) -> str:
         "fixed cost, s",
         "phases of the first cold run, s",
     ]
-    return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."
+    return f"{table(heads, lines)}\n\n{results.made}"

@@ -139,7 +139,7 @@ def report(results: Results, rows: int = ROWS) -> str:
         _GROWTH_HEAD, "pyarrow reads both, s", _GROWTH_HEAD, "ROW_NUMBER, s",
         "times as fast as ROW_NUMBER", "plans of the dates",
     ]  # fmt: skip
-    return f"{table(heads, lines)}\n\n{_compare_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
+    return f"{table(heads, lines)}\n\n{_compare_plans(results, rows)}\n\n{results.made}"
 
 
 def _per_row(figures: list[RunFigures]) -> float:

@@ -90,7 +90,7 @@ def report(results: Results, rows: int = ROWS) -> str:
             lines.append([f"{part.title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, part):.0f}"])
     heads = ["one date", "rows per input", "worker MiB", "driver MiB", "wall s", "CPU s", "CPU s / wall s", "plan"]
     padded = [[*line, *[""] * (len(heads) - len(line))] for line in lines]
-    return f"{table(heads, padded)}\n\n{results.made_at} UTC, {results.machine}."
+    return f"{table(heads, padded)}\n\n{results.made}"
 
 
 def large_date_mib(results: Results, part: Part) -> float:

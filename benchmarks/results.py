@@ -63,6 +63,11 @@ class Results:
     figures: tuple[RunFigures, ...]
     failures: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def made(self) -> str:
+        """When, and on which processor and memory; `machine` has the versions of packages, too."""
+        return f"{self.made_at} UTC, {self.machine.partition(';')[0]}."
+
     def figures_of(self, peer: str, dataset_name: str | None = None) -> list[RunFigures]:
         """The figures of a peer, on all data sets or on one of them."""
         return [f for f in self.figures if f.peer == peer and dataset_name in (None, f.dataset_name)]
