@@ -1,6 +1,6 @@
-"""Reads the files of one input of a comparison, at most twice, in batches of rows with the hashes of their keys.
+"""Reads the files of one input of a comparison, in batches of rows with the hashes of their keys.
 
-The first pass caches a file's keys in memory if the budget allows. The second pass decodes all other files again.
+The first pass caches a file's keys in memory if the budget allows. Later passes decode all other files again.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ class HashedFiles:
         for batch in self._read(number, with_values=values is not None):
             first, second = self.hashers.keys.both(batch.key_columns)
             hashed = HashedBatch(batch, first, None)
-            if self.caches_values and self.budget.reserve(hashed.nbytes):
-                cached: HashedBatch | None = hashed
+            if cached_batches is not None and self.caches_values and self.budget.reserve(hashed.nbytes):
+                cached_batches.append(hashed)
             else:
                 if values and batch.value_columns is not None:
                     hashed = replace(hashed, value_hashes=values.hash(first, batch.value_columns))
                 without_values = hashed.without_values()
-                cached = without_values if self.budget.reserve(without_values.nbytes) else None
-            if cached_batches is not None and cached is not None:
-                cached_batches.append(cached)
-            else:
-                cached_batches = None
+                if cached_batches is not None and self.budget.reserve(without_values.nbytes):
+                    cached_batches.append(without_values)
+                elif cached_batches is not None:  # a file is cached as a whole or not at all
+                    self.budget.release(sum(cached.nbytes for cached in cached_batches))
+                    cached_batches = None
             yield hashed, second
         if cached_batches is not None:
             self._cached_batches[number] = cached_batches

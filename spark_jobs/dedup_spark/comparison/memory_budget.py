@@ -19,3 +19,8 @@ class MemoryBudget:
                 return False
             self._free_bytes -= size
             return True
+
+    def release(self, size: int) -> None:
+        """Give back `size` reserved bytes."""
+        with self._lock:
+            self._free_bytes += size
