@@ -82,7 +82,7 @@ class SparkRunFailed(DedupCloneError):
 
 
 class FeedsNotChecked(DedupCloneError):
-    """The watchdog could not check some feeds. It has checked all other feeds."""
+    """The watchdog could not check some feeds, or not send alerts about some. It has checked all other feeds."""
 
 
 class AlertNotSent(DedupCloneError):

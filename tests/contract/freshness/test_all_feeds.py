@@ -122,9 +122,10 @@ def test_a_feed_whose_alert_was_not_sent_counts_as_checked(
     caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
     deployed.keep("crowd_1")
     monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AlertNotSent("mail is down")))
-    with pytest.raises(FeedsNotChecked, match="mail is down"):
+    with pytest.raises(FeedsNotChecked, match=r"^0 of 1 feeds(?s:.*)about 1 of them were not sent(?s:.*)mail is down"):
         check_all_feeds(deployed.folders)
     assert "feed_not_checked" not in caplog.text
+    assert deployed.gauges["dedup_clone.feeds_checked"] == 1
 
 
 def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(

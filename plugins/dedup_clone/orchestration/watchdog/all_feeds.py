@@ -35,8 +35,8 @@ def first_valid_setup(folders: DeployedFolders) -> FeedSetup | None:
 def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     """Checks every feed. Returns the names of the incidents by feed, without feeds that have none.
 
-    If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, which gives the
-    reason for each feed that could not be checked.
+    If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, also if only an
+    alert could not be sent; it gives the reason for each feed.
     """
     deployment = read_deployment(folders.profiles)
     clients = _with_cached_views(open_clients(deployment, folders.sql))
@@ -46,15 +46,17 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
 
     with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
         results = dict(pool.map(check, folders.feed_files))
-    checked = sum(isinstance(result, list) for result in results.values())
-    if checked or not results:
-        _emit_heartbeat(checked)
-    failed = {feed: str(result) for feed, result in results.items() if isinstance(result, Exception)}
+    failed = {feed: result for feed, result in results.items() if isinstance(result, Exception)}
+    unsent = sum(isinstance(error, AlertNotSent) for error in failed.values())  # their feeds were checked
+    unchecked = len(failed) - unsent
+    if unchecked < len(results) or not results:
+        _emit_heartbeat(len(results) - unchecked)
     if failed:
-        reasons = "\n  ".join(f"[{feed}] {reason}" for feed, reason in failed.items())
+        reasons = "\n  ".join(f"[{feed}] {error}" for feed, error in failed.items())
+        not_sent = f", but alerts about {unsent} of them were not sent" if unsent else ""
         raise FeedsNotChecked(
-            f"{len(failed)} of {len(results)} feeds could not be checked; the others were. Correct what each reason "
-            f"names; the next check tries again:\n  {reasons}"
+            f"{unchecked} of {len(results)} feeds could not be checked; the others were{not_sent}. Correct what each "
+            f"reason names; the next check tries again:\n  {reasons}"
         )
     return {feed: result for feed, result in results.items() if isinstance(result, list) and result}
 
