@@ -8,7 +8,7 @@ other buckets the keys themselves are compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -135,21 +135,23 @@ def _narrowed(
     most_rows = max(limits.rows, _EXTRA_PASS_SHARE * float(row_counts.sum()))
     if float(selection.expected_rows(row_counts).sum()) <= most_rows:
         return selection
-    others = [(inputs.parent, inputs.base_id)] if inputs.parent else []
+    others: list[tuple[KeySource, int | None]] = [(inputs.parent, inputs.base_id)] if inputs.parent else []
     others += [(delivery, None) for _, delivery in inputs.older]
     newest_sums = SubBucketSums(sub_bucket_bits(selection.bits, has_several_pairs=len(others) > 1))
     inputs.newest.sum_sub_buckets(newest_sums)
-    return selection.narrowed(reduce(or_, (_differing(newest_sums, *other) for other in others)))
+    return selection.narrowed(reduce(or_, _differing(newest_sums, others)))
 
 
-def _differing(newest_sums: SubBucketSums, other: KeySource, only_id: int | None) -> SubBuckets:
-    """The sub-buckets in which the keys of `other` are not those of the newest delivery, whose sums are `newest_sums`.
+def _differing(newest_sums: SubBucketSums, others: Sequence[tuple[KeySource, int | None]]) -> Iterator[SubBuckets]:
+    """Yield for each of `others` the sub-buckets in which its keys are not those of the newest delivery.
 
-    `only_id`: count only the rows of `other` with this update_id.
+    `newest_sums`: the sums of the newest delivery, which this function changes. `others`: the inputs except the newest
+    delivery, and for each the update_id of the rows to count; None to count all its rows.
     """
-    sums = newest_sums.copy()
-    other.sum_sub_buckets(sums, only_id, remove=True)
-    return sums.differing()
+    for number, (other, only_id) in enumerate(others, start=1):
+        sums = newest_sums if number == len(others) else newest_sums.copy()
+        other.sum_sub_buckets(sums, only_id, remove=True)
+        yield sums.differing()
 
 
 def _compare_with_small_parent(
