@@ -23,6 +23,7 @@ from dedup_clone.orchestration.shared.task_runtime import Clients
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_feed
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.retired import RetiredFile, Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.materialized_views import MaterializedView
@@ -166,6 +167,20 @@ def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_
     with pytest.raises(FeedsNotChecked, match="2 of 2 feeds"):
         check_all_feeds(deployed.folders)
     assert deployed.gauges == {}
+
+
+def test_the_invalid_file_of_a_retired_feed_is_no_incident(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_8")
+    retirement = Retirement(1, "former_feed", datetime.now(UTC), "run", "a test", TargetAction.KEEP, "", None, 0)
+    RetiredFile(ObjectStore(deployed.storage, "state"), "former_feed").write(retirement)
+    (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
+    with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[former_feed\]"):
+        check_all_feeds(deployed.folders)
+    assert "feed_file_invalid" not in caplog.text
+    assert deployed.verdict("former_feed") is None
 
 
 def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(

@@ -20,18 +20,19 @@ from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.index import published_records
+from dedup_clone.state.retired import RetiredFile
 from dedup_clone.state.store import ObjectStore
 
 
 def report_invalid_feed_file(
     feed: str, error: ConfigurationError, store: ObjectStore, settings: AlertSettings, check_interval_s: float
 ) -> None:
-    """Open the incident and store the verdict. Does nothing if another environment publishes the feed.
+    """Open the incident and store the verdict. The first check after the file was corrected ends the incident.
 
-    The first check after the file was corrected ends the incident.
+    Does nothing if the feed is retired, or if another environment publishes it.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
-    if current.environment not in ("", environment_name()):
+    if current.environment not in ("", environment_name()) or RetiredFile(store, feed).read() is not None:
         return
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
     readers_see = describe_live(live, current.generation, now)
