@@ -188,6 +188,16 @@ def test_a_refreshed_verdict_sends_no_alert(dog: Watchdog) -> None:
     assert list(dog.world.services.store.objects(dog.world.services.layout.incidents)) == []
 
 
+def test_a_run_of_another_environment_does_not_refresh_the_verdict(dog: Watchdog) -> None:
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    dog.check()
+    first = verdict_of(dog.world)
+    dog.world.environment = "new.example.org"
+    dog.paused = {dog.setup.dag_id("watch")}
+    refresh_verdict(dog.setup)
+    assert verdict_of(dog.world) == first
+
+
 def test_a_refresh_that_fails_is_logged_and_nothing_else(
     dog: Watchdog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

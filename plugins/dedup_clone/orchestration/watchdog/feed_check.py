@@ -60,12 +60,13 @@ def _check_other_environment(
 ) -> list[str]:
     """Opens an incident if the environment that publishes the feed has stopped checking it; otherwise does nothing.
 
-    The next check by that environment ends the incident.
+    Returns the name of that incident, if it is open. The next check by that environment ends the incident.
     """
     feed, now = services.feed.feed, services.now()
     verdict = read_verdict(services.store, feed)
     if verdict is None or not verdict.is_stale(now):
-        services.log(f"environment [{environment}] publishes the feed, and checks it")
+        checks = "has not checked it yet" if verdict is None else "checks it"
+        services.log(f"environment [{environment}] publishes the feed, and {checks}")
         return []
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,10 +98,14 @@ def require_sent(notifiers: AlertNotifiers) -> None:
 
 
 def refresh_verdict(setup: FeedSetup) -> None:
-    """Evaluates the feed between two checks, for the page; sends no alert. A failure is logged and never raised."""
+    """Evaluates the feed between two checks and stores the verdict, for the page. Sends no alert.
+
+    Does nothing if the feed is retired, or if another environment publishes it: that one knows the feed's runs. A
+    failure is logged and never raised.
+    """
     try:
         services = open_feed_services(setup)
-        if services.retired.read() is not None:
+        if services.retired.read() is not None or services.is_foreign(services.current.read()):
             return
         write_verdict(services.store, _evaluate(setup, services)[1])
     except Exception:
