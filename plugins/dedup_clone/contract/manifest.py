@@ -34,7 +34,7 @@ class DateOutcome(StrEnum):
     RESTORED = "restored"
     # An erasure made the date: the parent's rows without the rows of erased keys.
     ERASED = "erased"
-    # A replay changes nothing on the date. Only the dedup job uses this value: the manifest repeats the parent's.
+    # A replay changes nothing on the date. The manifest repeats the parent's value instead, unless that is "carried".
     UNCHANGED = "kept"
 
 

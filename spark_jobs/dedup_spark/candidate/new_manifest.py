@@ -125,7 +125,13 @@ def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
 
 
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
-    outcome = parent_entry.plan if plan.outcome == DateOutcome.UNCHANGED else plan.outcome
+    """The entry of a date whose files are copied from the parent.
+
+    An unchanged date repeats the parent's plan, but not COPIED_FORWARD: the check for missing dates would report the
+    date, although the replay did not look whether its deliveries have it.
+    """
+    repeats_plan = plan.outcome == DateOutcome.UNCHANGED and parent_entry.plan != DateOutcome.COPIED_FORWARD
+    outcome = parent_entry.plan if repeats_plan else plan.outcome
     return replace(parent_entry, new_keys=0, changed=0, ties=0, plan=outcome, plan_reason=plan.reason)
 
 
