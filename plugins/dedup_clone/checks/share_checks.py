@@ -57,8 +57,9 @@ def check_shares(
     """Each share is at most its configured limit, and at most a multiple of its median in earlier publishes.
 
     The second limit is at least `tolerated_share`, and applies only after PUBLISHES_FOR_MEDIAN publishes. Returns one
-    result for each share. `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a
-    failed check shows some of them, and names the dates with the most such rows.
+    result for each share. `history`: the shares of the earlier publishes that `has_usual_shares` (LedgerRecord).
+    `examples`: keys of rows that differ; a failed check shows some of them, and names the dates with the most such
+    rows.
     """
     configured = {
         "new_share": settings.max_new_share,

@@ -22,7 +22,7 @@ from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
 from dedup_clone.publish.undeclared_options import check_target_options
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import ended_attempts
-from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome, count_loads
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation
 
@@ -202,8 +202,7 @@ def check_manifest(
     """
     settings = services.feed.checks
     attempts = ended_attempts(services.store, services.feed.feed)
-    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.is_publish]
-    history = [r.shares for r in published][-PUBLISHES_COMPARED:]
+    history = [r.shares for r in attempts if r.has_usual_shares][-PUBLISHES_COMPARED:]
     own_loads = count_loads(services.current.require_intent(spec.attempt).jobs)
     return [
         manifest_checks.check_keys_unique(manifest, services.manifests.candidate_files(candidate)),

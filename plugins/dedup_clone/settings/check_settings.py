@@ -72,7 +72,7 @@ class CheckSettings(StrictModel):
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """From the sixth publish on: how many times its median in the last twenty each share may be (null: any)."""
+    """From the 7th publish (no replay) on: how many times its median in the last 20 each share may be (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()

@@ -155,6 +155,15 @@ class LedgerRecord:
         return published_again and self.is_publish and not self.is_bootstrap
 
     @property
+    def has_usual_shares(self) -> bool:
+        """Whether the shares are those of deliveries that became live for the first time, on dates of a parent.
+
+        Those of a first publish, and of a replay that changes nothing, are 0, and would lower the median.
+        """
+        is_published = self.outcome is Outcome.PUBLISHED and self.is_publish
+        return is_published and self.parent is not None and not self.is_replay
+
+    @property
     def failed_after_load(self) -> bool:
         """Whether the attempt failed after its load had begun. BigQuery's quotas count such a load."""
         return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
