@@ -21,7 +21,7 @@ from dedup_clone.orchestration.runners.workload import Method, read_workload
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, pull_spec
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
 from tests.contract.new_feeds import new_feed
@@ -99,6 +99,12 @@ def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:
     spec = world.resolve(world.land(7, [row(7, 1)]))
     rewrite(world.services, spec, dates=(date(1999, 1, 1),))
     assert read_workload(world.services, spec.attempt).delivered_bytes == 0
+    world.services.current.release(spec.attempt)
+    two_dates = [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)]
+    world.publish(world.land(7, two_dates))
+    spec = world.resolve(world.land(8, two_dates), replay=True, dates=(YESTERDAY,), reason="yesterday was wrong")
+    work = read_workload(world.services, spec.attempt)
+    assert (work.delivered_rows, work.parent_rows, work.dates) == (1, 1, 1)
 
 
 def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnStandIn) -> None:

@@ -13,7 +13,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
-_BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row count of the parent
+_BYTES_PER_ROW = 8  # a guess, for dates of which the parent has no rows; else its row count is used
 
 
 class Method(StrEnum):
@@ -35,7 +35,8 @@ class Method(StrEnum):
 class Workload:
     """How much work a request is.
 
-    `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `reason`: why the
+    `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `parent_rows`: how
+    many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `reason`: why the
     method is not ADOPT; empty if it is.
     """
 
@@ -66,8 +67,10 @@ def read_workload(services: Services, attempt: str) -> Workload:
         objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
+    parent_dates = [e for e in parent.dates if request.dates is None or e.date in request.dates] if parent else []
+    parent_rows = sum(entry.rows for entry in parent_dates)
     older = max(len(request.deliveries) - 1, 0)
-    rows = parent.rows if parent else delivered_bytes // _BYTES_PER_ROW // (older + 1)
+    rows = parent_rows or delivered_bytes // _BYTES_PER_ROW // (older + 1)
     dates = {day for day, _ in by_date}
     method, reason = _method(request, parent)
     return Workload(
@@ -75,8 +78,8 @@ def read_workload(services: Services, attempt: str) -> Workload:
         delivered_bytes=delivered_bytes,
         newest_rows=rows,
         older_rows=rows * older,
-        parent_rows=parent.rows if parent else 0,
-        dates=len(dates) or (len(parent.dates) if parent else 1),
+        parent_rows=parent_rows,
+        dates=len(dates) or len(parent_dates) or 1,
         method=method,
         reason=reason,
     )
