@@ -38,7 +38,7 @@ def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(
         assert (7, 10**6, snapshot_id) in found(area)
     area.publish(area.land(4, rows(4, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300 if compare_values else None)
-    found_by = "fingerprints of the parent stored" if compare_values else "the parent's rows were not read"
+    found_by = "fingerprints of the parent stored" if compare_values else "the parent's rows were not compared"
     assert area.entry(FIRST).plan_reason.endswith(found_by)
 
 

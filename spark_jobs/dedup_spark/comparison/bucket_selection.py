@@ -31,7 +31,8 @@ SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
 # The first so many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Expected rows to compare, in both inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket.
+# Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. The latter has
+# none, but if no bucket had any, `split_buckets` would return no range, and no value hashes would be read.
 _ONE_KEY_ROWS, _VALUES_ONLY_ROWS = 2.0, 1e-3
 
 
@@ -91,14 +92,15 @@ class BucketSelection:
 
     @cached_property
     def _one_key_hashes(self) -> KeySet:
-        """The first hashes of the keys to compare in ONE_KEY buckets. Each belongs to such a bucket."""
+        """The first hash of the key of each pair's ONE_KEY buckets. In some of them another pair needs more keys."""
         return KeySet.from_sorted(np.unique(np.concatenate([EMPTY_U64, *(pair.one_key_hashes for pair in self.pairs)])))
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
 
-        These are all other rows in buckets with `needs_value_hashes`: their keys are in both inputs, but their values
-        may differ.
+        The latter are all other rows in buckets with `needs_value_hashes`: the newest delivery and the parent's base
+        have the same of these keys, but values may differ. They may include rows of the parent that are not of its
+        base, which the caller has to leave out.
         """
         buckets, rows, is_compared = self._compared(first_hashes)
         return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets[rows]]])

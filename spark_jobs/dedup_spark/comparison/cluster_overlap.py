@@ -14,7 +14,10 @@ Range = tuple[Any, Any]  # the lowest and the highest value of a block
 
 
 def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
-    """The range of each row group that has a value of the column. None if the footer lacks bounds of one of them."""
+    """The range of each row group that has a value of the column.
+
+    None if the file lacks the column, or its footer the bounds of one of these row groups.
+    """
     ranges: list[Range] = []
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)

@@ -22,8 +22,8 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
 from dedup_spark.value_order import comparable
 
-# The most rows of repeated keys whose values are compared, and the most bytes. Python compares row by row, in some
-# microseconds each.
+# The most rows of repeated keys whose values are compared, and the most bytes that are read for this. Python compares
+# row by row, in some microseconds each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
 # So many rows are converted to Python values at a time, because Python values take much memory.
@@ -32,10 +32,11 @@ _ROWS_AT_A_TIME = 1 << 12
 
 @dataclass(frozen=True)
 class ResolvedDuplicates:
-    """Rows divided into one row of each key (`retained`) and the surplus rows.
+    """Rows divided into `retained`, with one row of each key that was resolved, and the surplus rows.
 
-    `keys`: the packed keys of `retained`. `surplus` has no value columns. `is_exact` is False if the rows were too many
-    to compare their values: then an arbitrary row of each key is retained, and only the numbers of rows are right.
+    `keys`: the packed keys of `retained`, which also has the rows of keys that were not to be resolved. `surplus` has
+    no value columns. `is_exact` is False if the rows were too many to compare their values: then an arbitrary row of
+    each key is retained, and only the numbers of rows are right.
     """
 
     retained: SelectedRows

@@ -118,7 +118,10 @@ class KeyReader:
             self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
 
     def cluster_overlap(self, uris: Iterable[str]) -> float | None:
-        """The share of blocks (0 to 1) that overlap. None without clustering, or if one of the files was not read."""
+        """The share of blocks (0 to 1) that overlap. None without clustering.
+
+        Also None if one of the files was not read or has no bounds of its blocks, or if bounds cannot be compared.
+        """
         if not self.table.cluster_by:
             return None
         return overlapping_share([self.ranges.get(uri) for uri in uris])

@@ -1,7 +1,7 @@
-"""One input of a date's comparison: the files of a delivery or of the parent generation, read at most twice.
+"""One input of a date's comparison: the files of a delivery or of the parent generation, read in several passes.
 
-The first pass sums up fingerprints, the second returns the keys of the buckets that differ, so memory does not grow
-with the date.
+The first pass sums up fingerprints, the last returns the keys of the buckets that differ, so memory does not grow with
+the date. Passes between them are needed only to find duplicate keys, or the sub-buckets that differ.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class KeySource:
     ) -> BucketFingerprints:
         """Return fingerprints, in `2**bits` buckets, of all rows or of some.
 
-        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id. The fingerprints have
-        no value sums if values are not compared, or if values are cached instead of hashed.
+        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; these files must have
+        no constant id but this one. The fingerprints have no value sums if values are not compared, or if values are
+        cached instead of hashed.
         """
         with_values = self._files.hashers.values is not None and not self._files.caches_values
         total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
@@ -136,13 +137,16 @@ class KeySource:
         remove: bool = False,
         file_numbers: Sequence[int] | None = None,
     ) -> None:
-        """Add the first hashes of all rows, or of those in `file_numbers` and with id `only_id`, or remove them."""
+        """Add to `sums` the first hashes of all rows, or of some (see `fingerprints`); with `remove`, subtract them."""
         self.visit_first_hashes(sums.remove if remove else sums.add, only_id, file_numbers)
 
     def visit_first_hashes(
         self, visit: Callable[[U64Array], None], only_id: int | None = None, file_numbers: Sequence[int] | None = None
     ) -> None:
-        """Call `visit` with the first hashes, batch by batch: of all rows, or of some (see `fingerprints`)."""
+        """Call `visit` with the first hashes, batch by batch: of all rows, or only of those in `file_numbers`.
+
+        `only_id`: only of rows with this update_id.
+        """
         lock = Lock()
 
         def visit_files(numbers: Sequence[int]) -> None:
@@ -159,9 +163,9 @@ class KeySource:
         self._in_threads(visit_files, file_numbers)
 
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
-        """The rows that `selector` selects, in memory. `with_values`: with value columns.
+        """The rows that `selector` selects, in memory. `with_values`: with value columns, if memory allows.
 
-        Without `with_values` they are returned, too, if they are cached or were read to compare values.
+        Without `with_values` they have value columns, too, if these are cached or were read to compare values.
         """
         rows = RangedRows([EVERYTHING], 0)
         self.select_and_hash(selector, rows, with_values=with_values)
@@ -177,10 +181,10 @@ class KeySource:
         partitions: int = PARTITIONS,
         file_numbers: Sequence[int] | None = None,
     ) -> Sequence[PartitionedHashes]:
-        """Add the rows that `selector` selects to `selected`. Return, by thread, the hashes of its `hash_only` rows.
+        """Add the rows that `selector` selects to `selected`. Return the hashes of the rows that it calls `hash_only`.
 
-        The hashes are divided into `partitions`. With `only_id` they are only of rows with this update_id. If values
-        are not compared, there are none.
+        The hashes are divided into `partitions`, and returned for each thread, or for each part of a split date. With
+        `only_id` they are only of rows with this update_id. If values are not compared, there are none.
         """
         compares_values = self._files.hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))

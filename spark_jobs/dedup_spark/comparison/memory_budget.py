@@ -6,7 +6,7 @@ from threading import Lock
 
 
 class MemoryBudget:
-    """Counts the bytes that may still be kept in memory, until `limit_bytes` are reserved. Thread-safe."""
+    """Lets readers reserve memory, at most `limit_bytes` at a time. Thread-safe."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._free_bytes = limit_bytes

@@ -1,8 +1,8 @@
 """Reads one input of a large date's comparison in several Spark tasks, each of which reads some of its files.
 
 Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
-driver only adds up the sums of buckets. So no pass reads a file twice, and the driver has no rows in memory except
-survivors.
+driver only adds up the sums of buckets. So no pass reads a file twice, and the driver has few rows in memory:
+survivors, rows whose keys may be duplicate, and the rows of a small parent.
 """
 
 from __future__ import annotations

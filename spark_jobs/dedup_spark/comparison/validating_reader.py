@@ -19,6 +19,8 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 class UnsuitableFile(Exception):
     """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
 
+    Of a split date also: a Spark task could not read a file.
+
     Whoever has received batches of the file must discard what was computed from them.
     """
 

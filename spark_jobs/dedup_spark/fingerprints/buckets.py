@@ -57,7 +57,7 @@ def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
 
 @dataclass
 class BucketFingerprints:
-    """For each of `2**bits` buckets the number of keys, the sums of their two hashes, and the sum of value hashes.
+    """For each of `2**bits` buckets the number of keys, the sums of their two hashes, and that of their value hashes.
 
     `value_sums` is None if values are not compared, or if their sums are unknown. `add`, `add_all` and `remove` change
     the object.
@@ -75,7 +75,10 @@ class BucketFingerprints:
         return cls(bits, counts, firsts, seconds, values if with_values else None)
 
     def add(self, first: U64Array, second: U64Array, values: U64Array | None = None) -> None:
-        """Add keys, given their first and second hashes, and the value hashes of their rows."""
+        """Add keys, given their first and second hashes, and the value hashes of their rows.
+
+        `values`: needed if there are `value_sums`; otherwise ignored.
+        """
         buckets = bucket_of(first, self.bits)
         np.add.at(self.counts, buckets, np.uint32(1))
         np.add.at(self.first_sums, buckets, first)

@@ -1,6 +1,7 @@
-"""Converts key columns to 64-bit words. Values are cast to the declared type first, so all files give equal words.
+"""Finds a table's key columns, and converts columns of keys or values to 64-bit words, which are hashed.
 
-A column of fixed width has one word for each row (NUMERIC two). STRING and BYTES stay Arrow arrays, for `mix_texts`.
+Values must have the declared type (see `as_declared`), so that all files give equal words. A column of fixed width has
+one word for each row (NUMERIC two). STRING and BYTES stay Arrow arrays: see `mix_texts` in hashing.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def numbers(column: Column, values: pa.Array) -> I64Array:
 
 
 def fixed_words(column: Column, values: pa.Array) -> Sequence[U64Array]:
-    """The words of a column of fixed width: one array, or two for NUMERIC, whose values have 128 bits."""
+    """The words of a column of fixed width: one array, or two for NUMERIC, whose values have 128 bits.
+
+    FLOAT64, which cannot be a key, is converted in value_hashing.py: equal numbers may have different bits.
+    """
     if is_number(column):
         return [numbers(column, values).view(np.uint64)]
     raw = np.frombuffer(values.buffers()[1], dtype="<u8")

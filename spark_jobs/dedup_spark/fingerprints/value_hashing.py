@@ -1,4 +1,4 @@
-"""Hashes each row's values together with its key: two rows of a key have equal hashes if their values are equal.
+"""Hashes each row's values together with its key: rows of one key have equal hashes if their values are equal.
 
 What is equal is defined by the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, and a NULL array
 equals an empty one; arrays are compared element by element, structs field by field.

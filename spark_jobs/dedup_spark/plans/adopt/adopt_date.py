@@ -61,7 +61,7 @@ class AdoptDate:
         )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
-        """Write the date's files and fingerprints below the data folder, or decline the date.
+        """Write the date's files and fingerprints below the data folder, or only fingerprints, and decline the date.
 
         Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
@@ -73,6 +73,7 @@ class AdoptDate:
         """Validate the files of a presumed task and adopt its date in one pass.
 
         Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
+        Raises UnsuitableFile or pyarrow's errors if a file cannot be used, and what `__call__` raises.
         """
         began = time.monotonic()
         inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))
@@ -99,7 +100,7 @@ class AdoptDate:
         reader: KeyReader,
         began: float,
     ) -> AdoptOutcome:
-        """Compare the inputs, and write or decline the date.
+        """Compare the inputs, and write or decline the date. The delivery's fingerprints are written in either case.
 
         `delivered`: the fingerprints of the deliveries. `began`: the monotonic time, in seconds, at which the work on
         the date began.
@@ -165,7 +166,7 @@ def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: 
         how = "all keys compared, as asked for"
     elif not diff.differing_bucket_count:
         same = "same keys and values as before" if diff.changed is not None else "same keys as before"
-        return f"{same}: the parent's rows were not read" if inputs.base_was_stored else same
+        return f"{same}: the parent's rows were not compared" if inputs.base_was_stored else same
     else:
         what = "keys" if diff.changed is None else "keys and values"
         how = f"{what} compared in {diff.differing_bucket_count} of {diff.bucket_count} buckets"

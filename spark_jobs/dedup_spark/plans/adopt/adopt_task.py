@@ -14,10 +14,10 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 @dataclass(frozen=True)
 class AdoptTask:
-    """One date to adopt. `newest`: its newest delivery, whose rows win. `older`: the others, in ascending precedence.
+    """One date to adopt. `newest`: its newest delivery, whose rows win.
 
-    The snapshot id of `newest` is at least the highest update_id of `parent`. `threads`: how many threads read the
-    date.
+    The snapshot id of `newest` is at least the highest update_id of `parent`. `older`: the date's other deliveries, in
+    ascending precedence. `threads`: how many threads read the date.
     """
 
     day: date
@@ -38,7 +38,10 @@ class AdoptTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedDate(WrittenDate):
-    """A date that has the rows of its newest delivery, `delivery`, and survivors. `files`: copied and written files."""
+    """A date that has the rows of its newest delivery, `delivery`, and survivors. `files`: copied and written files.
+
+    `reason`: what was compared and written anew, as text for the manifest.
+    """
 
     files: tuple[DataFile, ...]
     delivery: Delivery

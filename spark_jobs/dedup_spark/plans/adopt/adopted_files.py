@@ -23,8 +23,8 @@ def copy_adopted(
 ) -> list[DataFile]:
     """Copy the newest delivery's files of the date, except empty files and those that were written anew (normalized).
 
-    `parts`: runs the copies as Spark tasks; None to copy in this process. Raises DeliveryRefused if a landed object has
-    changed since the inventory was frozen.
+    Return the copies. `parts`: runs the copies as Spark tasks; None to copy in this process. Raises DeliveryRefused if
+    a landed object has changed since the inventory was frozen.
     """
     prefix = f"{table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
     copy = _FileCopier(task.day, task.newest.delivery.snapshot_id, data_uri, prefix)

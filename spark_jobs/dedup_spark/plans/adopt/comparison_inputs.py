@@ -66,7 +66,7 @@ class DeliveredFingerprints:
 def open_inputs(
     hashers: RowHashers, task: AdoptTask, reader: KeyReader, key_cache_bytes: int, rows: int, parts: PartTasks | None
 ) -> ComparisonInputs:
-    """Return the inputs. If no stored fingerprints of the base can be used, this reads the parent's key columns.
+    """Return the inputs. If no stored fingerprints of the base can be used, this reads its keys, and values to compare.
 
     `key_cache_bytes`: how many bytes of decoded keys may stay in memory between the two passes. `rows`: about how many
     rows the newest delivery has, by which the number of buckets is chosen. `parts`: reads the files in Spark tasks;

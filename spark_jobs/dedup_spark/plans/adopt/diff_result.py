@@ -34,7 +34,8 @@ class DiffResult:
 
     - fingerprints: of the delivery's distinct keys and, once all rows are compared, of `same_id_survivors`.
     - bucket_count, differing_bucket_count: how many buckets were compared by fingerprints, and how many differ.
-    - changed: how many rows have other values; None if values are not compared.
+    - new_keys: how many keys of the deliveries the parent lacks.
+    - changed: how many of the parent's rows get other values; None if values are not compared.
     - has_ranks: whether keys were packed by rank (see `PackedKeys`).
     - older_surplus_rows: how many surplus rows each older delivery has, by source number.
     - surviving: the numbers of rows that become survivors.
@@ -43,8 +44,8 @@ class DiffResult:
       some only if it delivers a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
     - surplus: the newest delivery's surplus rows.
-    - unresolved_rows: how many surplus rows were chosen without comparing values, because they are too many. If there
-      are any, another plan has to write the date.
+    - unresolved_rows: how many surplus rows of any delivery were chosen without comparing values, because they are too
+      many. If there are any, another plan has to write the date.
     """
 
     fingerprints: BucketFingerprints

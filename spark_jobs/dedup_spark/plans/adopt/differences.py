@@ -65,7 +65,7 @@ def find_differences(
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
     folded = [fingerprints.folded(bits) for fingerprints in (newest, *([base] if base else []), *older)]
-    if exact or len(folded) == 1:
+    if exact or len(folded) == 1:  # with only the newest delivery there is nothing to compare
         selection = select_all_keys(np.full(1 << bits, exact and len(folded) > 1), bits)
     else:
         selection = select_differing_keys(folded[0], folded[1:], has_base=base is not None)
@@ -120,6 +120,8 @@ def _is_parent_small(
     inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
     """Whether all rows of the parent can be compared at a time, but not all rows of all inputs in differing buckets."""
+    # `_compare_with_small_parent` takes no older deliveries, and looks delivered rows up by hash. If `exact` was
+    # asked for, there are no pairs, and all keys have to be compared themselves.
     if inputs.base_fingerprints is None or inputs.older or not selection.pairs:
         return False
     differing = float(selection.expected_rows(row_counts).sum())

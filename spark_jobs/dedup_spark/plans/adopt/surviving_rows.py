@@ -24,8 +24,9 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Record in `diff` the survivors, the parent's former survivors (`removed`), and the counts that follow.
+    """Record in `diff` the new survivors, and the parent's survivors that no longer are (`removed`).
 
+    Also add to its counts `changed`, `older_surplus_rows` and `unresolved_rows`, and to its examples of survivors.
     For each key of `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have
     this update_id, the row of the source with the highest number. `others`: the source number and the rows of each
     input except the newest delivery. `other_keys`: their packed keys.
@@ -83,10 +84,11 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Add the base's rows among `winners` to the survivors, and the parent's survivors that lose to `removed`.
+    """Record which rows of the base become survivors (`surviving`), and which survivors no longer are (`removed`).
 
-    `winners`: the indices of the parent's rows that survive. A survivor of the parent that is not among them loses.
-    The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors.
+    The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors. `winners`:
+    the indices of the parent's rows that survive. Those of the base are also recorded in `same_id_survivors` if the
+    newest delivery has their update_id. The parent's survivors that are not among `winners` are `removed`.
     """
     is_base = parent.update_ids == inputs.base_id
     base_winners = winners[is_base[winners]]

@@ -1,7 +1,8 @@
-"""Writes the files of a date's survivors: copies the parent's files that do not change, and writes one new file.
+"""Writes the files of a date's survivors: copies those of the parent that do not change, and writes at most one.
 
-If a new file is written, the rows of files that have at most as many rows are written into it too, instead of copying
-these files. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
+If a new file is written, the rows of survivor files that have at most as many rows as it are written into it too,
+instead of copying these files. So each row is rewritten only a few times, and a date has few files after any number of
+snapshots.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Ta
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
-    If a new file is written, the smallest files are added to it: those with at most as many rows, and others until
-    fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all of them are added.
+    If a new file is written, the smallest files are added to it: each that has at most as many rows as it has by then,
+    and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are added, also
+    if there would be no new file.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)

@@ -41,10 +41,10 @@ RowNumbers = dict[int, I64Array]
 class DateMerge:
     """Which rows a rewritten date has: the parent's except `removed`, and those of the delivery in `inserted`.
 
-    If `inserted` is None, these are all delivered rows except `surplus`. `surplus_rows`: how many surplus rows the
-    delivery has, in both cases. `fingerprints`: of the delivery's distinct keys and their values. `uses_stored`:
-    whether they were compared with stored fingerprints of the parent. `examples`: keys, as text, for each kind of
-    difference.
+    Rows are given by their numbers in each file. If `inserted` is None, it stands for all delivered rows except
+    `surplus`. `surplus_rows`: how many surplus rows the delivery has, in both cases. `fingerprints`: of the delivery's
+    distinct keys and their values. `uses_stored`: whether they were compared with stored fingerprints of the parent.
+    `examples`: keys, as text, for each kind of difference.
     """
 
     fingerprints: BucketFingerprints

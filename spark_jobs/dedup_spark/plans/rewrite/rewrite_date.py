@@ -47,7 +47,10 @@ class RewriteDate:
     key_cache_bytes: int
 
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
-        """Write the date's files (none if no row changed) and fingerprints below the data folder, or decline it."""
+        """Write the date's files and fingerprints below the data folder, or decline the date.
+
+        No files are written if no row changed, and no fingerprints if those of the parent remain valid.
+        """
         reader = KeyReader(self.table)
         if task.delivered is None:
             return self._rewrite_parent(task, reader)
@@ -58,7 +61,8 @@ class RewriteDate:
     def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
         """Validate the files of a presumed task and rewrite its date in one pass.
 
-        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row.
+        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used.
         """
         assert presumed.delivered
         rows = expected_rows(presumed.delivered, presumed.parent)
@@ -111,7 +115,7 @@ class RewriteDate:
     def _key_sources(
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, KeySource | None]:
-        """Readers of the delivery's and of the parent's rows; None without a parent."""
+        """Readers of the delivery's rows and of the parent's; the latter is None without a parent."""
         hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
         budget = MemoryBudget(self.key_cache_bytes)
         uris = [file.uri for file in delivered.files]
@@ -233,5 +237,6 @@ def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
         how = "all keys compared"
     if is_unchanged:
         return f"{how}; no row changed, so the parent's files are kept"
+    # If nothing changed, these are the only dates that are written (see `_is_unchanged`).
     is_fragmented = merge.changes_nothing and task.policy is MergePolicy.BY_VALUE
     return f"{how}; [{len(task.parent.files)}] files become few" if is_fragmented else how

@@ -29,7 +29,7 @@ class RewriteTask:
 
     `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table; otherwise
     the update_id of all is the delivery's snapshot id. `keeps_files`: the parent's files of which no row is removed are
-    copied, and only other rows are written.
+    copied, and only rows that these files lack are written.
     """
 
     day: date
