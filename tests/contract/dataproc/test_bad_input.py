@@ -12,7 +12,7 @@ from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import RETRIES, SPARK
+from tests.contract.dataproc.airflow_simulator import OWN_CLUSTER, RETRIES, SPARK
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 
@@ -250,6 +250,14 @@ def test_errors_that_users_reported_get_the_right_hint(message: str, said: str, 
     assert hint is not None
     assert said in hint.text
     assert hint.permanent is permanent
+
+
+def test_a_cluster_of_a_run_that_is_gone_is_created_anew_by_a_retry() -> None:
+    """Not so a cluster that the profile names: the advice for it, to remove the name, does not fit."""
+    message = "Not found: Cluster projects/my-project/regions/europe-west1/clusters/dc-feed-00000007-c0-1"
+    hint = ErrorHints("my-project", OWN_CLUSTER).for_message(message)
+    assert hint is not None
+    assert (hint.text.startswith("Cluster [dc-feed-00000007-c0-1] was deleted before"), hint.permanent) == (True, False)
 
 
 @pytest.mark.parametrize("runner", ["local", "kubernetes"])

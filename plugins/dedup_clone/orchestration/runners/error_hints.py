@@ -78,6 +78,11 @@ class ErrorHints:
         )
 
     def _no_cluster(self, cluster: str) -> Hint:
+        if self.settings.cluster.name is None:  # each run creates a cluster
+            return Hint(
+                f"Cluster [{cluster}] was deleted before its job was submitted. The task tries again by itself.",
+                permanent=False,
+            )
         return Hint(
             f"Cluster [{cluster}] is not in project [{self.project}], region [{self._region}]: see `gcloud dataproc "
             f"clusters list --region={self._region} --project={self.project}`, then correct [spark.cluster.name] or "
