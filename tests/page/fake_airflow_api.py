@@ -7,6 +7,8 @@ from typing import Any
 
 RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
 
+DOWN = "down"  # among the states: Airflow does not answer
+
 
 @dataclass
 class Api:
@@ -22,7 +24,7 @@ class Api:
     log: list[dict[str, Any]] = field(default_factory=list)
 
     def routes(self) -> Any:
-        from fastapi import FastAPI
+        from fastapi import FastAPI, HTTPException
 
         api = FastAPI()
 
@@ -34,7 +36,10 @@ class Api:
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
         def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
             is_asked_now = run_id == f"manual__{self.run}"
-            return {"state": self.states.pop(0) if is_asked_now else "skipped", "try_number": 2}
+            state = self.states.pop(0) if is_asked_now else "skipped"
+            if state == DOWN:
+                raise HTTPException(503)
+            return {"state": state, "try_number": 2}
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/2")
         def log(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
-from tests.page.fake_airflow_api import Api
+from tests.page.fake_airflow_api import DOWN, Api
 from tests.page.serving import serve, site
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -134,6 +134,14 @@ def test_a_replay_that_waits_for_another_run_says_so_until_it_is_at_work(browser
     page.press("Enter")
     page.wait_until(f"{ANSWER}.startsWith('Waits until the run that works on the feed has ended: ')")
     assert page.value("document.querySelector('#replay fieldset').disabled") is False
+    assert page.wait_until(f"{ANSWER}.startsWith('At work: ') && {ANSWER}") == f"At work: manual__{api.run}"
+
+
+def test_a_replay_is_followed_although_airflow_does_not_answer_for_a_while(browser: Browser, api: Api) -> None:
+    api.states = ["running", DOWN, "success"]
+    page = fill_form(browser, api, "")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
     assert page.wait_until(f"{ANSWER}.startsWith('At work: ') && {ANSWER}") == f"At work: manual__{api.run}"
 
 

@@ -13,6 +13,16 @@ export async function read(path) {
   throw Object.assign(new Error(await errorText(response)), { status: response.status });
 }
 
+/** The JSON at a URL, as `read`; null after a failure that may pass. */
+async function readUnlessDown(path) {
+  try {
+    return await read(path);
+  } catch (error) {
+    if (error.status < 500) throw error;
+    return null;
+  }
+}
+
 /** Starts a run of a DAG with parameters; returns its run id. Throws an Error with a sentence for the user. */
 export async function startRun(dagId, conf) {
   let response;
@@ -63,18 +73,19 @@ const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 
 /**
- * Waits for a run's first task. Returns `{ result }`, the task's return value, or `{ skipped }`, why it did nothing. Calls
- * `waits` while the task waits for another run. Throws an Error with the task's own message if it failed.
+ * Waits for a run's first task, also while Airflow cannot be reached. Returns `{ result }`, the task's return value, or
+ * `{ skipped }`, why it did nothing. Calls `waits` while the task waits for another run. Throws an Error: with the task's own
+ * message if it failed, or with a sentence for the user if Airflow refuses to tell or the task takes too long.
  */
 export async function firstTaskResult(dagId, runId, taskId, waits) {
   const task = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${encodeURIComponent(taskId)}`;
   for (let polls = 0; polls < MAXIMUM_POLLS; polls += 1) {
-    const { state, try_number: tries } = await read(task);
+    const { state, try_number: tries } = await readUnlessDown(task) ?? {};
     if (state === "failed" || state === "upstream_failed") throw new Error(await failureText(task, taskId, tries));
     if (state === "skipped") return { skipped: await skipReason(task, taskId, tries) };
     if (state === "success") {
-      const { value } = await read(`${task}/xcomEntries/return_value`);
-      return { result: typeof value === "string" ? JSON.parse(value) : value };
+      const entry = await readUnlessDown(`${task}/xcomEntries/return_value`);
+      if (entry) return { result: typeof entry.value === "string" ? JSON.parse(entry.value) : entry.value };
     }
     if (state === "deferred") {
       waits();
@@ -82,7 +93,7 @@ export async function firstTaskResult(dagId, runId, taskId, waits) {
     }
     await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
   }
-  throw new Error(`Run ${runId} has not ended yet: see its result in Airflow.`);
+  throw new Error(`Task ${taskId} of run ${runId} has not ended yet: see its result in Airflow.`);
 }
 
 /** The events of the log of a task's try; none if the log cannot be read. */
