@@ -18,8 +18,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
@@ -203,6 +204,24 @@ def test_while_airflow_cannot_be_reached_the_feeds_old_values_stay_with_their_ti
     page.value("location.hash = 'vanished'")
     page.wait_until(HIDDEN)
     assert page.value(AS_OF) == as_of
+
+
+def test_a_form_that_is_being_filled_in_stays_when_another_feed_gets_into_a_worse_state() -> None:
+    now, seconds = datetime.now(UTC), count(step=10)
+    names = ("product_attributes", "store_visits")
+    fresh = tuple(page_indexes.verdict(name, now=now, check_interval_s=3600.0) for name in names)
+    store = MemoryStore(*(replace(page_indexes.fresh(now), feed=name) for name in names), verdicts=fresh)
+    late = page_indexes.verdict(names[1], FreshnessStatus.LATE, now, check_interval_s=3600.0)
+    site_of_two = site(now)
+    site_of_two.mount("/two", application(store, clock=lambda: float(next(seconds))))
+    with serve(site_of_two) as address, TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
+        page = show(browser, f"{address}/two/")
+        page.fill("#replay input[required]", "prices were wrong")
+        store.summaries["_freshness/store_visits.json"] = json.dumps(to_plain(late.summary))
+        page.value(LOOK_AGAIN)
+        page.wait_until("document.querySelector('#feeds .dot.late') !== null")
+        assert page.value("document.querySelector('#feeds [aria-current]').hash") == "#product_attributes"
+        assert page.value("document.querySelector('#replay input[required]').value") == "prices were wrong"
 
 
 def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:

@@ -75,8 +75,9 @@ function feedInUrl() {
   }
 }
 
-/** The feed that the URL names after `#` or by its parameter `dag`; without these, the feed in the worst state. Returns
- * `{ feed }`, or `{ none }`, a sentence that says why no feed is shown. */
+/** The feed that the URL names after `#` or by its parameter `dag`. If it names none of `feeds`: the feed in the worst state,
+ * or the shown one while somebody fills in its forms. Returns `{ feed }`, or `{ none }`, a sentence that says why no feed is
+ * shown. */
 function feedToShow(feeds) {
   const named = feedInUrl();
   const dag = new URLSearchParams(window.location.search).get("dag");
@@ -86,6 +87,8 @@ function feedToShow(feeds) {
       .find((name) => feeds.some((feed) => feed.feed === name));
     return owner ? { feed: owner } : { none: `The DAG ${dag} belongs to no feed. Choose a feed above.` };
   }
+  const isFilledIn = PARTS.some(([id]) => byId(id).dataset.busy);
+  if (isFilledIn && feeds.some((feed) => feed.feed === lastView?.feed)) return { feed: lastView.feed };
   const order = ["stopped", "late", "unknown", "at risk", "fresh", "empty"];
   const worst = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return worst ? { feed: worst.feed } : {
