@@ -387,6 +387,37 @@ def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(show
     assert all(amount in cost for amount in ("$10.28", "$483.20", "$341.00"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("rollback", "A rollback is not compared: nobody would run a MERGE or QUALIFY instead."),
+        ("publish", "What a MERGE or QUALIFY would have cost instead of this publish is not known."),
+    ],
+)
+def test_why_a_cost_is_not_compared_depends_on_what_is_live(
+    shown: Callable[[str], Page], kind: str, words: str
+) -> None:
+    data = {"live": {"kind": kind, "merge_usd": None}, "costs": {}, "projection": None}
+    text = (
+        "import('./static/1/cost.js').then((m) => { const card = document.createElement('section');"
+        f" m.renderCost(card, {json.dumps(data)}); return card.textContent; }})"
+    )
+    assert shown("/nothing/").value(text) == words
+
+
+def test_partitions_that_are_overdue_are_not_counted_as_expiring_soon(shown: Callable[[str], Page]) -> None:
+    dates = [["2026-01-01", 5, 0, -2], ["2026-01-02", 5, 0, 0], ["2026-01-20", 5, 0, 8]]
+    data = {"dates": dates, "retention": 30, "audit": None, "now": "2026-02-01"}
+    text = (
+        "import('./static/1/calendar.js').then((m) => { const card = document.createElement('section');"
+        f" m.renderCalendar(card, {json.dumps(data)});"
+        " return [card.querySelector('.readout').textContent, card.querySelector('td:last-child').textContent]; })"
+    )
+    summary, first_expires = shown("/nothing/").value(text)
+    assert summary.endswith("; 1 expires within 7 days, 1 overdue for removal.")
+    assert first_expires == "overdue"
+
+
 def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown: Callable[[str], Page]) -> None:
     known = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
     data = {"live": known, "costs": {**known, "publishes": 1}, "projection": {**known, "full_size_gb": 15, "times": 2}}

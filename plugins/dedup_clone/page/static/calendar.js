@@ -53,8 +53,9 @@ export function renderCalendar(container, { dates, retention, audit, now }) {
     selected = number;
     readout.textContent = describe(dates[number]);
   };
-  const soon = dates.filter((d) => d[3] <= SOON_DAYS).length;
-  const summary = `${dates.length} partitions, ${dates[0][0]} to ${dates[dates.length - 1][0]}, ${short(dates.reduce((sum, d) => sum + d[1], 0))} rows; ${soon} expire within ${SOON_DAYS} days.`;
+  const overdue = dates.filter((d) => d[3] < 0).length;
+  const soon = dates.filter((d) => d[3] >= 0 && d[3] <= SOON_DAYS).length;
+  const summary = `${dates.length} partitions, ${dates[0][0]} to ${dates[dates.length - 1][0]}, ${short(dates.reduce((sum, d) => sum + d[1], 0))} rows; ${soon} ${soon === 1 ? "expires" : "expire"} within ${SOON_DAYS} days${overdue ? `, ${overdue} overdue for removal` : ""}.`;
   readout.textContent = summary;
   const daysByKey = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 30, ArrowDown: -30 };
   const picture = svg("svg", {
@@ -88,6 +89,6 @@ function byMonth(dates, months) {
     { title: "Partitions", number: true, cell: (r) => String(r.days) },
     { title: "Rows", number: true, cell: (r) => count(r.rows) },
     { title: "Retained", number: true, cell: (r) => count(r.retained) },
-    { title: "First expires in", number: true, cell: (r) => `${r.next} d` },
+    { title: "First expires in", number: true, cell: (r) => (r.next < 0 ? "overdue" : `${r.next} d`) },
   ], rows);
 }

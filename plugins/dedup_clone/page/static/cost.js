@@ -40,10 +40,17 @@ function projected(projection) {
     h("p", { class: "muted" }, `${times >= 1 ? `${count(Math.round(times))} times` : "A part of"} the table as it is; rows keep their size. ${lacksSpark(projection) ? MISSING : `${sparkPart(projection)}.`}`));
 }
 
+/** Why no cost of a MERGE or QUALIFY is shown beside that of `live`. */
+function notCompared(live) {
+  if (!live) return "Known after the first publish.";
+  return ["publish", "replay"].includes(live.kind)
+    ? `What a MERGE or QUALIFY would have cost instead of this ${live.kind} is not known.`
+    : `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.`;
+}
+
 export function renderCost(container, { live, costs, projection }) {
   if (!live || live.merge_usd === null) {
-    const words = live ? `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.` : "Known after the first publish.";
-    container.replaceChildren(...[h("p", { class: "muted" }, words), projected(projection)].filter(Boolean));
+    container.replaceChildren(...[h("p", { class: "muted" }, notCompared(live)), projected(projection)].filter(Boolean));
     return;
   }
   const saved = lacksSpark(costs) ? 0 : Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;

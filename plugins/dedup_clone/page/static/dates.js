@@ -7,7 +7,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const RANGE = /^(\d{4}-\d{2}-\d{2})(?:\.\.(\d{4}-\d{2}-\d{2}))?$/;
 const iso = (time) => new Date(time).toISOString().slice(0, 10);
 
-/** All dates of `2026-01-01..2026-01-03, 2026-01-05`. Throws an Error that names what is no date or range of dates. */
+/** All dates of `2026-01-01..2026-01-03, 2026-01-05`. Throws an Error that names what is no date, no range of dates, or too
+ * long a range. */
 export function parseDates(text) {
   const found = new Set();
   for (const part of text.split(",").map((one) => one.trim()).filter((one) => one)) {
@@ -16,7 +17,8 @@ export function parseDates(text) {
     if (!first || Number.isNaN(begin) || Number.isNaN(end) || iso(begin) !== first || iso(end) !== last) {
       throw new Error(`${part} is no date: write YYYY-MM-DD, or a range YYYY-MM-DD..YYYY-MM-DD.`);
     }
-    if (begin > end || end - begin >= 10000 * DAY_MS) throw new Error(`${part} is no range of dates: write the earlier one first.`);
+    if (begin > end) throw new Error(`${part} is no range of dates: write the earlier one first.`);
+    if (end - begin >= 10000 * DAY_MS) throw new Error(`${part} has more than 10,000 dates.`);
     for (let at = begin; at <= end; at += DAY_MS) found.add(iso(at));
   }
   return [...found].sort();

@@ -44,7 +44,7 @@ function figures(view) {
     figure("Snapshot", live.snapshot_id, `generation ${live.generation}`),
     figure("Age", duration(live.age_s), ["arrived ", time(live.arrived_at, now)]),
     figure("Lag", lag, `SLA: ${sla} min`),
-    figure("Swapped", time(live.swapped_at, now), `by ${live.engine}, ${live.plans.join(", ")}`),
+    figure("Swapped", time(live.swapped_at, now), `by ${[live.engine, ...live.plans].join(", ")}`),
     figure("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
     waitingFigure(view),
   ];

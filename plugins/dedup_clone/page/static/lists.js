@@ -97,5 +97,5 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
   ], [...failures].reverse().slice(0, FIRST_SHOWN)));
   if (excluded.length) parts.push(h("h3", {}, "Excluded by a rollback"),
     h("p", {}, excluded.join(", ")), h("p", { class: "muted" }, "They stay out until they are replayed or delivered again."));
-  container.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: every delivery was published.")]));
+  container.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: no delivery was refused or excluded, and no attempt failed.")]));
 }

@@ -1,4 +1,4 @@
-// The phases of the newest publish, which add up to its lag (docs/hour.md).
+// The phases of the newest publish that has a lag. They add up to the lag (docs/hour.md).
 
 import { h, table } from "./dom.js";
 import { duration } from "./formats.js";
@@ -14,7 +14,7 @@ const PHASES = {
   checks: "checks, and the start of the swap",
   approval: "a person was asked to approve",
   swap: "swap",
-  queued: "jobs waited in BigQuery (PENDING), in all phases",
+  queued: "jobs waited in BigQuery (PENDING); no other phase includes this time",
 };
 
 export function renderPhases(container, newest) {
