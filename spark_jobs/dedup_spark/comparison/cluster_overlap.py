@@ -16,7 +16,7 @@ Range = tuple[Any, Any]  # the lowest and the highest value of a block
 def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
     """The range of each row group that has a value of the column.
 
-    None if the file lacks the column, or its footer the bounds of one of these row groups.
+    None if the file lacks the column, or if its footer lacks the bounds of one of these row groups or has wrong ones.
     """
     ranges: list[Range] = []
     for group in range(file.num_row_groups):
@@ -26,7 +26,10 @@ def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
         if statistics is None:
             return None
         if statistics.has_min_max:
-            ranges.append((statistics.min, statistics.max))
+            try:
+                ranges.append((statistics.min, statistics.max))
+            except (ValueError, OverflowError):  # not text, or no time of Python: validation checks values, not bounds
+                return None
         elif not (statistics.has_null_count and statistics.null_count == metadata.num_rows):
             return None
     return tuple(ranges)

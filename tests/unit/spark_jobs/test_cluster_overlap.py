@@ -33,6 +33,24 @@ def test_a_file_without_statistics_or_without_the_column_has_no_known_ranges() -
 
 
 @pytest.mark.parametrize(
+    ("values", "bound", "wrong"),
+    [
+        (["aaaa", "bbbb"], b"bbbb", b"bb\xe9\xe9"),  # text that was cut inside a character, or is Latin-1
+        (pa.array([1, 2], pa.timestamp("us", "UTC")), (2).to_bytes(8, "little"), (2**62).to_bytes(8, "little")),
+    ],
+)
+def test_file_whose_footer_has_impossible_bounds_has_no_known_ranges(values: Any, bound: bytes, wrong: bytes) -> None:
+    content = io.BytesIO()
+    pq.write_table(pa.table({"key": values}), content)
+    footer_bytes = int.from_bytes(content.getvalue()[-8:-4], "little") + 8
+    pages, footer = content.getvalue()[:-footer_bytes], content.getvalue()[-footer_bytes:]
+    assert bound in footer
+    file = pq.ParquetFile(io.BytesIO(pages + footer.replace(bound, wrong)))
+    assert file.read().num_rows == 2
+    assert block_ranges(file, "key") is None
+
+
+@pytest.mark.parametrize(
     ("ranges", "share"),
     [
         ([((1, 2), (3, 4)), ((5, 9),)], 0.0),
