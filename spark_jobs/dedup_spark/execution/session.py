@@ -89,10 +89,15 @@ def start_session(application: str) -> SparkSession:
 
 
 def root_cause(error: Exception) -> str:
-    """The innermost cause that a Spark error's text names, as one line."""
+    """The innermost cause that a Spark error's text names, as one line.
+
+    py4j's text begins with the called method. The line of the Java exception follows, with a colon before it, and then
+    a stack trace, which names no cause if, for example, an executor was lost.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or [type(error).__name__])[-1]
+    java_exceptions = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (causes or java_exceptions or lines or [type(error).__name__])[-1]
 
 
 def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> DataFrame:

@@ -23,7 +23,9 @@ _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
 )
-# Of the cause in the reason of a refusal.
+# Without "Caused by:" before it, this exception says that Spark itself has stopped, whatever was read.
+_STOPPED = "java.lang.IllegalStateException"
+# The length of the cause in the reason of a refusal.
 _MAX_CHARACTERS = 300
 
 
@@ -45,7 +47,8 @@ def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[Fi
         return _search(session, files[:half]) + _search(session, files[half:])
     second_failure = _failure(session, files)
     text = root_cause(second_failure) if second_failure else ""
-    return [(files[0], text[:_MAX_CHARACTERS])] if _FAULT_OF_A_FILE.search(text) else []
+    is_in_file = _FAULT_OF_A_FILE.search(text) and not text.startswith(_STOPPED)
+    return [(files[0], text[:_MAX_CHARACTERS])] if is_in_file else []
 
 
 def _failure(session: SparkSession, files: list[FileValidation]) -> Exception | None:

@@ -1,0 +1,52 @@
+"""What the job says of an error of Spark, and that no file is refused because Spark itself has failed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from pyspark.errors import PySparkException
+
+from dedup_spark.execution.session import root_cause
+from dedup_spark.landing import spark_probe
+from dedup_spark.landing.file_validation import FileValidation, LandedFile
+
+TRACE = "\tat org.apache.spark.Foo.run(Foo.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+LOST = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most "
+    "recent failure: Lost task 0.3 in stage 1.0 (TID 9) (worker executor 2): ExecutorLostFailure (executor 2 exited)"
+)
+STOPPED = (
+    "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
+    f"This stopped SparkContext was created at:\n\n{TRACE}\nThe currently active SparkContext was created at:\n\n"
+    "(No active SparkContext.)\n"
+)
+# An error whose reason is in a file.
+IN_FILE = "java.lang.IllegalArgumentException: Wrong value"
+
+
+def py4j_text(java_text: str) -> str:
+    return f"An error occurred while calling o48.save.\n: {java_text}\n{TRACE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (py4j_text(f"{LOST}\nDriver stacktrace:"), LOST),
+        (py4j_text(STOPPED), "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."),
+        (py4j_text(f"{LOST}\n{TRACE}Caused by: java.io.IOException: a\n{TRACE}Caused by: b: c"), "Caused by: b: c"),
+        ("one line", "one line"),
+        ("", "ValueError"),
+    ],
+)
+def test_the_root_cause_is_the_line_that_names_it(text: str, cause: str) -> None:
+    assert root_cause(ValueError(text)) == cause
+
+
+@pytest.mark.parametrize(("text", "refused"), [(IN_FILE, 1), (STOPPED, 0), (LOST, 0)])
+def test_only_a_fault_of_a_file_refuses_it(text: str, refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = PySparkException(py4j_text(text))
+    monkeypatch.setattr(spark_probe, "_failure", lambda *_: failure)
+    files = [FileValidation(LandedFile(uri, 1, 1, None), "{}", {}, ()) for uri in ("a", "b")]
+    found = spark_probe.unreadable_by_spark(cast("Any", lambda: None), files)
+    assert len(found) == refused * len(files)
