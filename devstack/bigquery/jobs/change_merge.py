@@ -88,7 +88,7 @@ def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVe
     assert log is not None  # the caller has seen pending changes
     parts, position = [], 0
     for changes in log.pending:
-        rows = conform(_read_segment(catalog, changes.segment), _nullable(change_columns(version)))
+        rows = conform(_read_segment(catalog, changes.segment), change_columns(version))
         positions = pa.array(range(position, position + rows.num_rows), pa.int64())
         acknowledged = pa.array([changes.acknowledged_us] * rows.num_rows, pa.int64())
         parts.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
@@ -105,8 +105,3 @@ def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVe
 
 def _read_segment(catalog: Catalog, segment: Segment) -> pa.Table:
     return pq.read_table(catalog.segments.path(segment), partitioning=None)
-
-
-def _nullable(columns: tuple[TableField, ...]) -> list[TableField]:
-    """The columns without REQUIRED: a DELETE has NULL in all but the primary key."""
-    return [replace(column, mode="NULLABLE") if column.mode == "REQUIRED" else column for column in columns]

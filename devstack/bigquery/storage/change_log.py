@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotFound
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import interval_microseconds
-from devstack.bigquery.storage.arrow_schema import arrow_schema
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import ChangeLog, PendingChanges, TableId, TableVersion
@@ -143,8 +143,10 @@ def stale_since_us(log: ChangeLog) -> int:
 
 
 def change_columns(version: TableVersion) -> tuple[TableField, ...]:
-    """The columns of a segment with pending changes; a DELETE has NULL in all but the primary key."""
-    return (*version.settings.schema, *CHANGE_COLUMNS)
+    """The columns of a segment with pending changes. None is REQUIRED: a DELETE needs only the primary key."""
+    schema = version.settings.schema
+    nullable = (replace(column, mode="NULLABLE") if column.mode == "REQUIRED" else column for column in schema)
+    return (*nullable, *CHANGE_COLUMNS)
 
 
 def _check_table(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion) -> None:
@@ -175,8 +177,9 @@ def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowCha
         }
         for change in changes
     ]
+    columns = change_columns(version)
     try:
-        return pa.Table.from_pylist(rows, schema=arrow_schema(change_columns(version)))
+        return conform(pa.Table.from_pylist(rows, schema=arrow_schema(columns)), columns)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise Invalid(f"A row cannot be stored in table {table}: {error}") from error
 
@@ -197,6 +200,18 @@ def _problem(version: TableVersion, change: RowChange) -> str | None:
         for column in version.settings.schema:
             if column.mode == "REQUIRED" and column.name.lower() not in present:
                 return f"Required field {column.name} has no value"
+    return _unfitting_value(version, change)
+
+
+def _unfitting_value(version: TableVersion, change: RowChange) -> str | None:
+    """The error of the change's first value that does not fit its column's type, such as STRING(3); None without any."""
+    for name, value in change.row.items():
+        column = version.settings.column(name)
+        try:
+            if column is not None:
+                column.fitted(value)
+        except ValueError as error:
+            return f"Field {name}: {error}"
     return None
 
 

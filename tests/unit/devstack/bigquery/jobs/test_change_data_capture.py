@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,17 @@ def test_an_upsert_without_a_required_column_is_refused(warehouse: Warehouse) ->
         append(warehouse, RowChange("UPSERT", None, {"id": 1}), table=table)
     append(warehouse, RowChange("UPSERT", None, {"ID": 1, "A": 2}), RowChange("DELETE", None, {"id": 3}), table=table)
     assert queried(warehouse, "SELECT * FROM d.r") == [(1, 2)]
+
+
+def test_changes_are_fitted_to_parameterized_types(warehouse: Warehouse) -> None:
+    warehouse.statistics("CREATE TABLE d.r (id NUMERIC(3, 1), name STRING(3), PRIMARY KEY (id) NOT ENFORCED)")
+    table = TableId("local-dev", "d", "r")
+    with pytest.raises(InvalidRows, match=r"Field name: .*maximum length 3") as refused:
+        append(warehouse, RowChange("UPSERT", None, {"id": Decimal(1), "name": "long"}), table=table)
+    assert set(refused.value.rows) == {0}
+    for key, name in (("1.04", "a"), ("1.0", "b")):
+        append(warehouse, RowChange("UPSERT", None, {"id": Decimal(key), "name": name}), table=table)
+    assert queried(warehouse, "SELECT * FROM d.r") == [(Decimal(1), "b")]
 
 
 def test_changes_with_and_without_sequence_numbers_are_not_mixed(warehouse: Warehouse) -> None:
