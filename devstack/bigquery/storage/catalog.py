@@ -157,6 +157,10 @@ class Catalog:
             history = self.history(table_id)
             dataset = self.datasets.get(table_id.dataset_id)
             current, latest = self.find(table_id), history.latest()
+            if current is None and latest is not None and not latest.dropped:
+                # The drop of an expired table comes first, so that time travel does not read the table of before.
+                self.commit_expired(table_id)
+                latest = history.latest()
             now_us = self.clock.now_us()
             commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
             change = build(current, commit_us)

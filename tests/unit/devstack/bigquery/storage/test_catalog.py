@@ -141,6 +141,16 @@ def test_expired_partitions_are_gone_at_once_and_deleted_by_the_sweep(tmp_path: 
     assert (latest.change_kind, sorted(latest.partitions)) == ("expire", [f"{TODAY:%Y%m%d}", NULL_PARTITION])
 
 
+def test_time_travel_does_not_read_an_expired_table_that_was_made_anew_before_a_sweep(tmp_path: Path) -> None:
+    catalog = open_catalog(tmp_path)
+    settings = replace(SETTINGS, expires_us=catalog.clock.now_us() + HOUR_US)
+    expired = put(catalog, "t", rows_of([TODAY], 1), settings)
+    catalog.clock.advance(2 * HOUR_US)
+    put(catalog, "t", rows_of([TODAY], 2))
+    with pytest.raises(Invalid, match="Cannot read before"):
+        catalog.at(table_id("t"), expired.committed_us)
+
+
 def test_clock_survives_a_restart_and_never_goes_back(tmp_path: Path) -> None:
     catalog = open_catalog(tmp_path)
     catalog.clock.advance(3 * HOUR_US)
