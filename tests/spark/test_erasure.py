@@ -172,6 +172,17 @@ def test_a_snapshot_without_the_key_says_so(adopting: SparkJobFeed) -> None:
     assert candidate.erased.rows == {}
 
 
+def test_a_row_of_two_erased_keys_counts_for_both(adopting: SparkJobFeed) -> None:
+    adopting.publish(adopting.land(7, [row(7, 1), row(7, 2)]))
+    by_product = erase(adopting, "product_id\n1\n")
+    by_store = erase(adopting, f"product_id,store_id\n1,{STORE}\n", by_product)
+    request = adopting.request([adopting.land(8, [row(8, 1), row(8, 2)])])
+    candidate = adopting.run(replace(request, erasures=(by_product, by_store)))
+    assert candidate.erased
+    assert candidate.erased.rows == {FIRST: 1}
+    assert len(candidate.erased.delivered) == 2
+
+
 def test_only_snapshots_after_one_without_the_key_bring_it_back(adopting: SparkJobFeed) -> None:
     adopting.publish(adopting.land(7, [row(7, 1), row(7, 2)]))
     candidate = run_erasure(adopting, "product_id\n1\n")

@@ -31,13 +31,14 @@ from dedup_spark.output.data_file import DataFileWriter, row_groups
 
 @dataclass(frozen=True)
 class ErasedRow:
-    """One row that was left out. `digest`: the two hashes of its key in hex, as in the tombstone.
+    """One row that was left out. `digests`: of all erased keys that the row has, as in their tombstones.
 
-    `key`: its key as text, by which examples of keys are left out. The text is stored nowhere.
+    There are several if the row's key was erased by several combinations of key columns. `key`: its key as text, by
+    which examples of keys are left out. The text is stored nowhere.
     """
 
     date: date
-    digest: str
+    digests: tuple[str, ...]
     update_id: int
     key: str
 
@@ -65,8 +66,12 @@ class _FileEraser:
             for key_set in self.key_sets:
                 for row, digest in key_set.find(batch):
                     assert batch.update_ids is not None
+                    number = batch.first_row + row
+                    if number in erased:  # found in another key set, too
+                        erased[number] = replace(erased[number], digests=(*erased[number].digests, digest))
+                        continue
                     (key,) = key_texts(self.table, [[column[row].as_py()] for column in batch.key_columns])
-                    erased[batch.first_row + row] = ErasedRow(file.date, digest, int(batch.update_ids[row]), key)
+                    erased[number] = ErasedRow(file.date, (digest,), int(batch.update_ids[row]), key)
         if not erased:
             return None
         source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
@@ -127,14 +132,16 @@ class RowEraser:
         return replace(generation, dates=tuple(entry for entry in entries if entry.rows), files=tuple(files))
 
     def _record(self, rows: Iterable[ErasedRow], newest: Delivery | None) -> ErasedRows:
+        """The record of the rows that were left out. Its `delivered` has the keys that the newest delivery contains."""
         counts: defaultdict[date, int] = defaultdict(int)
         dates: defaultdict[str, set[date]] = defaultdict(set)
-        delivered = set()
+        delivered: set[str] = set()
         for row in rows:
             counts[row.date] += 1
-            dates[row.digest].add(row.date)
+            for digest in row.digests:
+                dates[digest].add(row.date)
             if newest is not None and row.update_id >= newest.snapshot_id:
-                delivered.add(row.digest)
+                delivered.update(row.digests)
         tombstones = self.tombstones and replace(
             self.tombstones,
             keys=tuple(replace(key, dates=tuple(sorted(dates[key.digest]))) for key in self.tombstones.keys),
