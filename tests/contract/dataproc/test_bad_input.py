@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import requests
+from google.auth.exceptions import TransportError
 
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
 from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.runner_config import open_runner
@@ -80,6 +83,18 @@ def test_a_region_without_dataproc_fails_at_once(fakes, simulate: Simulate, monk
     task.tries = 1
     with pytest.raises(Exception, match=r"Region \[europe-west1\] has no Dataproc.*gcloud compute regions list"):
         task.run_try()
+
+
+@pytest.mark.parametrize("lost", [requests.ConnectionError, requests.Timeout, TransportError])
+def test_a_lost_connection_to_bigquery_may_be_tried_again(lost: type[Exception]) -> None:
+    """So the trigger goes on polling the run, and the task is not failed."""
+    answers = Mock(side_effect=[lost("reset by peer"), "the job"])
+    assert cloud_calls.call_options()["retry"](answers)() == "the job"
+    with (
+        pytest.raises(SparkUnavailable, match=r"BigQuery job \[name\] failed: .*reset by peer The task tries again"),
+        cloud_calls.translate_errors(ErrorHints("my-project", SPARK), "BigQuery job [name]", ignored=KeyError),
+    ):
+        raise lost("reset by peer")
 
 
 def test_a_cluster_that_does_not_exist_is_named_with_the_command_that_lists_them(fakes, simulate: Simulate) -> None:

@@ -21,8 +21,17 @@ def call_options() -> dict[str, Any]:
     from google.api_core.exceptions import ServiceUnavailable
     from google.api_core.retry import Retry, if_exception_type
 
-    retry = Retry(predicate=if_exception_type(ServiceUnavailable), initial=0.1, maximum=5.0, timeout=_RETRY_S)
+    predicate = if_exception_type(ServiceUnavailable, *_connection_errors())
+    retry = Retry(predicate=predicate, initial=0.1, maximum=5.0, timeout=_RETRY_S)
     return {"retry": retry, "timeout": _CALL_TIMEOUT_S}
+
+
+def _connection_errors() -> tuple[type[Exception], ...]:
+    """Errors of BigQuery's client when it gets no answer. Dataproc's client raises ServiceUnavailable instead."""
+    from google.auth.exceptions import TransportError
+    from requests.exceptions import ConnectionError, Timeout
+
+    return ConnectionError, Timeout, TransportError
 
 
 @contextmanager
@@ -43,11 +52,12 @@ def translate_errors(
         RetryError,
     )
 
+    failures: tuple[type[Exception], ...] = (GoogleAPICallError, RetryError, *_connection_errors())
     try:
         yield
     except ignored:
         return
-    except (GoogleAPICallError, RetryError) as error:
+    except failures as error:
         cause = error.cause if isinstance(error, RetryError) else error
         message = getattr(cause, "message", None) or str(cause)
         reasons = " ".join(str(e.get("reason", "")) for e in getattr(cause, "errors", ()) if isinstance(e, dict))
