@@ -88,7 +88,10 @@ def run_plans(
             with job_log.phase(f"{dataframe_plan} by spark"):
                 job_log.expect_dates(len(days))
                 try:
-                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, file_bytes)
+                    with job_log.dates_at_work(len(days)):
+                        written = run_dataframe_plan(
+                            session(), request, dataframe_plan, days, applied, parent, file_bytes
+                        )
                 except SPARK_FAILURES as failure:
                     raise DataFramePlanFailed(str(failure)) from failure
             for written_date in written:
