@@ -135,7 +135,9 @@ def _approval_note(state: FeedState) -> str:
 
 
 def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
-    """Why the snapshot that readers see is not, or may not be, the newest one."""
+    """Why the snapshot that readers see is not, or may not be, the newest one, or is not all that they see."""
+    if any(incident.kind is IncidentKind.TARGET_DRIFT for incident in incidents):
+        yield "target is not what the last publish left"
     waiting, nothing_live = len(state.waiting), state.current.generation is None
     if waiting:
         more = "" if nothing_live else " more"

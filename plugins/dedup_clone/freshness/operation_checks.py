@@ -87,13 +87,15 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:
         return
     holder = f"run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, generation {intent.generation})"
-    liveness = "is running" if state.lease_holder_running else "is not running any more"
+    consequence = "is running: nothing else can be published"
+    if not state.lease_holder_running:
+        consequence = "is not running any more: nothing is published until another run recovers its attempt"
     held = format_duration(now - intent.taken_at)
     yield Incident(
         IncidentKind.LEASE_HELD,
         Severity.ALERT,
         since=intent.taken_at + allowed,
-        what=f"{holder} has held the lease for {held} and {liveness}: nothing else can be published.",
+        what=f"{holder} has held the lease for {held} and {consequence}.",
         readers_see=state.readers_see(now),
         next_step=(
             "read the log of that run; if it hangs, mark it as failed: the next run recovers the attempt."

@@ -316,6 +316,16 @@ def test_an_incident_of_a_dag_names_it() -> None:
     assert [i.dag_id for i in find_incidents(NOW, paused)] == ["sales_watch", "sales_publish"]
 
 
+def test_a_lease_blocks_others_only_while_its_run_is_running() -> None:
+    dead = feed_state(current=current(intent(minutes(121))))
+    for state, words in (
+        (dead, "is not running any more: nothing is published until another run recovers its attempt."),
+        (replace(dead, lease_holder_running=True), "is running: nothing else can be published."),
+    ):
+        (incident,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.LEASE_HELD]
+        assert incident.what.endswith(words)
+
+
 def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
     measured, assumed = feed_state(waiting=(waits(minutes(31)),)), feed_state(waiting=(waits(minutes(31)),), history=())
     for state, words in (
@@ -384,6 +394,10 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         (
             feed_state(publish_dag=activity("sales_publish", is_paused=True)),
             "Readers see snapshot 7; the publish DAG is paused since 2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            feed_state(target=target(table(labels={}))),
+            "Readers see snapshot 7; target is not what the last publish left.",
         ),
         (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
         (
