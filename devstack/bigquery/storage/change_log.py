@@ -204,7 +204,7 @@ def _problem(version: TableVersion, change: RowChange) -> str | None:
 
 
 def _unfitting_value(version: TableVersion, change: RowChange) -> str | None:
-    """The error of the change's first value that does not fit its column's type, such as STRING(3); None without any."""
+    """The error of the first value that does not fit its column's type, such as STRING(3); None without any."""
     for name, value in change.row.items():
         column = version.settings.column(name)
         try:
