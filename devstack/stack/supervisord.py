@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from supervisor.xmlrpc import SupervisorTransport
+from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part
@@ -146,8 +146,12 @@ class Supervisor:
         }
 
     def start(self, name: str) -> None:
-        """Start one part. Does not wait until it runs."""
-        self._call("startProcess", name, False)
+        """Start one part, unless it runs or supervisord restarts it. Does not wait until it runs."""
+        try:
+            self._call("startProcess", name, False)
+        except xmlrpc.client.Fault as error:
+            if error.faultCode != Faults.ALREADY_STARTED:
+                raise
 
     def stop(self, name: str) -> None:
         """Stop one part, and wait until it has ended."""

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import xmlrpc.client
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,13 @@ def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -
     with pytest.raises(PartFailed, match="no such folder") as failed:
         health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
     assert str(layout.log_of("broken")) in str(failed.value)
+
+
+def test_a_part_that_supervisord_has_restarted_may_be_started(layout: Layout) -> None:
+    supervisor = started(layout, server("one"))
+    supervisor.start("one")
+    with pytest.raises(xmlrpc.client.Fault, match="BAD_NAME"):
+        supervisor.start("other")
 
 
 def test_stop_leaves_no_process_behind(layout: Layout) -> None:
