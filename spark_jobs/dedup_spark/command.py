@@ -42,8 +42,11 @@ def main(arguments: list[str]) -> int:
         with ProgressReport(job_log, request.attempt_uri, lambda: _task_counts(session)):
             DedupJob(request, session, job_log).run()
         return 0
-    except (DedupCloneError, OSError) as error:
+    except DedupCloneError as error:  # its message says what to do
         _logger.error("dedup of [%s] failed, nothing was published: %s", uri, error)
+    except OSError as error:  # an object is absent, or the storage failed
+        advice = "correct this, unless it is temporary, then retry"
+        _logger.error("dedup of [%s] failed, nothing was published: %s; %s", uri, error, advice)
     except Exception as error:  # whatever Spark or a cloud client raises: the log still ends with one clear line
         _logger.exception("the failure in full:")
         _logger.error(

@@ -1,12 +1,16 @@
-"""What the job says of an error of Spark, and that no file is refused because Spark itself has failed."""
+"""What the job says of an error of Spark or the storage, and that no file is refused because Spark itself has failed."""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.errors import PySparkException
 
+from dedup_spark import command
 from dedup_spark.execution.session import root_cause
 from dedup_spark.landing import spark_probe
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
@@ -50,3 +54,14 @@ def test_only_a_fault_of_a_file_refuses_it(text: str, refused: int, monkeypatch:
     files = [FileValidation(LandedFile(uri, 1, 1, None), "{}", {}, ()) for uri in ("a", "b")]
     found = spark_probe.unreadable_by_spark(cast("Any", lambda: None), files)
     assert len(found) == refused * len(files)
+
+
+def test_the_last_line_says_what_to_do_about_a_missing_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=lambda: None))
+    assert command.main(["--request", f"{tmp_path}/request.json"]) == 1
+    last = caplog.records[-1].getMessage()
+    assert "No such file or directory" in last
+    assert last.endswith("; correct this, unless it is temporary, then retry")
