@@ -14,6 +14,7 @@ from dedup_clone.state.index import published_records
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import LedgerRecord, count_loads, job_steps
 from dedup_clone.state.manifests import Manifests
+from dedup_clone.state.retired import RetiredFile
 from dedup_clone.state.store import ObjectStore
 
 ENDED_STATES = ("success", "failed")  # of a run in Airflow
@@ -39,8 +40,11 @@ class LateRun:
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
     """The incident of the late run; None if there is nothing to report.
 
-    That is so if the delivery was refused, excluded, or published in time by any run, and for a replay that has ended.
+    That is so if the feed is retired, if the delivery was refused, excluded, superseded, or published in time by any
+    run, and for a replay that has ended.
     """
+    if RetiredFile(store, run.feed).read() is not None:
+        return None
     generation = CurrentFile(store, run.feed).read().generation
     records = published_records(store, run.feed)
     live = next((r for r in reversed(records) if r.generation == generation), None)

@@ -15,6 +15,7 @@ from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadl
 from dedup_clone.orchestration.publish.missed_deadline import notify_missed_deadline
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.retired import Retirement, TargetAction
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.feed_setups import setup_of
 
@@ -115,6 +116,14 @@ def test_a_refused_delivery_has_an_alert_of_its_own(world: FeedOnStandIn, callba
     (delivery,) = world.services.arrivals.deliveries()
     world.services.arrivals.refuse(Refusal(delivery, "why", "run", datetime.now(UTC)))
     assert callback.call(run_of(name, arrived=LATE)) == []
+
+
+def test_a_retired_feed_misses_no_deadline(world: FeedOnStandIn, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    retirement = Retirement(1, world.feed.feed, datetime.now(UTC), "run", "over", TargetAction.KEEP, "", None, 0)
+    world.services.retired.write(retirement)
+    assert callback.call(run_of(name, arrived=LATE)) == []
+    assert callback.call(run_of(name, arrived=None, run_id="manual__1")) == []
 
 
 def test_a_slow_replay_is_reported_and_leaves_no_record(world: FeedOnStandIn, callback: Callback) -> None:

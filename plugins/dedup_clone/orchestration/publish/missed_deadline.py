@@ -38,7 +38,10 @@ async def notify_missed_deadline(
         # sync_to_async would run it in the one thread that all triggers share.
         await asyncio.to_thread(notify)
     except Exception:
-        log.exception("feed=%s no alert about the missed deadline could be sent; the watchdog will send one", feed)
+        log.exception(
+            "feed=%s no alert about the missed deadline could be sent; the watchdog sends one if a delivery is late",
+            feed,
+        )
 
 
 def read_late_run(feed: str, sla_minutes: int, dag_run: dict[str, Any]) -> LateRun:
