@@ -117,11 +117,11 @@ class BucketSelection:
         rows = np.flatnonzero(kinds)
         kinds = kinds[rows]
         is_compared = np.asarray(kinds == ALL_KEYS)
-        candidates = np.flatnonzero(kinds == ONE_KEY)
-        is_compared[candidates[self._one_key_hashes.indices_in(first_hashes[rows[candidates]])]] = True
+        in_one_key = np.flatnonzero(kinds == ONE_KEY)
+        is_compared[in_one_key[self._one_key_hashes.indices_in(first_hashes[rows[in_one_key]])]] = True
         if self.differing is not None:
-            candidates = np.flatnonzero(kinds == SUB_BUCKETS)
-            is_compared[candidates] = self.differing.contain(first_hashes[rows[candidates]])
+            in_sub_buckets = np.flatnonzero(kinds == SUB_BUCKETS)
+            is_compared[in_sub_buckets] = self.differing.contain(first_hashes[rows[in_sub_buckets]])
         return buckets, rows, is_compared
 
     def rows_not_skipped(self, first_hashes: U64Array) -> Indices:

@@ -9,8 +9,8 @@ from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.selected_rows import SelectedRows
 
 _ONE = np.uint64(1)
-# Rows that are examined for examples of changed rows.
-_MAX_CANDIDATES = 1000
+# The most rows that are examined for examples of changed rows.
+_MAX_EXAMINED_ROWS = 1000
 # The bitmap has at least sixteen slots for each of up to 2^20 hashes, and then takes at most about one in sixteen other
 # hashes for one of its own. It does not grow beyond 2^24 slots: more hashes have fewer slots each.
 _SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24
@@ -34,8 +34,8 @@ def find_changed_rows(
     if not count:
         return 0, indices_of(hashes, gone[:0])
     # A hash that is gone belongs to a changed row or to a missing key. Only the first ones are looked at: if over
-    # `_MAX_CANDIDATES` keys are missing, there may be fewer examples than changed rows, or none.
-    rows = indices_of(hashes, gone[: max_examples + len(missing)][:_MAX_CANDIDATES])
+    # `_MAX_EXAMINED_ROWS` keys are missing, there may be fewer examples than changed rows, or none.
+    rows = indices_of(hashes, gone[: max_examples + len(missing)][:_MAX_EXAMINED_ROWS])
     is_changed = np.ones(len(rows), dtype=bool)
     is_changed[indices_of(parent_keys[rows], missing)] = False
     return count, rows[is_changed][:max_examples]

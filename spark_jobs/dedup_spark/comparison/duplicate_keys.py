@@ -56,9 +56,9 @@ def find_duplicates(
     """
     for repeated in source.repeated_hashes(counts, bits, limit):
         if len(repeated):
-            candidates = source.select(with_hashes(repeated), with_values=True)
-            (keys,) = pack_keys(columns, [candidates.key_columns]).lists
-            yield resolve_duplicates(source, candidates, keys, repeated_in(np.sort(keys)))
+            selected = source.select(with_hashes(repeated), with_values=True)
+            (keys,) = pack_keys(columns, [selected.key_columns]).lists
+            yield resolve_duplicates(source, selected, keys, repeated_in(np.sort(keys)))
 
 
 def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, repeated: U64Array) -> ResolvedDuplicates:

@@ -106,8 +106,8 @@ class BucketFingerprints:
         np.subtract.at(self.first_sums, buckets, first)
         np.subtract.at(self.second_sums, buckets, second)
 
-    def folded(self, bits: int) -> BucketFingerprints:
-        """The fingerprints of the same keys in `2**bits` buckets. `bits` must be at most those of this object."""
+    def coarsened(self, bits: int) -> BucketFingerprints:
+        """The fingerprints of the same keys in `2**bits` buckets: this object, or a coarser one. `bits`: not above its own."""
         if bits == self.bits:
             return self
         shape = (1 << bits, -1)

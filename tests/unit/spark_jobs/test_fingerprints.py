@@ -164,9 +164,9 @@ def test_key_that_comes_twice_shows_again_when_it_was_removed_once() -> None:
     assert same(twice, base)
 
 
-def test_folded_fingerprints_equal_those_made_with_fewer_buckets() -> None:
+def test_coarsened_fingerprints_equal_those_made_with_fewer_buckets() -> None:
     fine, coarse = fingerprint(("INT64",), range(ROWS), 9), fingerprint(("INT64",), range(ROWS), 5)
-    assert same(fine.folded(5), coarse)
+    assert same(fine.coarsened(5), coarse)
     assert fine.digest() == coarse.digest()
     assert fine.rows == ROWS
 

@@ -64,23 +64,23 @@ def find_differences(
     """
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
-    folded = [fingerprints.folded(bits) for fingerprints in (newest, *([base] if base else []), *older)]
-    if exact or len(folded) == 1:  # with only the newest delivery there is nothing to compare
-        selection = select_all_keys(np.full(1 << bits, exact and len(folded) > 1), bits)
+    coarsened = [fingerprints.coarsened(bits) for fingerprints in (newest, *([base] if base else []), *older)]
+    if exact or len(coarsened) == 1:  # with only the newest delivery there is nothing to compare
+        selection = select_all_keys(np.full(1 << bits, exact and len(coarsened) > 1), bits)
     else:
-        selection = select_differing_keys(folded[0], folded[1:], has_base=base is not None)
+        selection = select_differing_keys(coarsened[0], coarsened[1:], has_base=base is not None)
     is_compared = np.asarray(selection.kinds != SKIPPED)
-    compares_values = base is not None and folded[0].values_differ(folded[1]) is not None
+    compares_values = base is not None and coarsened[0].values_differ(coarsened[1]) is not None
     diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if compares_values else None)
     if base is None:
-        _find_duplicates(inputs, folded[0], limits, diff)
+        _find_duplicates(inputs, coarsened[0], limits, diff)
         diff.new_keys = newest.rows - diff.surplus_rows
     row_counts = np.full(1 << bits, inputs.survivor_rows / (1 << bits), dtype=np.float32)
-    for fingerprints in folded:
+    for fingerprints in coarsened:
         row_counts += fingerprints.counts
     if _is_parent_small(inputs, selection, row_counts, limits):
-        _find_duplicates(inputs, folded[0], limits, diff)
-        _compare_with_small_parent(inputs, folded[0], is_compared, diff)
+        _find_duplicates(inputs, coarsened[0], limits, diff)
+        _compare_with_small_parent(inputs, coarsened[0], is_compared, diff)
     else:
         selection = _narrowed(inputs, selection, row_counts, limits)
         unexplained = _compare_ranges(inputs, selection, row_counts, limits, diff)
@@ -251,10 +251,10 @@ def _count_new(
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
     excluded_keys = keys[1] if inputs.parent else keys[0]
-    candidates = np.concatenate(
+    counted_keys = np.concatenate(
         [keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64]
     )
-    compared = diff_keys(candidates, excluded_keys, MAX_EXAMPLES)
+    compared = diff_keys(counted_keys, excluded_keys, MAX_EXAMPLES)
     diff.new_keys += compared.added_count
     for number in delivered:
         _add_new_examples(selected[number], keys[number], compared.added_sample, diff)

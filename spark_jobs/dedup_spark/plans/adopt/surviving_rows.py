@@ -32,22 +32,22 @@ def find_survivors(
     input except the newest delivery. `other_keys`: their packed keys.
     """
     others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
-    candidates = [
+    missing_rows = [
         (source, rows, keys, indices_of(keys, missing)) for (source, rows), keys in zip(others, other_keys, strict=True)
     ]
-    keys = np.concatenate([EMPTY_U64, *(keys[indices] for _, _, keys, indices in candidates)])
-    ids = np.concatenate([EMPTY_I64, *(rows.update_ids[indices] for _, rows, _, indices in candidates)])
-    sources = np.concatenate([EMPTY_I64, *(np.full(len(indices), source) for source, _, _, indices in candidates)])
+    keys = np.concatenate([EMPTY_U64, *(keys[indices] for _, _, keys, indices in missing_rows)])
+    ids = np.concatenate([EMPTY_I64, *(rows.update_ids[indices] for _, rows, _, indices in missing_rows)])
+    sources = np.concatenate([EMPTY_I64, *(np.full(len(indices), source) for source, _, _, indices in missing_rows)])
     order = np.lexsort((sources, ids, keys))
     is_last = np.ones(len(order), dtype=bool)
     is_last[:-1] = keys[order][1:] != keys[order][:-1]
     wins = np.zeros(len(order), dtype=bool)
     wins[order[is_last]] = True
     if diff.changed is not None:
-        hashes = np.concatenate([rows.value_hashes[indices] for _, rows, _, indices in candidates])
+        hashes = np.concatenate([rows.value_hashes[indices] for _, rows, _, indices in missing_rows])
         diff.changed += count_overruled_rows(order, is_last, sources == PARENT_SOURCE, hashes)
     begin = 0
-    for source, rows, _, indices in candidates:
+    for source, rows, _, indices in missing_rows:
         winners = indices[wins[begin : begin + len(indices)]]
         begin += len(indices)
         if source == PARENT_SOURCE:

@@ -92,11 +92,11 @@ def merge_date(
     common_bits = min(bits, parent_fingerprints.bits) if parent_fingerprints else bits
     differs = np.ones(1 << common_bits, dtype=bool)
     if parent_fingerprints:
-        delivered_sums, parent_sums = fingerprints.folded(common_bits), parent_fingerprints.folded(common_bits)
+        delivered_sums, parent_sums = fingerprints.coarsened(common_bits), parent_fingerprints.coarsened(common_bits)
         differs, values_differ = delivered_sums.differs(parent_sums), delivered_sums.values_differ(parent_sums)
         differs = differs if values_differ is None else differs | values_differ
     merge = DateMerge(fingerprints, parent_fingerprints is not None, len(differs), int(differs.sum()))
-    expected_rows = fingerprints.folded(common_bits).counts + task.parent.entry.rows / len(differs)
+    expected_rows = fingerprints.coarsened(common_bits).counts + task.parent.entry.rows / len(differs)
     ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
     inserted: _RowNumberParts = defaultdict(list)
     removed: _RowNumberParts = defaultdict(list)

@@ -17,7 +17,7 @@ class RowPairs:
 
     `new`: rows whose key the parent lacks. `replacing`, `replaced`: at each position, a delivered row and the parent's
     row that it replaces. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
-    lacks. Indices ascend, except in `replacing` and `replaced`.
+    lacks. Indices ascend, except in `replacing`.
     """
 
     new: Indices
