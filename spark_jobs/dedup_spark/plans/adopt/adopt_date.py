@@ -1,4 +1,4 @@
-"""Runs plan adopt for one date, from its task to its outcome: in a Spark task, or on the driver if the date is split."""
+"""Runs plan adopt for one date, from its task to its outcome: in a Spark task, or on the driver for a split date."""
 
 from __future__ import annotations
 
