@@ -11,7 +11,8 @@ from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
 
-# With fewer publishes, half of the SLA counts as the usual duration, and a quarter as that after the dedup job.
+# With fewer publishes, half of the SLA counts as the usual duration from lease to swap, and a quarter as that from the
+# end of the dedup job to the swap. A phase that fewer publishes have is not compared with its budget.
 PUBLISHES_NEEDED = 3
 
 # The latency budget of an SLA of one hour: minutes for each phase, named as in the ledger (docs/hour.md). The rest of

@@ -142,7 +142,7 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     if waiting:
         more = "" if nothing_live else " more"
         yield f"{waiting}{more} {'waits' if waiting == 1 else 'wait'}{_reason_waiting(state)}"
-    live_snapshot = state.live.snapshot_id if state.live else -1
+    live_snapshot = state.live.snapshot_id if state.live else -1  # below all ids
     refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
     if refused:
         yield f"{refused}{'' if nothing_live else ' newer'} refused"
@@ -160,13 +160,14 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
 
 
 def _reason_waiting(state: FeedState) -> str:
-    """What the waiting deliveries wait for: a person, or a distant next run. Empty if they are published soon."""
+    """What the waiting deliveries wait for: a person, or the run after a failed one. Empty if a run is at work."""
     intent, run = state.current.intent, state.failed_run
+    # While another run is at work, it may pass the checks that stopped the last one.
     if state.failed_checks and (intent is None or intent.waits_for_approval):
         return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
     if run is None or run.is_repeated:
         return ""
-    if not run.reason and run.repeat_at is not None:
+    if not run.reason and run.repeat_at is not None:  # a failure that no incident reports yet
         return f": the last run failed, the next one starts at {format_time(run.repeat_at)}"
     until = "a person acts" if run.repeat_at is None else f"the next run at {format_time(run.repeat_at)}"
     return f" until {until}, because {run.reason}"

@@ -117,11 +117,11 @@ class FailedRun:
 class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
-    `history` are the ledger records of publishes, `failures` those of attempts that changed nothing, both newest last.
-    `failed_checks` are the checks whose failure ended the last failed attempt before its swap; none if that attempt did
-    not include the newest waiting delivery. `excluded` are deliveries that a rollback took out. `arrivals` are the
-    times at which deliveries arrived, `check_interval` is the time until the next check. `target` is None if it
-    could not be read, `watch_dag` and `publish_dag` if Airflow does not know the DAG.
+    `history` are the ledger records of publishes, replays and bootstraps, `failures` those of attempts that committed
+    no generation, both newest last. `failed_checks` are the checks whose failure ended the last failed attempt before
+    its swap; none if that attempt did not include the newest waiting delivery. `excluded` are deliveries that a
+    rollback took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next
+    check. `target` is None if it could not be read, `watch_dag` and `publish_dag` if Airflow does not know the DAG.
     """
 
     feed: str
@@ -245,7 +245,7 @@ def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
 
 
 def _registration_times(services: Services) -> dict[Delivery, datetime]:
-    """When each delivery was registered, which is seconds after it arrived.
+    """When each delivery was registered, which is seconds after it arrived unless the watch DAG did not run.
 
     The times come from the listing of the arrival records, which can be large and are not read.
     """

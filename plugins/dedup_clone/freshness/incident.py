@@ -56,7 +56,7 @@ class Severity(StrEnum):
     ALERT = "alert"
 
 
-# A sentence in `what` of an incident whose publish failed a check before the swap. The titles of its alerts say so too.
+# A sentence in `what` of an SLA incident whose publish failed a check before the swap. The alert's title says so too.
 STOPPED_BY_CHECK = "A check stopped the publish"
 # The warning on the left becomes the alert on the right. The warning's record is removed without a recovery message.
 ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}

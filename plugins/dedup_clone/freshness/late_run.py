@@ -72,7 +72,7 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
 
 
 def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
-    """The task that a publish run has reached, such as `task [dedup_snapshot]`.
+    """The task that a publish run has reached, such as `task [dedup_snapshot]`, or why that is not known.
 
     It is derived from the objects that the run has written so far, without Airflow.
     """
@@ -131,7 +131,10 @@ def _needs_no_publish(store: ObjectStore, run: LateRun, generation: int | None) 
 def _published_late(
     run: LateRun, arrived_at: datetime, records: list[LedgerRecord], readers_see: str
 ) -> Incident | None:
-    """The incident of a delivery whose first swap was too late; None when it was in time."""
+    """The incident of a delivery whose first swap was too late; None if it was in time, or was never swapped itself.
+
+    `records`: of the attempts that committed a generation, oldest first.
+    """
     swapped = [r.swapped_at for r in records if run.delivery in r.deliveries and r.swapped_at is not None]
     if not swapped or swapped[0] <= arrived_at + run.sla:
         return None

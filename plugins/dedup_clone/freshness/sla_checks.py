@@ -89,8 +89,9 @@ def _step_for_person(state: FeedState) -> str:
 
 
 def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
-    """Why the last attempt to publish the delivery failed; empty when there is none, or a publish is running."""
+    """Why the last attempt to publish the delivery failed; empty if none failed, or if another publish is running."""
     intent, run = state.current.intent, state.failed_run
+    # The failed run itself may still hold the lease, if it could not release it.
     if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
         return ""
     reason = next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")

@@ -13,7 +13,10 @@ from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """Target must be as its publish left it. Not checked before the first publish, nor between swap and commit."""
+    """Target must be as its publish left it, and no materialized view may read it.
+
+    Not checked before the first publish, between swap and commit, and if BigQuery did not answer.
+    """
     target = state.target
     if target is None or state.current.generation is None or _is_being_committed(state, target):
         return

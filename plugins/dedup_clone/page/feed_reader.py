@@ -1,7 +1,7 @@
 """Reads what the page shows from the state bucket: each feed's index.json, freshness verdict, CURRENT and job progress.
 
 Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
-needs two listings, however many feeds there are.
+needs two listings, however many feeds there are, and the index of each feed that the watchdog has not seen begin.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class JobProgress:
 class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness; `problem` may say why.
 
-    `waiting`: the number of deliveries that are not live yet. `newest_summary`: as in FeedRecords.
+    `waiting`: the number of deliveries that were not live yet at the watchdog's last check; if that check saw neither a
+    delivery nor a live generation, the number that the index has. `newest_summary`: as in FeedRecords, but None after
+    a check that saw one of them.
     """
 
     feed: str
@@ -149,9 +151,9 @@ class FeedReader:
         self._cache: dict[str, _CachedFeed] = {}
 
     def overview(self) -> list[FeedOverview]:
-        """Every feed that has an index or whose verdict is `stopped`, ordered by name.
+        """Every feed of which the watchdog has seen a delivery or a live generation, ordered by name.
 
-        A feed's index is read only if the watchdog has not yet seen a delivery or a live generation of the feed.
+        Of the other feeds also those that have an index, which is read, or whose verdict is `stopped`.
         """
         store, feeds = self._store_and_feeds()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}

@@ -48,7 +48,10 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
 
 
 def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
-    """Everything that the page shows of one feed at `now` (UTC); without an index, only freshness and problem."""
+    """Everything that the page shows of one feed at `now` (UTC).
+
+    Without an index: freshness, why the index cannot be read, and the run that holds the lease.
+    """
     if records.index is not None:
         view = index_view(records.index, records.verdict, now, records.newest_summary)
     else:
@@ -136,7 +139,10 @@ def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
 
 
 def _stopped(index: Index) -> dict[str, Any] | None:
-    """The newest waiting delivery and its failed checks, if checks before the swap ended its attempt; else None."""
+    """The waiting delivery that arrived last, and the checks before the swap that ended the last failed attempt.
+
+    None if no check ended that attempt, or if it did not include the delivery.
+    """
     waiting, last = _waiting(index), index.failures[-1] if index.failures else None
     if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
         return None
@@ -229,7 +235,7 @@ def _sql_checks(index: Index) -> list[str]:
 
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
-    """Summed costs of the publishes for which the cost of a MERGE is known; rollbacks and bootstraps have none."""
+    """Summed costs of the publishes and replays for which the cost of a MERGE is known (see `Cost`)."""
     compared = [(r, r.cost) for r in records if r.cost is not None and r.cost.merge_usd is not None]
     costs = [cost for _, cost in compared]
     unknown = any(_runs_spark(r) and cost.spark_usd is None for r, cost in compared)

@@ -75,7 +75,7 @@ def status_and_headline(
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals. Today is a day of the feed's time zone, or of UTC if it expects none."""
+    """Today's expected and actual arrivals. Today is a day of the expected times' zone, of UTC if there are none."""
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)

@@ -13,7 +13,11 @@ APPROVAL_MARGIN = timedelta(hours=1)
 
 
 def generation_view(index: Index, generation: IndexGeneration, now: datetime) -> dict[str, Any]:
-    """One generation. `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither."""
+    """What the page shows of one generation.
+
+    `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither, or is live. `until`:
+    until when time travel can restore it, if that is its source.
+    """
     until = _time_travel_until(index, generation)
     restorable = None
     if generation.generation != index.generation:

@@ -7,7 +7,7 @@ import { count, duration, time, usd, withTimes } from "./formats.js";
 
 const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
-const OVERLAP = "Row groups of the files whose values of the first clustering column lie among those of others. Where many do, files " +
+const OVERLAP = "Row groups of the files whose values of the first clustering column lie among those of other row groups. Where many do, files " +
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
 const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
