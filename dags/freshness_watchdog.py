@@ -6,8 +6,8 @@ delays those that are not live yet. One task checks all feeds; a feed that canno
 is sent when an incident begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do.
 Metrics: docs/metrics.md.
 
-A second task loads what publish runs could not load: rows of the tables `dedup_clone_status`, `dedup_clone_ledger` and
-`FEED_changes`.
+A second task loads what publishes, rollbacks and the other runs that change a table could not load: rows of the tables
+`dedup_clone_status`, `dedup_clone_ledger` and `FEED_changes`.
 
 **Do not** pause it: while it is paused there are no alerts.
 """

@@ -1,9 +1,11 @@
 """
-### Watch: notices every delivery of the feed and starts exactly one publish run for each.
+### Watch: notices every delivery of the feed and starts its publish run, once.
 
 When a run ends, the next one starts (`@continuous`). Each run waits, as a deferred task, for the next marker in the
 feed's part of the landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker
-is written again, that is a new delivery. The next run finds deliveries that arrived while Airflow was down.
+is written again, that is a new delivery. The next run finds deliveries that arrived while Airflow was down. If the
+publish run of the newest waiting delivery fails, a further one is started later, unless a check ended it
+(docs/freshness.md).
 
 **Do not** trigger it by hand, and do not pause it: while it is paused, no publish starts. No delivery is lost then.
 """

@@ -26,7 +26,7 @@ def show_erasure(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec."""
+    """Acquires the lease, writes the request of the dedup job, and returns the publish spec."""
     with fail_without_retry():
         return to_plain(resolve_erasure(open_feed_services(setup), read_erasure_request(context)))  # type: ignore[no-any-return]
 

@@ -101,9 +101,9 @@ def publish_params(feed: Feed) -> dict[str, Param]:
 def read_publish_request(services: Services, context: Context) -> PublishRequest:
     """Return the request that the filled form makes.
 
-    Raises ConfigurationError when the feed is retired, when the delivery is not registered (the message names the
-    registered ones), when a date is malformed, and when a person publishes something, or accepts checks, without a
-    reason.
+    Raises ConfigurationError when the feed is retired, when the form names no snapshot or a delivery that is not
+    registered (the message names the registered ones), when a date is malformed, and when a person publishes something,
+    or accepts checks, without a reason.
     """
     require_in_use(services)
     params, run = context["params"], context["dag_run"]

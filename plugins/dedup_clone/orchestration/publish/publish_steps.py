@@ -32,7 +32,10 @@ CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 
 
 def feed_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
-    """Arguments of a DAG that changes a feed: where its SQL templates are, and how its tasks are retried."""
+    """Arguments of a DAG that changes a feed: where its SQL templates are, and how its tasks are retried.
+
+    `task_timeout`: the execution_timeout of each task; for a dedup task it also limits the time of the Spark run.
+    """
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "auto_register": False,  # see build_dags
@@ -128,7 +131,10 @@ def delete_unneeded_data(setup: FeedSetup) -> list[str]:
 
 @fail_without_retry()
 def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
-    """Returns the ledger record. Fails when a check after the swap failed; the generation is committed even then."""
+    """Commits the attempt and returns its ledger record, which the Asset event summarizes.
+
+    Fails when a check after the swap failed; the generation is committed even then.
+    """
     services = open_feed_services(setup)
     record, results_after = commit_attempt(services, pull_spec(context).attempt)
     with best_effort(services, "the Asset event does not say what was published"):

@@ -26,7 +26,10 @@ def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec. The live generation must still be the one that was shown."""
+    """Acquires the lease, writes the new generation's manifest, and returns the publish spec.
+
+    Fails if the live generation is not the one that was shown any more.
+    """
     run, reason = context["dag_run"], context["params"]["reason"]
     shown = context["ti"].xcom_pull(task_ids="show_difference")
     with fail_without_retry():

@@ -21,7 +21,7 @@ _STATES = {
 
 
 class ClusterRunner:
-    """Jobs of one project and region. `cluster_of_run`: returns the name of the cluster on which a named run runs."""
+    """Jobs of one project and region. `cluster_of_run`: a function from a run's name to the name of its cluster."""
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ class EngineDispatchMixin(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
+        # If an engine in SQL fails, this object tells the watch DAG that it may have read rows: watch/publish_runs.py.
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
         result = None

@@ -19,9 +19,9 @@ from dedup_clone.settings.spark_settings import SparkSettings
 if TYPE_CHECKING:
     from google.cloud.dataproc_v1 import Cluster, ClusterControllerClient, JobControllerClient
 
-_MAX_CREATION_S = 900  # for the creation of a cluster; its lifetime is this and the run's timeout
+_MAX_CREATION_S = 900  # for the creation of a cluster, whose lifetime is the sum of this and the run's timeout
 _CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_MIN_WORKERS = 2  # the service creates no smaller cluster
+_MIN_WORKERS = 2  # the service creates no cluster with one worker, and a single node would be too small
 # Source: Dataproc's REST reference, ClusterStatus.State. In all other states a cluster is being made ready.
 _ACCEPTS_JOBS = ("RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE")
 _UNUSABLE = ("ERROR", "DELETING", "STOPPING", "STOPPED")

@@ -29,7 +29,7 @@ class ErrorHints:
     def for_message(self, message: str) -> Hint | None:
         """The hint for an error message; None if its cause is not known."""
         text = message.lower()
-        for patterns, hint in (
+        for patterns, hint in (  # the first that matches counts, so narrow patterns stand before wide ones
             (
                 (
                     "not have enough resources available",

@@ -102,7 +102,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             return self._attach_or_submit(context, runner, names)
 
     def on_kill(self) -> None:
-        """Called when somebody marks or clears the task while a worker runs it."""
+        """Called when the worker must end the task: somebody marks or clears it, its time is up, the worker stops."""
         if self.run_name is not None:
             open_runner(self.runner_config).cancel(self.run_name)
 

@@ -50,8 +50,8 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: how many the run may use: enough to rewrite all dates, and up to twice `executors`.
-    `vcpu_seconds`: the work. `reason`: why it is so many executors, for the log.
+    `most_executors`: how many the run may use: as many as a rewrite of all dates needs, or twice `executors` if that is
+    more, within the feed's bounds. `vcpu_seconds`: the work. `reason`: why it is so many executors, for the log.
     """
 
     executors: int
@@ -87,7 +87,7 @@ def vcpu_seconds(workload: Workload) -> float:
 
 
 def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
-    """The fewest executors that finish within `spark.target_minutes`, as far as the feed's bounds allow."""
+    """As many executors as the feed says; else the fewest within its bounds that finish in `spark.target_minutes`."""
     work, start_s = vcpu_seconds(workload), START_MINUTES[runner] * 60
     if spark.executors is not None:
         executors = most = spark.executors

@@ -31,8 +31,8 @@ class SparkRun:
     """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui.
 
     `dcu_hours`: what a finished run used; None while it runs, and of services that do not report it.
-    `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how long a finished job on a
-    cluster took; None of other services.
+    `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how many seconds a finished
+    job on a cluster took; None if another service ran it.
     """
 
     name: str
@@ -46,7 +46,11 @@ class SparkRun:
 
 @dataclass(frozen=True)
 class SparkJobSpec:
-    """What to run. The service ends the run after `timeout_s` seconds if Airflow has not done so."""
+    """What to run. `timeout_s`: seconds after which Airflow stops the run.
+
+    If Airflow does not, the service ends the run, but no sooner than that: a batch (at the earliest after ten minutes)
+    or procedure after this time, a cluster that was created for the run some minutes later, an existing cluster never.
+    """
 
     request_uri: str
     main_uri: str

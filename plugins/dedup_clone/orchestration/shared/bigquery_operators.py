@@ -137,8 +137,8 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
 
 class LoadStagingOperator(AttemptJobOperator):
-    """Fills staging with the generation: by a free load job of its files, by streaming the changed rows, or by an SQL
-    engine's statement.
+    """Fills staging with the generation: by free load jobs of its files, by streaming the changed rows, or by an SQL
+    engine's statement. With `cdc.publish: direct` the rows are streamed into target instead.
     """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:

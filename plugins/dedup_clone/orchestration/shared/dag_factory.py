@@ -14,9 +14,10 @@ TAG = "dedup-clone"
 
 
 def build_dags(dags: Path, dag_name: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
-    """Calls `build` for every feed file below `dags/feeds`; a worker builds only the DAG that it is about to run.
+    """Calls `build` for every feed file in `dags/feeds` and returns the DAGs by their ids.
 
-    The DAGs need `auto_register=False`: otherwise Airflow would also pick up a DAG whose `build` failed halfway.
+    A worker builds only the DAG of which it is about to run a task. The DAGs need `auto_register=False`: otherwise
+    Airflow would also pick up a DAG whose `build` failed halfway.
     """
     folders, requested = find_folders(dags), get_parsing_context().dag_id
     built = {}

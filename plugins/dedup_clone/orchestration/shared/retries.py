@@ -1,8 +1,8 @@
 """Decides after which errors a task is retried, and for how long.
 
 Quotas, rate limits, missing capacity, errors of the service and lost connections end without our help. A task that
-fails with one of these is retried with growing, random delays, within half of the freshness SLA. After any other error
-the task fails at once.
+fails with one of these, or with an error of an unknown kind, is retried with growing, random delays, within half of the
+freshness SLA. After an error that every retry would meet again, such as a failed check, the task fails at once.
 """
 
 from __future__ import annotations

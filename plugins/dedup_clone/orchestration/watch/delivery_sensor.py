@@ -40,7 +40,7 @@ MAX_FIRST_DELAY_S = 5.0
 IDLE_LIMIT_S = 12 * 60 * 60
 # While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
 BACKLOG_LIMIT_S = 5 * 60
-# How often an environment checks whether another environment still publishes the feed.
+# How often an environment checks whether the feed is still retired, or published by another environment.
 FOREIGN_INTERVAL = timedelta(minutes=5)
 # Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
 # (core.max_map_length). One run publishes all that waits.
@@ -88,11 +88,17 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def resume_after_interval(self, context: Context, event: object = None) -> list[dict[str, Any]]:
-        """Called after FOREIGN_INTERVAL: this environment may have taken the feed over meanwhile."""
+        """Called after FOREIGN_INTERVAL: this environment may have taken the feed over meanwhile.
+
+        If it has not, the watch run ends without a publish run, and the next one waits again.
+        """
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
-        """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start."""
+        """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start.
+
+        New invalid markers are recorded and logged. Does nothing if the feed is retired or another environment's.
+        """
         if _is_retired_or_foreign(services):
             return []
         listing = services.landing.list_markers()
@@ -152,9 +158,10 @@ def _backlog(services: Services) -> tuple[Delivery, ...]:
 
 
 class DeliveryTrigger(BaseTrigger):
-    """Lists landing until there is a marker that is not registered, at most for `limit_s` seconds.
+    """Lists landing every `interval_s` seconds until there is a marker whose delivery is not registered.
 
-    A failed listing is logged and tried again.
+    Fires without one after about `limit_s` seconds (and the time that the listings take). A failed listing is logged
+    and tried again.
     """
 
     def __init__(

@@ -129,12 +129,16 @@ def _failed_by_check(services: Services, run_id: str) -> bool:
 
 def _read_rows(services: Services, run_id: str) -> bool:
     """Whether an attempt of the run got as far as its Spark job, or as the queries of an engine in SQL."""
-    intent = services.current.read().intent  # of an attempt that could not be ended either
+    intent = services.current.read().intent  # an attempt that could not be ended has no ledger record, but an intent
     unfinished = [] if intent is None or intent.run_id != run_id else [intent.attempt]
     return any(_began_dedup(services, attempt) for attempt in (*_ended_attempts(services, run_id), *unfinished))
 
 
 def _began_dedup(services: Services, attempt: str) -> bool:
+    """Whether Spark, or an engine in SQL, began to work for the attempt.
+
+    Spark's job itself records that it runs, because the task may fail before the service has started the job.
+    """
     request = services.manifests.request(attempt)
     if request is None:
         return False

@@ -24,7 +24,7 @@ NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records an
 
 
 def load_waiting_rows(setup: FeedSetup) -> None:
-    """Load the waiting rows of all feeds. `setup`: that of any feed.
+    """Load the waiting rows of all feeds, and report tables that have lacked rows for long. `setup`: that of any feed.
 
     Raises what `write_reporting_tables` raises, and AlertNotSent if tables lack rows and somebody could not be told.
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
