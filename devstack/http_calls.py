@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 DEFAULT_TIMEOUT_S = 10.0
@@ -12,7 +13,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Unreachable(Exception):
-    """The server did not respond at all."""
+    """The server did not respond, or not with a complete HTTP response."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def call(
     accept: str = "application/json",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Answer:
-    """Send one request and return the response, whatever its status is. Raises Unreachable without a response.
+    """Send one request and return the response, whatever its status is. Raises Unreachable without one.
 
     `body`: sent as JSON. `content`: sent as it is.
     """
@@ -58,5 +59,5 @@ def call(
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, error.read().decode(errors="replace"))
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, HTTPException) as error:  # a URLError is an OSError
         raise Unreachable(f"{method} {url} got no answer: {error}") from error

@@ -6,6 +6,7 @@ import signal
 import sys
 from types import FrameType
 
+from devstack.http_calls import Unreachable
 from devstack.stack import lifecycle
 from devstack.stack.layout import Layout
 from devstack.stack.stack_errors import StackError
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
             return 0 if lifecycle.status(layout, _log) else 1
         else:
             return _print_env(layout)
-    except StackError as error:
+    except (StackError, Unreachable) as error:
         print(f"devstack: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

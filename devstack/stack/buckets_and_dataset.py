@@ -8,7 +8,10 @@ _EXISTS = 409
 
 
 def create_missing(gcs_url: str, bigquery_url: str) -> None:
-    """Create the buckets and the dataset that do not exist. Raises StackError if that fails."""
+    """Create the buckets and the dataset that do not exist.
+
+    Raises StackError if a server refuses it, and Unreachable if one does not respond.
+    """
     for bucket in BUCKETS:
         url = f"{gcs_url}/storage/v1/b?project={PROJECT_ID}"
         _require_created(f"bucket [{bucket}]", call("POST", url, body={"name": bucket, "location": LOCATION}))

@@ -21,7 +21,7 @@ _PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.use")
 def prepare(gcs_url: str, bigquery_url: str, spark_code_file: Path) -> None:
     """Upload the code, write its URIs to `spark_code_file`, and grant the permissions.
 
-    Raises StackError if a request fails.
+    Raises StackError if a server refuses a request, and Unreachable if one does not respond.
     """
     code = build_spark_code(CHECKOUT)
     files = {"main": (MAIN_FILE, code.main), "archive": (ARCHIVE_FILE, code.archive)}
