@@ -47,7 +47,7 @@ def last_lines(path: Path) -> list[str]:
 
 
 def failure(layout: Layout, part: Part, reason: str) -> PartFailed:
-    """The error for a part that did not start.
+    """The error for a part that did not start or become healthy.
 
     Its message has the end of the part's log and the path of the whole log.
     """

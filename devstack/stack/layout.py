@@ -73,7 +73,10 @@ class Layout:
 
     @property
     def database_socket(self) -> Path:
-        """The folder of PostgreSQL's socket: `run`, or a temporary folder if the socket's path would be too long."""
+        """The folder of PostgreSQL's socket: `run`.
+
+        If the socket's path would be too long there, a folder of its own in the system's temporary folder.
+        """
         longest = self.run / ".s.PGSQL.65535.lock"
         return self.run if _fits(longest) else _in_temporary_folder(self.local)
 
@@ -102,7 +105,7 @@ class Layout:
 
     @property
     def started_file(self) -> Path:
-        """A file that exists while the stack is up: from the end of a successful start until the stack is stopped."""
+        """A file that exists from the time at which all parts have been started until the stack is stopped."""
         return self.run / "started"
 
     @property
@@ -111,7 +114,7 @@ class Layout:
 
     @property
     def supervisor_socket(self) -> Path:
-        """The path of supervisord's socket: in `run`, or in the temporary folder if it would be too long there."""
+        """The path of supervisord's socket: in `run`, or in the system's temporary folder if that would be too long."""
         socket = self.run / "supervisor.sock"
         return socket if _fits(socket) else _in_temporary_folder(self.local).with_suffix(".sock")
 

@@ -133,8 +133,8 @@ def airflow_parts(ports: Ports) -> tuple[Part, ...]:
     # The API that tasks use. The server builds it at the first call, which takes seconds: the health check makes that
     # call before the first task does.
     execution_api_url = f"{ports.airflow_url}/execution/health"
-    # These parts fork the processes of tasks and DAG parses. They import once what these processes need, as the module
-    # that airflow_settings.py writes says.
+    # The scheduler forks the processes of tasks, the DAG processor those of DAG parses. With this variable both import
+    # once what these processes need, by the module that airflow_settings.py writes.
     preload = {"DEDUP_CLONE_PRELOAD": "1"}
 
     def part(name: str, heartbeat_name: str | None, *arguments: str, **environment: str) -> Part:
