@@ -75,10 +75,13 @@ def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, l
     if saved is None:
         raise StackError(f"The ports of the running stack are unknown: [{layout.ports_file}] is gone. Start it again.")
     log(f"The stack in {layout.local} runs already.")
-    for name, part_state in supervisor.part_states().items():
+    all_parts, states = parts.all_parts(layout, saved), supervisor.part_states()
+    if missing := [part.name for part in all_parts if part.name not in states]:
+        raise StackError(f"The running stack is of another version, without [{', '.join(missing)}]. Start it again.")
+    for name, part_state in states.items():
         if part_state.state in {"STOPPED", "FATAL", "EXITED"}:
             supervisor.start(name)
-    health.wait(layout, supervisor, parts.all_parts(layout, saved), timeout_s=AIRFLOW_TIMEOUT_S, log=log)
+    health.wait(layout, supervisor, all_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return saved
 
 
@@ -166,9 +169,10 @@ def status(layout: Layout, log: health.Log) -> bool:
     states = supervisor.part_states()
     all_healthy = True
     for part in parts.all_parts(layout, saved):
-        healthy = health.is_healthy(part, states[part.name])
+        state = states.get(part.name)  # None if the stack was started by a version without this part
+        healthy = state is not None and health.is_healthy(part, state)
         all_healthy = all_healthy and healthy
         word = "healthy" if healthy else "not healthy"
-        log(f"  {part.name:<14} {states[part.name].state:<9} {word:<12} {part.address}".rstrip())
+        log(f"  {part.name:<14} {state.state if state else 'MISSING':<9} {word:<12} {part.address}".rstrip())
     log(f"  data and logs: {os.path.relpath(layout.local)}")
     return all_healthy

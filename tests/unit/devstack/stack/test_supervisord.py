@@ -1,5 +1,7 @@
 """A real supervisord with small programs."""
 
+import dataclasses
+import json
 import os
 import sys
 import tempfile
@@ -12,8 +14,8 @@ import pytest
 from devstack.stack import health, lifecycle, processes, supervisord
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part
-from devstack.stack.ports import any_free_port
-from devstack.stack.stack_errors import PartFailed
+from devstack.stack.ports import DEFAULT, any_free_port
+from devstack.stack.stack_errors import PartFailed, StackError
 
 
 @pytest.fixture
@@ -71,6 +73,18 @@ def test_stop_leaves_no_process_behind(layout: Layout) -> None:
     assert lifecycle._stop(layout, supervisor) >= 2
     assert processes.of_stack(layout.local) == []
     assert not supervisor.is_alive()
+
+
+def test_a_running_stack_of_another_version_is_named_and_stopped(layout: Layout) -> None:
+    started(layout, server("scheduler"))
+    layout.ports_file.write_text(json.dumps(dataclasses.asdict(DEFAULT)))
+    layout.started_file.touch()
+    lines: list[str] = []
+    assert not lifecycle.status(layout, lines.append)
+    assert any(line.split()[:3] == ["database", "MISSING", "not"] for line in lines)
+    with pytest.raises(StackError, match=r"another version, without \[database, "):
+        lifecycle.up(layout, {}, lines.append)
+    assert processes.of_stack(layout.local) == []
 
 
 def test_the_database_stops_when_all_others_have_stopped(layout: Layout) -> None:
