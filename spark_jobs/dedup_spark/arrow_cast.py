@@ -7,7 +7,10 @@ import pyarrow.compute as pc
 
 
 def cast_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the types of `schema`. Both must have the same columns in the same order."""
+    """Return the rows with the types of `schema`. Both must have the same columns in the same order.
+
+    Raises pyarrow's errors if a value cannot be cast.
+    """
     columns = [
         pa.chunked_array([cast_array(chunk, field.type) for chunk in column.chunks], type=field.type)
         for column, field in zip(rows.columns, schema, strict=True)

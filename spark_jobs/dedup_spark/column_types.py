@@ -62,7 +62,10 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def require_supported(table: TableContract) -> None:
-    """Raise ConfigurationError if the job does not support a column's type, or not for a key, date or snapshot id."""
+    """Raise ConfigurationError if the job does not support a column's type, or not for a key, date or snapshot id.
+
+    The same if the partition column is no key, or the snapshot id is one.
+    """
     for column in table.columns:
         _require_supported_type(column, column.name)
     for name in table.keys:

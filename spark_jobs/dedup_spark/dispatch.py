@@ -1,4 +1,7 @@
-"""Runs each date's plan: first adopt, then rewrite, then the DataFrame plans. A declined date takes the next plan."""
+"""Runs each date's plan: first adopt, then rewrite, then the DataFrame plans.
+
+A date that adopt or rewrite declines is written by the DataFrame join.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ def run_plans(
 ) -> tuple[dict[date, DatePlan], PlanResults]:
     """Return the plan that each date finally took, and what the plans wrote.
 
-    Outcomes of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed.
+    Outcomes of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed if Spark fails in such a plan,
+    and other errors as they are.
     """
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
@@ -101,7 +105,10 @@ def run_plans(
 
 
 def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
-    """Log how many dates the slower plans have to write, and the most frequent reason, before these plans start."""
+    """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
+
+    The fused scan may have rewritten some of these dates already.
+    """
     slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
     if slower:
         ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
@@ -115,9 +122,10 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the parent's key fingerprint of each date whose newest rows are newer than all its applied deliveries.
+    """Return the parent's key fingerprint of each written date that it is still right for.
 
-    Then the rows with the date's highest update_id do not change, and the fingerprint covers only these rows.
+    The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
+    of the date have lower snapshot ids. Dates of plan adopt get a fingerprint from their task.
     """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}

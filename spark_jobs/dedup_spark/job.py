@@ -47,8 +47,8 @@ from dedup_spark.plans.saved_outcomes import SavedOutcomes
 class DedupJob:
     """One run of the job. A run that was lost is followed by another run of the same attempt.
 
-    `outcomes_uri`: the folder in which all runs of the attempt save outcomes of dates, so that a later run need not
-    handle these dates again.
+    `run_id`: names this run's data folder and records. `outcomes_uri`: the folder in which all runs of the attempt save
+    outcomes of dates, so that a later run need not handle these dates again.
     """
 
     request: DedupRequest
@@ -60,8 +60,8 @@ class DedupJob:
     def run(self) -> None:
         """Create `candidate.json` unless it exists.
 
-        Raises DeliveryRefused if landed objects changed during the job, and ContractViolation if the parent's manifest
-        and files do not belong together.
+        Raises DeliveryRefused if landed objects changed during the job, ContractViolation if a record or the parent's
+        files are not as expected, other DedupCloneErrors, and errors of Spark and the storage.
         """
         candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
         if storage.exists(candidate_uri):
@@ -80,10 +80,10 @@ class DedupJob:
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            plans_without_deliveries = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
+            copying_plans = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
             self._record_run()
-        if plans_without_deliveries is not None:  # no landed file is read
-            generation = self._assemble(plans_without_deliveries, {}, PlanResults(), parent)
+        if copying_plans is not None:  # an erasure, or a replay that changes nothing: no landed file is read
+            generation = self._assemble(copying_plans, {}, PlanResults(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
         with self.job_log.phase("examine"):
@@ -229,11 +229,12 @@ class DedupJob:
         with self.job_log.phase("erase"):
             key_sets, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
             eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
-            newest = None if request.erases else applied[-1]
+            newest = None if request.erases else applied[-1]  # a takeover applies none, but has no erasures
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
             # Saved outcomes contain examples of keys, also of erased ones.
             for name in storage.list_objects(self.outcomes_uri):
                 storage.delete(storage.join(self.outcomes_uri, name))
+        # No delivery was validated in an erasure, or in a replay that changes nothing.
         examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
@@ -241,7 +242,8 @@ class DedupJob:
     def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
         """Write the rows that differ from the parent's, and the list of the written files. Return the URI of the list.
 
-        Returns None, and writes nothing, if the request asks for no changes, has no parent, or is an erasure.
+        Returns None, and writes nothing, if the request asks for no changes or is an erasure, or if the parent has no
+        date within the retention.
         """
         request, changes = self.request, self.request.changes
         if changes is None or not parent.dates or request.erases:

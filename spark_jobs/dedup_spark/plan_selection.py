@@ -22,10 +22,9 @@ from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 class DatePlan:
     """The plan of one date. `outcome`: the plan's name in the manifest. `reason`: why the date takes it.
 
-    `not_streamed_reason`: why plan rewrite cannot stream the date; None if it can. Dates of plan adopt have it too,
-    because a date that adopt declines is rewritten. `task`: of plan adopt, or of plan rewrite if it streams the date;
-    None
-    for other plans, and after a plan declined the date.
+    `not_streamed_reason`: why plan rewrite cannot stream the date; None if it can. A date of plan adopt may have it,
+    too: it becomes part of the reason if adopt declines the date. `task`: of plan adopt, or of plan rewrite if it
+    streams the date; None for other plans, and after a plan declined the date.
     """
 
     outcome: DateOutcome
@@ -46,7 +45,7 @@ class DatePlan:
         return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
 
     def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
-        """The plan after its task has ended with this outcome. The plan of a declined date has no task."""
+        """The plan after its task has ended with this outcome. For a declined date it is the DataFrame join."""
         match outcome:
             case AdoptedDate():
                 return replace(self, reason=outcome.reason)
@@ -95,14 +94,16 @@ def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePla
     """Return the plans of a request that changes nothing; None if the request may change dates.
 
     A request changes nothing if the parent contains every requested delivery, unless the request asks for a plan that
-    always writes, or retains days that the parent has dropped. No file is read.
+    always writes, or retains days that the parent has dropped, or has a delivery that validation refuses as late. No
+    file is read.
     """
     if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
         return None
     requested = [delivery.delivery for delivery in request.deliveries]
+    # Of the deliveries that the parent contains only that with its newest id is not late.
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
-        return None  # validation refuses the late delivery
+        return None
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
@@ -176,7 +177,8 @@ def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> s
 def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
     """Return the dates that must not be adopted, with the reason: the table would have too many files.
 
-    These are the dates with the most files, and only so many that the generation has at most MAX_TABLE_FILES.
+    These are the delivered dates with the most files, and only so many that the other dates have at most
+    MAX_TABLE_FILES. The files into which these dates are rewritten are few, and are not counted.
     """
     newest = {day: validated for validated in applied for day in validated.retained_rows}
     file_counts = Counter(file.date for file in parent.files if file.date not in newest)

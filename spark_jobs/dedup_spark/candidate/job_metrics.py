@@ -27,7 +27,7 @@ def dedup_metrics(
 
 
 def _date_metrics(day: date, results: PlanResults) -> DateMetrics:
-    """The cost of one date. If a plan declined the date, the bytes of its work are included."""
+    """The cost of one date. If a plan declined the date, the bytes of its work are included, its seconds are not."""
     cost, declined = results.written[day].cost, results.declined.get(day)
     if declined is None:
         return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)

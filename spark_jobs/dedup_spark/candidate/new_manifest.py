@@ -40,7 +40,7 @@ class PlanResults:
             self.fingerprints[outcome.day] = outcome.key_fingerprint
 
     def surplus_rows(self, source: int) -> int:
-        """The number of surplus rows in an applied delivery. `source`: its number; the oldest delivery has 1."""
+        """The number of surplus rows in one applied delivery. `source`: its number; the oldest applied one has 1."""
         return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
 
     def examples(self) -> list[KeyExample]:
@@ -78,7 +78,7 @@ def assemble_generation(
 ) -> NewGeneration:
     """Return the new generation that the plans have made. `delivered`: how many applied deliveries have each date.
 
-    Raises ContractViolation if the parent's files lack rows that its manifest counts.
+    Raises ContractViolation if the parent's files have fewer or more rows than its manifest counts.
     """
     entries: list[DateEntry] = []
     files: list[DataFile] = []

@@ -1,6 +1,7 @@
-"""Takes an existing table over as the first generation: the job handles its exported files like a delivery.
+"""Takes over the rows of an existing table (bootstrap) or of a copy of the live one (rebuild), exported to files.
 
-The rows keep their update ids. A table with duplicate keys is refused, unless the request says to keep the latest rows.
+The job handles the exported files like a delivery, but the rows keep their update ids. A table with duplicate keys is
+refused, unless the request says to keep the latest rows.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: New
 def without_mixed_fingerprints(request: DedupRequest, generation: NewGeneration) -> NewGeneration:
     """Return the generation without the fingerprints of dates whose rows have several update ids.
 
-    Their fingerprints cover all rows, but the next publish needs fingerprints of the rows with the date's highest
-    update id alone.
+    Their fingerprints cover all rows. The next publish needs these in mode last_changed: all rows of the date's last
+    delivery, here of the table. In mode last_seen it needs those of the rows with the date's highest update id alone.
     """
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return generation

@@ -64,8 +64,8 @@ class ChangesTask:
 class WriteChanges:
     """Writes the changes of one date into files below `folder_uri`, and returns the records of the files.
 
-    `publish_date`: the partition of the changes table. `file_bytes`: the target size of a file. `rows_per_range`: about
-    how many rows are compared at a time.
+    `generation`, `snapshot_id`: what the rows of the changes table say of the publish. `publish_date`: their partition.
+    `file_bytes`: the target size of a file. `rows_per_range`: about how many rows are compared at a time.
     """
 
     table: TableContract

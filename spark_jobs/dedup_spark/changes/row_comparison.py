@@ -39,7 +39,7 @@ TYPES = tuple(ChangeType)
 
 @dataclass(frozen=True)
 class RowsOfDate:
-    """A date's rows in one of the two generations: its files and how many rows they have.
+    """A date's rows in one of the two generations: the URIs of the date's files, and how many rows these have.
 
     `newest_id`: the update id of the rows that the date's newest snapshot contains. None if update ids do not tell
     which rows these are: in mode last_changed, and after a takeover.

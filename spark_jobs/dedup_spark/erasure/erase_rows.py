@@ -1,7 +1,7 @@
 """Leaves the rows of erased keys out of a generation whose files the plans have written.
 
 This step follows all plans, so that no plan needs to know of erased keys. It reads the key columns of the new files,
-and rewrites those that have rows of erased keys. A publish does not read the files copied from the parent, because
+and rewrites the files that have rows of erased keys. A publish does not read the files copied from the parent, because
 earlier publishes have left these rows out; an erasure reads all files.
 """
 
@@ -53,7 +53,7 @@ class _ErasedFile:
 
 @dataclass(frozen=True)
 class _FileEraser:
-    """Writes one file anew without the rows of erased keys. Returns None if the file has no such rows."""
+    """Writes one file anew without the rows of erased keys. Returns None if the file has no row of an erased key."""
 
     table: TableContract
     data_uri: str
@@ -155,7 +155,8 @@ def _entry(
     """The date's entry after `rows` were left out; `files`: its remaining files.
 
     In a publish all of `rows` are new, because the parent has no row of an erased key. The entry has no fingerprints,
-    so the next publish computes them.
+    so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen those of survivors are
+    below the newest snapshot's; in mode last_changed they do not tell for certain which of `rows` are survivors.
     """
     base_id = entry.max_update_id if newest is None else newest.snapshot_id
     erased_survivors = sum(row.update_id < base_id for row in rows)

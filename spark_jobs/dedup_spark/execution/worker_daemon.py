@@ -1,8 +1,9 @@
 """Runs PySpark's daemon, which forks the Python workers of one machine, after importing what all of them need.
 
 Otherwise each worker imports it: pandas alone, which pyarrow imports if it is installed, takes as long as a small job.
-No setting makes PySpark's own daemon import anything. Two more costs of each task are avoided: archives are taken from
-Python's path, whose directories it would read again, and garbage collection skips the objects that were imported here.
+No setting makes PySpark's own daemon import anything. Two more costs of each task are avoided: archives are removed
+from Python's path, because Python would read their directories again, and garbage collection skips what was imported
+here.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def validate_deliveries(
     probe_with_spark: bool,
     validate: ValidateFiles | None = None,
 ) -> ValidatedDeliveries:
-    """Validate every delivery. `newest_parent_id`: the highest snapshot id of the parent; None without a parent.
+    """Validate every delivery. `newest_parent_id`: `Parent.newest_id`, the highest id in the parent, None without one.
 
     `probe_with_spark`: Spark reads every valid file too, to find the files that Spark cannot read. `validate`: used
     instead of `validate_files` by a caller that does more with the rows in the same pass.
@@ -122,7 +122,7 @@ def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: 
 
 
 def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:
-    """Raise DeliveryRefused if landed objects have changed since the inventory was frozen."""
+    """Raise DeliveryRefused if landed objects have changed since the inventory was frozen; list landing anew."""
     for validated in applied:
         changes = changed_objects(validated.arrival)
         if changes:

@@ -243,8 +243,8 @@ class RunningValidation:
 def _as_date(days_since_epoch: int) -> date:
     """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
 
-    BigQuery's dates have the same range, so another check refuses the file, except in the folder of that first or last
-    date, whose rows no retention keeps.
+    BigQuery's dates have the same range, so another check refuses the file, except in the folder of the first date:
+    there the row counts as one of that date, which the retention drops.
     """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

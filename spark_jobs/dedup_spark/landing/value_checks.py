@@ -23,7 +23,7 @@ _FIRST_SECOND = int((datetime.min.replace(tzinfo=UTC) - _EPOCH).total_seconds())
 # The first second after the last day.
 _END_SECOND = (_LAST_DAY + 1) * 24 * 60 * 60
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-# BigQuery's limit for a row of a Parquet file, and so for each value.
+# BigQuery's limit for a row of a Parquet file, in bytes, and so for each value.
 LARGEST_VALUE_BYTES = 50_000_000
 
 # Number of invalid values by the column's path and the problem.
@@ -31,7 +31,7 @@ InvalidValues = Counter[tuple[str, str]]
 
 
 def count_invalid_values(column: Column, values: pa.Array, counts: InvalidValues) -> None:
-    """Add the numbers of invalid values to `counts`. NULL is counted only inside arrays and structs."""
+    """Add the numbers of invalid values to `counts`. NULL counts only in arrays and in REQUIRED fields of STRUCTs."""
     _count(column, column.name, values, counts)
 
 

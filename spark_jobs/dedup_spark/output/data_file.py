@@ -57,7 +57,7 @@ class DataFileWriter:
 
 
 def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of `tables`, regrouped into tables of the size of a row group."""
+    """Yield the rows of `tables`, regrouped into tables large enough for a row group; the last one may be smaller."""
     pending = TableBuffer(_MAX_PENDING_ROWS, _MAX_PENDING_BYTES)
     for table in tables:
         pending.add(table)

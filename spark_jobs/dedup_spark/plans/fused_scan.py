@@ -49,7 +49,7 @@ class ScanDate:
     saved: SavedOutcomes
 
     def __call__(self, presumed: Task) -> ScannedDate:
-        """Scan the date. If that fails, validate its files one by one, and return the validations alone."""
+        """Scan the date, and save the outcome. If the scan fails, validate the files one by one, without an outcome."""
         saved = self.saved.load(presumed)
         if saved:
             return saved
@@ -92,7 +92,7 @@ class FusedScan:
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
-        """Return a validation of each file, in any order."""
+        """Run the presumed tasks, and keep their outcomes. Return a validation of each file, in any order."""
         inputs = (self.request, self.arrivals, files, self.parent)
         # One of the two lists is empty: adopt is for mode last_seen, streamed rewrite for last_changed.
         tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]

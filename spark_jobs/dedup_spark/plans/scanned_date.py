@@ -16,8 +16,8 @@ Outcome = AdoptOutcome | RewriteOutcome
 class ScannedDate:
     """The validations of a date's files, and the outcome of its presumed task.
 
-    `task_and_outcome`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if it
-    has none.
+    `task_and_outcome`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if the
+    scan failed, or if the newest delivery has no row of the date.
     """
 
     validations: tuple[FileValidation, ...]

@@ -22,6 +22,7 @@ _EMULATOR = "STORAGE_EMULATOR_HOST"
 
 @lru_cache(maxsize=1)
 def filesystem() -> pyarrow.fs.FileSystem:
+    """Return pyarrow's file system of Cloud Storage, for reading and writing data files: one for each process."""
     host = os.environ.get(_EMULATOR)
     if not host:
         return pyarrow.fs.GcsFileSystem()

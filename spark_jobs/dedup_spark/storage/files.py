@@ -95,7 +95,7 @@ def _crc32c(path: Path) -> str:
 
 
 def copy(source_uri: str, target_uri: str) -> None:
-    """Make a hard link, or a copy if source and target are on different devices."""
+    """Make a hard link, or a copy where that is impossible, such as from one device to another."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")

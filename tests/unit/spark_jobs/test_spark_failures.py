@@ -1,4 +1,4 @@
-"""What the job says of an error of Spark or the storage, and that no file is refused because Spark itself has failed."""
+"""What the job says of an error of Spark or the storage. No file is refused because Spark itself has failed."""
 
 from __future__ import annotations
 

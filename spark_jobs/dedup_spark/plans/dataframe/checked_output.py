@@ -26,7 +26,7 @@ def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
 
 
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
-    """Return the rows with the declared and the helper columns, sorted by output file and clustering columns.
+    """Return the rows with the declared columns and HELPER_COLUMNS, sorted by output file and clustering columns.
 
     Raises ContractViolation if the columns are not the declared ones. The Spark job fails if the keys or values of a
     sampled row are not as they were read; its update_id may differ.

@@ -27,7 +27,8 @@ class CountingFile:
 
     Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the highest
     number of a source that has the date; a row whose key this source lacks is a survivor. `delivery_count`: the number
-    of applied deliveries. `examples`: for each kind of difference from the parent, keys of some such rows, as text.
+    of applied deliveries. `examples`: for each kind of difference from the parent the keys, as text, of some rows that
+    differ in this way.
     """
 
     def __init__(

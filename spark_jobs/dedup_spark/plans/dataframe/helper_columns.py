@@ -1,4 +1,4 @@
-"""Names the helper columns that DataFrame plans add to rows; the writer reads them and does not write them.
+"""Names the helper columns that DataFrame plans add to rows. The writer reads HELPER_COLUMNS, and writes none of them.
 
 No column of a feed may have a slash in its name (`ColumnName` in the settings), so no column is overwritten.
 """

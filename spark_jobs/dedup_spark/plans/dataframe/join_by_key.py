@@ -1,5 +1,7 @@
 """Plan `antijoin`: a row of the parent stays if the deliveries lack its key, or if it outranks their rows of the key.
 
+Dates of plan `rewrite` that cannot be streamed are written in the same way.
+
 The rows of all deliveries are ranked first, so that one row of each key is left. One outer join of these rows with the
 parent's by key then finds survivors (the anti-join), new keys and changed values in one pass.
 """
@@ -54,6 +56,7 @@ def _unchanged(parent: DataFrame) -> DataFrame:
 
 
 def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
+    """The winners among the deliveries' `ranked` rows and the parent's, and the surplus rows, with helper columns."""
     new, old = ranked.alias(_NEW), parent.alias(_OLD)
     condition = ~_column(_NEW, SURPLUS)  # a surplus row matches nothing, but stays in the result to be counted
     for name in key_order(table):

@@ -1,4 +1,4 @@
-"""Plan `window`: ROW_NUMBER over the union of all sources. Tests compare every other plan with this method."""
+"""Plan `window`: ROW_NUMBER over the rows of all deliveries and the parent. Tests compare all other plans with it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repa
 class Sources:
     """The rows of all sources. Each method returns rows after one shuffle that brings equal keys into one task.
 
-    `deliveries` is None if no delivery has any of the dates; `parent` likewise.
+    `deliveries` is None if no delivery has any of the dates; `parent` is None if the parent has none of them.
     """
 
     table: TableContract
