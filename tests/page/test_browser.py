@@ -224,6 +224,26 @@ def test_a_form_that_is_being_filled_in_stays_when_another_feed_gets_into_a_wors
         assert page.value("document.querySelector('#replay input[required]').value") == "prices were wrong"
 
 
+def test_a_form_is_filled_with_a_delivery_that_arrived_since_somebody_began_to_fill_it_in() -> None:
+    now, seconds = datetime.now(UTC), count(step=10)
+    fresh = page_indexes.fresh(now)
+    store = MemoryStore(fresh, verdicts=(page_indexes.verdict(fresh.feed, now=now, check_interval_s=3600.0),))
+    moving = site(now)
+    moving.mount("/moving", application(store, clock=lambda: float(next(seconds))))
+    form = "document.querySelector('#replay form')"
+    with serve(moving) as address, TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
+        page = show(browser, f"{address}/moving/")
+        page.fill("#replay input[placeholder]", "2026-01-01")
+        stopped = replace(page_indexes.late(now), feed=fresh.feed)
+        store.texts[f"{fresh.feed}/index.json"] = StoredText(to_json(stopped), 2)
+        page.value(LOOK_AGAIN)
+        page.wait_until("document.querySelector('#incidents button') !== null")
+        page.value("document.querySelector('#incidents button').click()")
+        assert page.value(f"{form}.querySelector('select').selectedOptions[0]?.text ?? ''").startswith("2122, ")
+        assert page.value(f"[...{form}.querySelectorAll('input:checked')].map((box) => box.value)") == ["new_share"]
+        assert page.value("document.querySelector('#replay').dataset.busy") == "yes"
+
+
 def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:
     page = dom(shown("/evil/#store_visits"))
     assert page.count("&lt;img src=x") == 2
@@ -310,6 +330,23 @@ def test_what_only_a_person_ends_has_a_link_in_the_headline_and_at_waiting(
     )
     assert [link[0] for link in links] == [text] * 2
     assert all(f"/dags/{path}" in link[1] for link in links)
+
+
+def test_deliveries_that_the_watch_dag_has_not_registered_are_shown_as_waiting(shown: Callable[[str], Page]) -> None:
+    now = str(datetime.now(UTC))
+    paused = {"dag_id": "sales_watch", "run_id": "", "kind": "watch_paused"}
+    view = {
+        "now": now, "has_index": True, "approvals": [], "stopped": None, "waiting": [], "live": None, "sla_minutes": 60,
+        "freshness": {
+            "status": "at risk", "headline": "1 waits.", "incidents": [paused], "check_age_s": 1, "waiting": 1,
+        },
+    }  # fmt: skip
+    figures = shown("/nothing/").value(
+        "import('./static/1/hero.js').then((m) => { const hero = document.createElement('section');"
+        f" m.renderHero(hero, {json.dumps(view)});"
+        " return [...hero.querySelectorAll('dl > div')].map((one) => one.textContent); })"
+    )
+    assert figures[-1] == "Waiting1at the last check, unpause the DAG"
 
 
 def test_a_snapshot_that_a_check_stopped_leads_from_the_headline_to_what_to_do(shown: Callable[[str], Page]) -> None:

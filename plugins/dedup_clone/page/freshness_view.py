@@ -25,7 +25,8 @@ def status_view(
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting`: the number of deliveries that wait now; some may have arrived after the verdict. `newest_summary`: of the
+    `waiting`: the number of registered deliveries that wait now; some may have arrived after the verdict. The view's
+    `waiting` counts those at the check, also those that the watch DAG has not registered. `newest_summary`: of the
     newest verdict of any feed, which tells whether the watchdog runs.
     """
     status, headline = status_and_headline(verdict, now, waiting, newest_summary)
@@ -34,6 +35,7 @@ def status_view(
             "status": status,
             "headline": headline,
             "incidents": [],
+            "waiting": 0,
             "check_age_s": None,
             "next_expected_at": None,
             "runbook": "",
@@ -42,6 +44,7 @@ def status_view(
         "status": status,
         "headline": headline,
         "incidents": [{**to_plain(one), "title": one.kind.label} for one in verdict.incidents_at(now)],
+        "waiting": 0 if verdict.is_stale(now) else verdict.waiting,
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
         "runbook": verdict.runbook,

@@ -23,6 +23,12 @@ def test_the_verdict_is_shown_with_its_age_and_the_next_expected_arrival() -> No
     assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
 
 
+def test_deliveries_that_waited_at_the_check_are_counted_unless_that_is_long_ago() -> None:
+    stored = verdict("sales", waiting=1)
+    counted = [status_view(stored, stored.checked_at + timedelta(minutes=age))["waiting"] for age in (15, 16)]
+    assert counted == [1, 0]
+
+
 def test_its_incidents_are_shown_with_what_to_do() -> None:
     view = status_view(verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,)), NOW)
     assert view["status"] == "late"

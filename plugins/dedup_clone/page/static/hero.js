@@ -32,6 +32,10 @@ function waitingFigure(view) {
     const step = nextStepLink(view);
     return figure("Waiting", String(waiting.length), ["since ", time(waiting[0].arrived_at, now), step ? [", ", step] : ""]);
   }
+  if (freshness.waiting) { // the watch DAG had not registered them
+    const step = nextStepLink(view);
+    return figure("Waiting", String(freshness.waiting), ["at the last check", step ? [", ", step] : ""]);
+  }
   const next = freshness.next_expected_at;
   return figure("Waiting", "none", next ? ["next expected ", time(next, now)] : "nothing to publish");
 }

@@ -162,6 +162,15 @@ followTheme(() => {
   for (const id of ["lag", "rows"]) rendered.delete(id);
   if (lastView) show(lastView);
 });
+// The form may lack the delivery that fills it, because a form that somebody fills in is not rendered again.
+byId("replay").addEventListener("fill", (event) => {
+  const part = PARTS.find(([id]) => id === "replay");
+  if (rendered.get("replay") === JSON.stringify(part[1](lastView))) return;
+  event.stopImmediatePropagation();
+  delete byId("replay").dataset.busy;
+  renderPart(part, lastView);
+  byId("replay").dispatchEvent(new CustomEvent("fill", { detail: event.detail }));
+}, { capture: true });
 window.addEventListener("hashchange", refresh);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 refresh();
