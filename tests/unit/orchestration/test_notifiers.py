@@ -236,6 +236,22 @@ def test_a_webhook_error_is_recorded(hook: type[Hook]) -> None:
     assert "503" in notifiers.failures["webhook chat"]
 
 
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_webhook_error_does_not_show_the_path_which_may_be_a_secret(
+    hook: type[Hook], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_reached: bool
+) -> None:
+    hook.status = 404
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
+    port = connection["port"] if is_reached else 9  # nothing listens to the discard port
+    connection |= {"port": port, "extra": {"path": "/services/T000/XX XX?key=K00 K00"}}
+    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
+    assert ("404" if is_reached else "refused") in notifiers.failures["webhook chat"]
+    shown = f"{notifiers.failures}{caplog.text}"
+    assert not any(secret in shown for secret in ("T000", "XX", "K00"))
+
+
 def test_a_missing_connection_is_recorded() -> None:
     notifiers = AlertNotifiers(AlertSettings(webhooks=("nowhere",)))
     assert notifiers.send(BEGAN, notifiers.names) == ("log",)

@@ -38,24 +38,31 @@ class WebhookNotifier(BaseNotifier):
         self.connection = connection
 
     def notify(self, context: Any) -> None:
-        """Raises requests.HTTPError when the server answers with an error."""
+        """Posts the alert. Raises a requests.RequestException when the server answers with an error, or not at all.
+
+        The text of the exception lacks the address's path, which may be a secret, such as Slack's. The log shows it.
+        """
         import requests
         from airflow.sdk import Connection
 
         connection, alert = Connection.get(self.connection), context["alert"]
         extra = connection.extra_dejson
+        url = _url(connection, str(extra.get("path") or ""))
         headers = {str(key): str(value) for key, value in (extra.get("headers") or {}).items()}
         login = (connection.login, connection.password or "") if connection.login else None
         if connection.password and not connection.login:
             headers["Authorization"] = f"Bearer {connection.password}"
-        response = requests.post(
-            _url(connection, str(extra.get("path") or "")),
-            json={**_event(alert), **(extra.get("fields") or {})},
-            headers=headers,
-            auth=login,
-            timeout=WEBHOOK_TIMEOUT_S,
-        )
-        response.raise_for_status()
+        try:
+            response = requests.post(
+                url,
+                json={**_event(alert), **(extra.get("fields") or {})},
+                headers=headers,
+                auth=login,
+                timeout=WEBHOOK_TIMEOUT_S,
+            )
+            response.raise_for_status()
+        except requests.RequestException as error:
+            raise type(error)(_without_path(error, url)) from None
 
 
 def _event(alert: Alert) -> dict[str, Any]:
@@ -76,6 +83,15 @@ def _url(connection: Any, path: str) -> str:
     base = host if "://" in host else f"{connection.schema or 'https'}://{host}"
     port = f":{connection.port}" if connection.port else ""
     return f"{base.rstrip('/')}{port}/{path.lstrip('/')}".rstrip("/")
+
+
+def _without_path(error: Any, url: str) -> str:
+    """The text of requests' error without what follows the host in `url`, as it is written there or as it was sent."""
+    sent = "" if error.request is None else error.request.path_url
+    text = str(error)
+    for path in (sent.strip("/"), url.partition("://")[2].partition("/")[2].strip("/")):
+        text = text.replace(path, "***") if path else text
+    return text
 
 
 class AlertNotifiers:
