@@ -51,7 +51,7 @@ def rollback(setup: FeedSetup) -> DAG:
             response_timeout=timedelta(hours=12),
         )
 
-        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, manifest written)
+        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, candidate written)
         @task
         def resolve_rollback(**context: Any) -> dict[str, Any]:
             return rollback_tasks.resolve(setup, Context(**context))

@@ -26,7 +26,7 @@ def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease, writes the new generation's manifest, and returns the publish spec.
+    """Acquires the lease, writes the restored generation as candidate, and returns the publish spec.
 
     Fails if the live generation is not the one that was shown any more.
     """
