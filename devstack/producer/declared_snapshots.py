@@ -37,15 +37,17 @@ def following(
 ) -> tuple[pa.Table, SnapshotChanges]:
     """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
 
-    Half of the differing rows have other values, a quarter are missing, and a quarter are new. If `previous` lacks the
-    date `day`, `rows_per_date` rows of it are added.
+    Half of the differing rows have other values, a quarter are missing, and a quarter are new; no row has other values
+    in a table without value columns, and none is new if no key column can store a row's number. If `previous` lacks the
+    date `day`, `rows_per_date` rows of it are added, which count as new too.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
     oldest = day - timedelta(days=table.retention_days - 1)
     retained = previous.filter(pc.greater_equal(previous[date_column], pa.scalar(oldest)))
-    differing = max(4, round(retained.num_rows * DIFFERING_SHARE))
-    missing = new = differing // 4
+    differing = min(retained.num_rows, max(4, round(retained.num_rows * DIFFERING_SHARE)))
+    missing = differing // 4
+    new = missing if _numbered_key(table) else 0
     changed = differing - missing - new if table.value_columns else 0
     selected = rng.choice(retained.num_rows, size=changed + missing, replace=False)
 
@@ -55,11 +57,11 @@ def following(
     parts = [retained.filter(pa.array(stays_mask)), corrected]
     numbers = snapshot_id % MAX_RANGES * NUMBERS_PER_SNAPSHOT + np.arange(new)
     days = pc.unique(retained[date_column]).to_pylist()
-    added_to = rng.integers(0, len(days), new)
+    added_to = rng.integers(0, len(days), new) if new else np.arange(0)
     parts += [_rows(table, days[n], numbers[added_to == n], snapshot_id, seed) for n in np.unique(added_to)]
     if day not in days:
         parts.append(_rows(table, day, np.arange(rows_per_date), snapshot_id, seed))
-        new += rows_per_date
+        new += parts[-1].num_rows
     ids = pa.array(np.full(sum(part.num_rows for part in parts), snapshot_id, dtype=np.int64))
     snapshot = pa.concat_tables(parts)
     position = snapshot.schema.get_field_index(table.snapshot_id_column)
@@ -67,17 +69,16 @@ def following(
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
-    """The rows of a date with these numbers. The first key column whose type can store the number contains it.
+    """The rows of a date with these numbers, which the numbered key contains.
 
-    If no key column can, keys would repeat, so that the date gets only one row.
+    Without a numbered key, keys would repeat, so that the date gets only one row.
     """
     other_keys = [name for name in table.keys if name != table.partition_column]
     columns: dict[str, pa.Array] = {
         table.partition_column: pa.array([day] * len(numbers), pa.date32()),
         table.snapshot_id_column: pa.array(np.full(len(numbers), snapshot_id, dtype=np.int64)),
     }
-    numbered_types = ("STRING", "INT64", "BYTES", "NUMERIC")
-    numbered_key = next((name for name in other_keys if table.column(name).type in numbered_types), None)
+    numbered_key = _numbered_key(table)
     if numbered_key is None:
         numbers = numbers[:1]
         columns = {name: column[:1] for name, column in columns.items()}
@@ -88,6 +89,13 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
     for index, column in enumerate(table.value_columns):
         columns[column.name] = values(column, pseudo_random(value_numbers, index))
     return pa.table([columns[c.name] for c in table.columns], schema=schema(table))
+
+
+def _numbered_key(table: TableContract) -> str | None:
+    """The first key column, but for the partition column, whose type can store a row's number; None without any."""
+    types = ("STRING", "INT64", "BYTES", "NUMERIC")
+    names = (name for name in table.keys if name != table.partition_column)
+    return next((name for name in names if table.column(name).type in types), None)
 
 
 def _with_values(table: TableContract, rows: pa.Table, numbers: np.ndarray) -> pa.Table:

@@ -86,6 +86,17 @@ def test_table_with_keys_and_values_of_each_type_can_be_made(kind: str) -> None:
         assert len(keys(table, made)) == made.num_rows
 
 
+@pytest.mark.parametrize("days_later", [0, 1, 2, 20])
+def test_table_whose_rows_cannot_be_numbered_gets_no_second_row_of_a_date(days_later: int) -> None:
+    columns = (Column("d", "DATE"), Column("v", "INT64"), Column("id", "INT64"))
+    table = TableContract(columns, "d", "id", ("d",), (), 3)
+    first = declared_snapshots.first(table, DAY, 1, SEED)
+    rows, said = declared_snapshots.following(table, first, DAY + timedelta(days=days_later), 2, SEED)
+    before, after = keys(table, first), keys(table, rows)
+    assert len(after) == rows.num_rows > 0
+    assert said.new == len(after.keys() - before.keys())
+
+
 def test_delivery_lies_as_the_feed_file_says_and_the_next_one_is_made_from_it(bucket: Bucket) -> None:
     layout = feeds.landing_layout(feeds.read("store_visits"))
     first = next_snapshot.make(bucket, "store_visits", 3, DAY)
