@@ -74,14 +74,15 @@ def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SC
 
 
 def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: LandingLayout | None = None) -> Landed:
-    """Land a snapshot: delete the files of an earlier delivery of it, upload the new files, and then the marker.
+    """Land a snapshot: delete an earlier delivery of it, marker first, upload the new files, and then the marker.
 
     `layout`: None for one file for each date, in a folder named like the feed.
     """
     layout = layout or LandingLayout(feed)
     snapshot_folder = folder(layout.prefix, snapshot_id)
     names_before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=snapshot_folder)}
-    for name in sorted(names_before):
+    marker_name = snapshot_folder + layout.marker
+    for name in sorted(names_before, key=lambda name: (name != marker_name, name)):
         bucket.blob(name).delete()
 
     size = 0
@@ -90,7 +91,7 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
         bucket.blob(snapshot_folder + name).upload_from_string(content, content_type="application/octet-stream")
         size += len(content)
 
-    marker = bucket.blob(snapshot_folder + layout.marker)
+    marker = bucket.blob(marker_name)
     marker.upload_from_string(b"", content_type="application/octet-stream")
     marker.reload()
     return Landed(
@@ -101,7 +102,7 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
         date_count=pc.count_distinct(table[layout.date_column]).as_py(),
         row_count=table.num_rows,
         byte_count=size,
-        is_redelivery=snapshot_folder + layout.marker in names_before,
+        is_redelivery=marker_name in names_before,
     )
 
 

@@ -5,10 +5,11 @@ from datetime import date
 
 import pyarrow.parquet as pq
 import pytest
-from google.cloud.storage import Bucket
+from google.cloud.storage import Blob, Bucket
 
 from devstack.producer import landing, next_snapshot, realistic_snapshots
 from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
+from devstack.producer.feeds import LandingLayout
 
 DAY = date(2026, 3, 1)
 
@@ -50,6 +51,18 @@ def test_redelivery_is_a_new_marker_without_leftovers(bucket: Bucket) -> None:
     assert (first.is_redelivery, second.is_redelivery) == (False, True)
     assert second.marker_generation != first.marker_generation
     assert len(names(bucket)) == 2
+
+
+def test_the_marker_of_an_earlier_delivery_is_deleted_before_its_files(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, rows = LandingLayout("feed", marker="ready"), realistic_snapshots.first(DAY, 1, 1, 5)
+    landing.land(bucket, "feed", 1, rows, layout)
+    deleted: list[str] = []
+    delete = Blob.delete
+    monkeypatch.setattr(Blob, "delete", lambda blob: deleted.append(blob.name) or delete(blob))
+    landing.land(bucket, "feed", 1, rows, layout)
+    assert (deleted[0], len(deleted)) == ("feed/snapshot_id=1/ready", 14)
 
 
 def test_folder_without_marker_is_not_a_snapshot_but_its_id_is_used_up(bucket: Bucket) -> None:
