@@ -112,9 +112,9 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
     slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
     if slower:
         ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
-        joined = sum(plan.uses_dataframes for plan in slower)
+        dataframe_count = sum(plan.uses_dataframes for plan in slower)
         job_log.info(
-            f"[{len(slower)}] dates take longer than adopting them would, [{joined}] of them are joined by Spark; "
+            f"[{len(slower)}] dates take longer than adopting them would, [{dataframe_count}] of them as DataFrames; "
             f"[{count}]: {reason}"
         )
 

@@ -154,9 +154,7 @@ def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(
     assert "written by Spark" not in entry.plan_reason
     slower = [message for message in caplog.messages if "longer" in message]
     assert len(slower) == 1
-    assert (
-        "[1] dates take longer than adopting them would, [0] of them are joined by Spark; [1]: not adopted" in slower[0]
-    )
+    assert "[1] dates take longer than adopting them would, [0] of them as DataFrames; [1]: not adopted" in slower[0]
     assert entry.new_keys
     (of_newest,) = (file for file in files if file.min_update_id == 4)
     assert of_newest.path.startswith(f"date={DAY}/adopted-")

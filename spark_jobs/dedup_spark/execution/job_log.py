@@ -71,4 +71,5 @@ class JobLog:
         progress = self.progress
         progress.running_count = count
         yield
-        progress.done_count, progress.running_count = progress.done_count + count, 0
+        progress.running_count = 0  # first, so that the thread that reports never counts these dates twice
+        progress.done_count += count
