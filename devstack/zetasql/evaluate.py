@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from devstack.zetasql.install import ZetaSqlUnavailable
 from devstack.zetasql.zetasql_service import Service, running_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,16 +48,21 @@ class ReferenceEvaluator:
     service: Service
 
     def evaluate(self, sql: str) -> Evaluation:
-        """The result of a query. Raises EvaluationRefused if ZetaSQL returns an error."""
+        """The result of a query.
+
+        Raises EvaluationRefused if ZetaSQL returns an error, and ZetaSqlUnavailable if its service has ended.
+        """
         messages, stub = self.service.messages, self.service.stub
-        options = stub.GetAnalyzerOptions(messages.AnalyzerOptionsRequest())
-        options.language_options.CopyFrom(self.service.language)
-        options.default_timezone = "UTC"
-        request = messages.EvaluateQueryRequest(sql=sql, options=options)
-        request.simple_catalog.builtin_function_options.language_options.CopyFrom(self.service.language)
         try:
+            options = stub.GetAnalyzerOptions(messages.AnalyzerOptionsRequest())
+            options.language_options.CopyFrom(self.service.language)
+            options.default_timezone = "UTC"
+            request = messages.EvaluateQueryRequest(sql=sql, options=options)
+            request.simple_catalog.builtin_function_options.language_options.CopyFrom(self.service.language)
             response = stub.EvaluateQuery(request)
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                raise ZetaSqlUnavailable(f"ZetaSQL does not answer: [{error.details()}].") from error
             raise EvaluationRefused(str(error.details())) from error
         columns = response.prepared.columns
         kinds = importlib.import_module("zetasql.public.type_pb2").TypeKind
