@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
             prepare.prepare_files(layout, os.environ)
         else:
             prepare.prepare_stores(layout, os.environ)
-    except StackError as error:
+    except (StackError, Unreachable) as error:
         print(f"containers: {error}", file=sys.stderr)
         return 1
     return 0

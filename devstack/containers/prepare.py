@@ -37,7 +37,10 @@ def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Make buckets, dataset and stack.env. Producer and demo take the servers' addresses from stack.env."""
+    """Make buckets, dataset and stack.env. Producer and demo take the servers' addresses from stack.env.
+
+    Raises StackError if a server refuses, and Unreachable if one does not respond.
+    """
     buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
     names = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL", "BIGQUERY_STORAGE_EMULATOR_HOST")
     variables = client_config.connection_variables(*(environ[name] for name in names))

@@ -62,5 +62,15 @@ def test_stores_are_made_and_the_demo_finds_the_parts(
     )
 
 
+def test_a_storage_that_does_not_answer_is_named(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{any_free_port()}"
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", url)
+    assert main(["stores"]) == 1
+    assert capsys.readouterr().err.startswith(f"containers: POST {url}/storage/v1/b?project=local-dev got no answer")
+
+
 def test_a_part_that_does_not_answer_is_not_healthy() -> None:
     assert main(["healthy", f"http://127.0.0.1:{any_free_port()}/"]) == 1
