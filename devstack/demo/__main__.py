@@ -26,7 +26,10 @@ def log(line: str = "") -> None:
 
 
 def wait_for_dags(api: AirflowApi, progress: terminal_output.Progress) -> None:
-    """Wait until Airflow has read the DAGs of both feeds. Raises DemoError if one of them is paused."""
+    """Wait until Airflow has read the watch and publish DAGs of both feeds.
+
+    Raises DemoError if one of them is paused, or is still missing after DAGS_TIMEOUT_S.
+    """
     missing = [dag for feed in FEEDS for dag in (watch_dag_id(feed), publish_dag_id(feed))]
     deadline = time.monotonic() + DAGS_TIMEOUT_S
     while missing:

@@ -12,7 +12,7 @@ Key = tuple[Any, ...]
 
 
 class RowChange(StrEnum):
-    """How a publish has changed a row of the table. SURVIVOR: its key is missing in the published snapshot."""
+    """How a publish has changed a row of the table. SURVIVOR: it stays, but its key is missing in the snapshot."""
 
     CHANGED = "changed"
     NEW = "new"

@@ -18,8 +18,8 @@ PUBLISHED = "published"
 class LedgerEntry:
     """What the demo shows of one committed publish.
 
-    `phases`: the seconds of each phase, in the order of the ledger record. `changed_rows`: None in a feed that does not
-    compare values. `kept_rows`: the number of survivors.
+    `phases`: the seconds of each phase, in the order of the ledger record. `changed_rows`: None if the publish has
+    not compared values. `kept_rows`: the number of survivors.
     """
 
     feed: str

@@ -78,7 +78,7 @@ def publishes(published: Sequence[LedgerEntry]) -> list[str]:
 
 
 def _count(count: int | None) -> str:
-    """A number of rows; `?` for None, as for changed rows in a feed that does not compare values."""
+    """A number of rows; `?` for None, as for changed rows of a publish that has not compared values."""
     return "?" if count is None else f"{count:,}"
 
 

@@ -28,7 +28,10 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class SnapshotChanges:
-    """How many rows of a snapshot differ from the snapshot before."""
+    """How many rows of a snapshot have other values than in the snapshot before, are new, or are missing.
+
+    Rows of expired dates do not count.
+    """
 
     changed: int
     new: int

@@ -46,7 +46,7 @@ def after(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
 
 
 def _with_other_dates(table: pa.Table, previous: pa.Table | None, snapshot_id: int) -> pa.Table:
-    """The rows of `table`, and those of `previous` on dates that `table` lacks."""
+    """The rows of `table`, and those of `previous` on dates that `table` lacks, with the id of the new snapshot."""
     if previous is None:
         return table
     other_rows = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))
