@@ -23,9 +23,9 @@ NEXT_STEP = "open the run and read the log of the task that it has reached."
 
 @dataclass(frozen=True)
 class LateRun:
-    """A publish run that missed its deadline. `delivery` and `arrived_at` are None for a replay by hand.
+    """A publish run that missed its deadline. `arrived_at` is None for a replay by hand.
 
-    `state`: of the run in Airflow, such as `running`.
+    `delivery`: None if the run's configuration names none. `state`: of the run in Airflow, such as `running`.
     """
 
     feed: str
