@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import DeliveryRefused, SparkUnavailable
 from dedup_clone.orchestration.runners import cloud_calls, engine_dispatch, remote_operator
@@ -145,6 +146,21 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert f"stopped: {FIRST}" in done.error
     assert "Raise [spark.max_executors]" in done.error
     assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
+
+
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
+def test_a_run_that_succeeds_before_the_task_can_stop_it_counts(runner: str, fakes, simulate: Simulate) -> None:
+    fakes(runner)
+    task = simulate(runner)
+    deferred = task.deferral()
+    while True:
+        event = asyncio.run(task.run_trigger(task.recreated(deferred.trigger)))
+        if open_runner(task.operator().runner_config).get_run(FIRST).state is SparkRunState.SUCCEEDED:
+            break
+        with pytest.raises(TaskDeferred) as again:
+            task.operator().resume(task.context(), event.payload)  # an own cluster is ready for the job
+        deferred = again.value
+    assert task.operator().resume(task.context(), {**event.payload, "reason": "timed_out"}) == FIRST
 
 
 @pytest.mark.parametrize("runner", ["serverless", "own_cluster", "procedure"])

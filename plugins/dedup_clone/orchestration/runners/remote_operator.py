@@ -83,7 +83,10 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             return self._attach_or_submit(context, runner, names)
 
     def resume(self, context: Context, event: dict[str, str]) -> Any:
-        """Called after the trigger fired: ends with the finished run, attaches to the run again, or submits its job."""
+        """Called after the trigger fired: ends with the finished run, attaches to the run again, or submits its job.
+
+        Stops the run and fails if it takes too long.
+        """
         name = self._resume(context, event)
         self.end_if_all_refused(context)
         return name
@@ -93,10 +96,12 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
             if event["reason"] == UNREACHABLE:
                 raise SparkUnavailable(event["message"])
-            if event["reason"] == TIMED_OUT:
+            run = runner.get_run(event["name"])
+            # The run may have succeeded between the trigger's last poll and now, when a worker is free for the task.
+            has_succeeded = run is not None and run.state is SparkRunState.SUCCEEDED
+            if event["reason"] == TIMED_OUT and not has_succeeded:
                 stopped = ", ".join(stop_runs(runner, names, max_tries(self))) or "none was active"
                 self._fail_as_too_slow(f"stopped: {stopped}")
-            run = runner.get_run(event["name"])
             if run is not None and run.state.is_finished:
                 return self._finish(context, runner, run)
             return self._attach_or_submit(context, runner, names)
