@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.job_log import JobLog
@@ -55,7 +56,8 @@ def main(arguments: list[str]) -> int:
             f"{root_cause(error)}; fix the error logged above, then retry",
         )
     finally:
-        session.stop()
+        with suppress(Exception):  # if Spark's process has died, there is nothing to stop, and nothing more to say
+            session.stop()
     return 1
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from pyspark.errors import PySparkException
@@ -56,11 +57,16 @@ def test_only_a_fault_of_a_file_refuses_it(text: str, refused: int, monkeypatch:
     assert len(found) == refused * len(files)
 
 
+def stop_lost_spark() -> NoReturn:
+    raise ConnectionRefusedError
+
+
+@pytest.mark.parametrize("stop", [lambda: None, stop_lost_spark])
 def test_the_last_line_says_what_to_do_about_a_missing_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stop: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=lambda: None))
+    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=stop))
     assert command.main(["--request", f"{tmp_path}/request.json"]) == 1
     last = caplog.records[-1].getMessage()
     assert "No such file or directory" in last
