@@ -43,8 +43,14 @@ def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
 
 
 def _decoded(content: bytes) -> Iterator[bytes]:
-    """The bytes of all values of a Parquet file; of BYTE_ARRAY columns also the dictionary entries that no row has."""
-    schema = pq.read_metadata(io.BytesIO(content)).schema
+    """The bytes of all values of a Parquet file; of BYTE_ARRAY columns also the dictionary entries that no row has.
+
+    None of a file without its footer, which a stopped process may leave: nobody can tell where its values begin.
+    """
+    try:
+        schema = pq.read_metadata(io.BytesIO(content)).schema
+    except pa.ArrowInvalid:
+        return
     columns = (schema.column(number) for number in range(len(schema)))
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
     with pq.ParquetFile(io.BytesIO(content), read_dictionary=texts) as file:

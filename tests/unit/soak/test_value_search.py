@@ -61,6 +61,13 @@ def test_a_value_is_found_in_every_form_and_other_values_are_not(
     assert not contains(wrap(other), value)
 
 
+def test_of_a_parquet_file_that_was_cut_off_the_bytes_are_searched_as_they_are() -> None:
+    whole = parquet(column(TEXT))
+    for end in (4, len(whole) // 2, len(whole) - 1):
+        assert not contains(whole[:end], TEXT)
+        assert contains(whole[:end] + TEXT.encode(), TEXT)
+
+
 def test_eight_bytes_are_found_as_a_number() -> None:
     assert contains(b"x" + NUMBER.to_bytes(8, "little"), NUMBER)
     assert contains(b"x" + NUMBER.to_bytes(8, "big"), NUMBER)
