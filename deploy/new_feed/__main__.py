@@ -31,7 +31,7 @@ def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> i
     parser = argparse.ArgumentParser(prog="python -m deploy.new_feed", description=__doc__)
     parser.add_argument("name", help="the feed's name")
     parser.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")
-    parser.add_argument("--owner", default=getpass.getuser(), help="owner of the DAGs (default: your login)")
+    parser.add_argument("--owner", help="owner of the DAGs (default: your login)")
     options = parser.parse_args(arguments)
     return run_command_line("feed", lambda: _make_feed(options, feeds))
 
@@ -44,9 +44,10 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
         )
     if path.exists():
         raise ConfigurationError(f"Feed file [{path}] exists: choose another name, or delete the file first.")
+    owner = options.owner or _login()
     sample = find_sample(options.sample)
     proposal = propose(sample)
-    feed = _write(path, feed_text(options.name, options.owner, sample, proposal))
+    feed = _write(path, feed_text(options.name, owner, sample, proposal))
     files = sample.files[:FILES_VALIDATED]
     print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
     if proposal.expired_rows:
@@ -61,6 +62,13 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
     print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it. On the local stack that is all:")
     print("its DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
     return 0
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:  # in a container a user may have an id alone
+        raise ConfigurationError("Your user has no login name: name the owner of the DAGs with OWNER=…") from error
 
 
 def _write(path: Path, text: str) -> Feed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -57,6 +58,19 @@ def make(tmp_path: Path, *, name: str = "sales") -> tuple[int, Feed]:
     feeds.mkdir(exist_ok=True)
     status = main([name, str(tmp_path / "landed"), "--owner", "shop-team"], feeds)
     return status, read_feed(feeds / f"{name}.yaml")
+
+
+def test_a_user_without_a_login_names_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_login() -> str:
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr(getpass, "getuser", no_login)
+    write(tmp_path / "landed", FIRST, sales(2, 2))
+    assert make(tmp_path)[1].owner == "shop-team"
+    assert main(["other", str(tmp_path / "landed")], tmp_path / "feeds") == 1
+    assert "OWNER=" in capsys.readouterr().err
 
 
 def test_the_file_has_types_roles_and_the_fewest_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
