@@ -41,7 +41,7 @@ _NOT_PUBLISHING = {
     IncidentKind.WATCH_IDLE: "the watch DAG does not run",
     IncidentKind.PUBLISH_PAUSED: "the publish DAG is paused",
 }
-# The kinds of incidents that cannot be looked for while BigQuery does not answer.
+# The kinds of incidents that are looked for only if BigQuery answers.
 BIGQUERY_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW, IncidentKind.JOB_PENDING)
 LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}  # with one of these the status is LATE
 
@@ -49,6 +49,12 @@ LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}  # with one 
 def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     """What is wrong at `now` (UTC). A pure function: the same state gives the same incidents."""
     return [incident for check in CHECKS for incident in check(now, state)]
+
+
+def unchecked_kinds(state: FeedState) -> set[IncidentKind]:
+    """The kinds of incidents of which some may have been overlooked, so that none of them counts as ended."""
+    kinds = set(BIGQUERY_KINDS) if state.target is None else set()
+    return kinds | {IncidentKind.DELIVERY_REFUSED} if state.may_lack_refusals else kinds
 
 
 def evaluate(

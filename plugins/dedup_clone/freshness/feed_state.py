@@ -159,6 +159,11 @@ class FeedState:
         """When the oldest waiting delivery must be live; None when none waits."""
         return None if self.oldest_waiting is None else self.oldest_waiting.arrived_at + self.sla
 
+    @property
+    def may_lack_refusals(self) -> bool:
+        """Whether there may be more open refusals than those in `refused`."""
+        return len(self.refused) >= REFUSALS_READ
+
     def readers_see(self, now: datetime) -> str:
         return describe_live(self.live, self.current.generation, now)
 

@@ -131,7 +131,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each open refusal, and for each marker that names no delivery."""
+    """One incident for each open refusal (at most the newest REFUSALS_READ), and for each marker of no delivery."""
     for delivery in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness import feed_state
 from dedup_clone.freshness.evaluation import BIGQUERY_KINDS
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecords
@@ -18,6 +19,7 @@ from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.state.arrivals import Refusal
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.watchdog import Watchdog
 from tests.shared.incidents import incident
@@ -96,6 +98,24 @@ def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog:
     check_feed(dog.setup, Mock(bigquery_answers=False))
     assert dog.titles() == []
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {kind}"]
+
+
+def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
+    dog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_state, "REFUSALS_READ", 2)
+    world = dog.world
+
+    def refuse(snapshot_id: int) -> None:
+        name = world.land(snapshot_id, [row(snapshot_id, 1)])
+        (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
+        world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+
+    for count, snapshot_id in enumerate((7, 8, 9)):
+        refuse(snapshot_id)
+        assert dog.check(later=count * 5 * MINUTE) == ["ALERT: delivery_refused"]
+    world.publish(world.land(10, [row(10, 1)]))
+    assert dog.check(later=20 * MINUTE) == ["RECOVERED: delivery_refused"] * 3
 
 
 def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:

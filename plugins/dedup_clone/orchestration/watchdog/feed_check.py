@@ -9,7 +9,7 @@ from pathlib import Path
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.evaluation import BIGQUERY_KINDS, evaluate
+from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
 from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, read_feed_state
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
@@ -150,9 +150,8 @@ def _update_incidents(
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
         return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
 
-    unchecked = BIGQUERY_KINDS if state.target is None else ()
     records = IncidentRecords(services.store, state.feed, notifiers.names, send)
-    records.update(verdict.incidents, verdict.checked_at, unchecked)
+    records.update(verdict.incidents, verdict.checked_at, unchecked_kinds(state))
     names = ", ".join(incident.name for incident in verdict.incidents)
     services.log(f"freshness is {verdict.status}, incidents: {names or 'none'}; readers see {readers_see}")
 
