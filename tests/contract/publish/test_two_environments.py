@@ -13,6 +13,7 @@ from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
 from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.publish.environments import take_over_feed
+from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest
 from dedup_clone.publish.rebuild.resolve_rebuild import resolve_rebuild
 from dedup_clone.publish.recovery import recover
@@ -40,8 +41,9 @@ def test_equal_run_ids_do_not_make_an_attempt_the_other_environments_own(
     name = world.land(7, FIRST)
     spec = world.resolve(name)
     world.running.add(f"run-{name}")
-    with pytest.raises(FeedHeldElsewhere, match=r"\[airflow.example.org\], and this one is \[new.*take_over"):
-        resolve(other.services, other.publish_request(name))
+    for publish in (resolve, dry_run):
+        with pytest.raises(FeedHeldElsewhere, match=r"\[airflow.example.org\], and this one is \[new.*take_over"):
+            publish(other.services, other.publish_request(name))
     world.deduplicate(spec)
     world.load(spec)
     world.swap(spec, world.check(spec))

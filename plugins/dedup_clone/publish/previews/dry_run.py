@@ -17,6 +17,7 @@ from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_d
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.prune import obsolete_after_next_publish
@@ -93,7 +94,11 @@ class DryRun:
 
 
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
-    """Return what the publish would do. Raises CheckFailed, and what `decide` raises, as the publish itself would."""
+    """Return what the publish would do.
+
+    Raises CheckFailed, and what `require_own_feed` and `decide` raise, as the publish itself would.
+    """
+    require_own_feed(services)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason
