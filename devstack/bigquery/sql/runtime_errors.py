@@ -23,7 +23,7 @@ def error_sql(message: str) -> str:
     DuckDB's own `error()` is not used: it counts as a side effect, and DuckDB does not sort or group by a column that
     has one.
     """
-    return f"([NULL])[CAST(concat('{_FAILED}', {message}) AS BIGINT)]"
+    return _failing_sql(f"concat('{_FAILED}', {message})")
 
 
 def unsupported_sql(construct: str) -> str:
@@ -31,7 +31,15 @@ def unsupported_sql(construct: str) -> str:
 
     It is for constructs that are supported for some types only, where the types are known only at run time.
     """
-    return f"([NULL])[CAST({string_literal(_REFUSED + construct)} AS BIGINT)]"
+    return _failing_sql(string_literal(_REFUSED + construct))
+
+
+def _failing_sql(text_sql: str) -> str:
+    """SQL of any type that fails because the text, given as SQL, is no number.
+
+    DuckDB must not know that its value would be NULL, because COALESCE then leaves it out. `list_resize` hides that.
+    """
+    return f"(list_resize([NULL], CAST({text_sql} AS BIGINT)))[1]"
 
 
 def unsupported_when(condition: str, construct: str, otherwise: str) -> str:
