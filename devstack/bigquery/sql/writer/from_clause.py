@@ -29,15 +29,16 @@ def _join(writer: Writer, node: exp.Join) -> str:
     source = writer.write(node.this)
     using = ", ".join(quote_identifier(column.name) for column in node.args.get("using") or [])
     on = node.args.get("on")
+    keyword = f"{kind} JOIN".lstrip()
     if kind == "CROSS":
         if on is not None or using:
             raise InvalidQuery("Syntax error: Unexpected keyword ON or USING after CROSS JOIN")
-        return f" CROSS JOIN {source}"
+        return f" {keyword} {source}"
     if using:
-        return f" {kind} JOIN {source} USING ({using})".replace("  ", " ")
+        return f" {keyword} {source} USING ({using})"
     if on is None and not isinstance(node.this, exp.Unnest):
-        raise InvalidQuery(f"Syntax error: Expected keyword ON or keyword USING after {kind} JOIN")
-    return f" {kind} JOIN {source} ON {writer.write(on) if on is not None else 'TRUE'}".replace("  ", " ")
+        raise InvalidQuery(f"Syntax error: Expected keyword ON or keyword USING after {keyword}")
+    return f" {keyword} {source} ON {writer.write(on) if on is not None else 'TRUE'}"
 
 
 @handles(exp.Table, supported_args="this db catalog alias version")
