@@ -109,13 +109,28 @@ def _dot(writer: Writer, node: exp.Dot) -> str:
 def _star(writer: Writer, node: exp.Star) -> str:
     if not isinstance(node.parent, exp.Select | exp.Column):
         raise InvalidQuery('Syntax error: Unexpected "*"')
-    excepted, replaced = node.args.get("except_") or [], node.args.get("replace") or []
-    names = [quote_identifier(column.name) for column in excepted] + (
+    excepted = [column.name for column in node.args.get("except_") or []]
+    replaced = {
+        item.alias.lower(): f"{writer.write(item.this)} AS {quote_identifier(item.alias)}"
+        for item in node.args.get("replace") or []
+    }
+    joined = [name for name in _using_columns(node) if name.lower() not in {other.lower() for other in excepted}]
+    first = [replaced.pop(name.lower(), quote_identifier(name)) for name in joined]
+    names = [quote_identifier(name) for name in (*excepted, *joined)] + (
         [_FILE_NAME] if _external_sources(writer, node) else []
     )
     exclude = f" EXCLUDE ({', '.join(names)})" if names else ""
-    items = ", ".join(f"{writer.write(item.this)} AS {quote_identifier(item.alias)}" for item in replaced)
-    return f"*{exclude}" + (f" REPLACE ({items})" if items else "")
+    star = f"*{exclude}" + (f" REPLACE ({', '.join(replaced.values())})" if replaced else "")
+    return ", ".join([*first, star])
+
+
+def _using_columns(node: exp.Star) -> list[str]:
+    """The columns of JOIN … USING that come first in an unqualified `*`: in BigQuery those of the last join, and so on.
+
+    DuckDB leaves them where the first table has them.
+    """
+    joins = node.parent.args.get("joins") or [] if isinstance(node.parent, exp.Select) else []
+    return list(dict.fromkeys(column.name for join in reversed(joins) for column in join.args.get("using") or []))
 
 
 @handles(exp.Bracket, supported_args="this expressions offset safe")
