@@ -11,7 +11,7 @@ from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.sql.writer.casts import field_of_data_type
 from devstack.bigquery.sql.writer.columns_and_structs import struct_items
 from devstack.bigquery.sql.writer.literals import parameter_value
-from devstack.bigquery.sql.writer.node_writer import Writer, handles, refuse_other_args
+from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, handles, refuse_other_args
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 
@@ -118,7 +118,7 @@ def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:
     """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
     if isinstance(array, exp.Cast):
         return field_of_data_type(array.to).type == "STRUCT"
-    if isinstance(array, exp.Parameter) and not writer.check_only:
+    if isinstance(array, PARAMETERS) and not writer.check_only:
         return parameter_value(writer, array.name).field.type == "STRUCT"
     if isinstance(array, exp.Column) and array.name.lower() in writer.variables and len(array.parts) == 1:
         return writer.variables[array.name.lower()].field.type == "STRUCT"

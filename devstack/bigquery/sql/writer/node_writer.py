@@ -16,7 +16,8 @@ from devstack.bigquery.sql.statements import TableName
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 Handler = Callable[["Writer", Any], str]
 
-# Arguments of SQLGlot's nodes that contain only the notation of the text and never change a result.
+PARAMETERS = (exp.Parameter, exp.Placeholder)  # @name and ?
+# Arguments of SQLGlot's nodes that contain only the notation of the text, which no handler has to support.
 _NOTATION_ARGS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
 _HANDLERS: dict[type[exp.Expr], tuple[Handler, frozenset[str]]] = {}
 # Names of nodes and of their arguments in error messages, where SQLGlot's own names would not be understood.
@@ -121,11 +122,11 @@ def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
     """
     if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
         return node.name
-    if isinstance(node, exp.Parameter) and not writer.check_only:
+    if isinstance(node, PARAMETERS) and not writer.check_only:
         value = writer.parameters.get(node.name.lower())
         if value is not None and isinstance(value.value, str):
             return value.value
-    if isinstance(node, exp.Parameter) and writer.check_only:
+    if isinstance(node, PARAMETERS) and writer.check_only:
         return ""
     raise NotImplementedConstruct(f"{purpose} that is not a literal")
 

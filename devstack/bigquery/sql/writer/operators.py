@@ -9,7 +9,7 @@ from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
 from devstack.bigquery.sql.writer.intervals import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
-from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal
+from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, handles, integer_literal
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -66,7 +66,7 @@ def _sum(writer: Writer, node: exp.Binary) -> str:
 
 def _small_integer(writer: Writer, node: exp.Expr) -> int | None:
     number = integer_literal(node)
-    if isinstance(node, exp.Parameter) and not writer.check_only and not isinstance(node.this, exp.Parameter):
+    if isinstance(node, PARAMETERS) and not writer.check_only and not isinstance(node.this, exp.Parameter):
         number = _integer_value(parameter_value(writer, node.name))
     return number if number is not None and 0 <= number <= _INT32_MAX else None
 

@@ -12,7 +12,13 @@ from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.sql.functions import AGGREGATE_NAMES
 from devstack.bigquery.sql.writer.columns_and_structs import struct_field_name, struct_sql
 from devstack.bigquery.sql.writer.literals import parameter_value
-from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, refuse_other_args
+from devstack.bigquery.sql.writer.node_writer import (
+    PARAMETERS,
+    Writer,
+    handles,
+    integer_literal,
+    refuse_other_args,
+)
 from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
 
 _SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
@@ -145,7 +151,7 @@ def _limit(writer: Writer, node: exp.Query) -> str:
 
 def _row_count(writer: Writer, node: exp.Expr) -> str:
     literal = integer_literal(node)
-    if isinstance(node, exp.Parameter):
+    if isinstance(node, PARAMETERS):
         if writer.check_only:
             return "0"
         value = parameter_value(writer, node.name).value

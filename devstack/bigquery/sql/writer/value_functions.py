@@ -12,7 +12,7 @@ from devstack.bigquery.sql.runtime_errors import error_sql, string_literal, unsu
 from devstack.bigquery.sql.writer.casts import conversion_sql
 from devstack.bigquery.sql.writer.columns_and_structs import struct_sql
 from devstack.bigquery.sql.writer.function_calls import special_function
-from devstack.bigquery.sql.writer.node_writer import Writer, invalid_call, literal_text
+from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, invalid_call, literal_text
 from devstack.bigquery.sql.writer.operators import division_sql
 
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
@@ -87,7 +87,7 @@ def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
         raise invalid_call(name, 0, "1 or more")
     values = writer.write_all(arguments[1:])
     template = literal_text(writer, arguments[0], "FORMAT text")
-    if writer.check_only and isinstance(arguments[0], exp.Parameter):
+    if writer.check_only and isinstance(arguments[0], PARAMETERS):
         return "NULL"
     pieces, position, used = [], 0, 0
     for item in _FORMAT_ITEM.finditer(template):
