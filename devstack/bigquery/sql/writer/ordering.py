@@ -8,44 +8,42 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.writer.node_writer import Writer, integer_literal, refuse_other_args
+from devstack.bigquery.sql.writer.node_writer import Writer, refuse_other_args
+from devstack.bigquery.sql.writer.select_aliases import alias_of, numbered_projection, resolve_aliases
 
 _FRAME_KINDS = ("ROWS", "RANGE")
 
 
-def order_by_sql(writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = ()) -> str:
-    """` ORDER BY …`, or "" without one. Ordinals refer to the projections."""
+def order_by_sql(
+    writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = (), *, is_struct: bool = False
+) -> str:
+    """` ORDER BY …`, or "" without one. Ordinals and aliases refer to the projections.
+
+    `is_struct`: whether the projections are the fields of SELECT AS STRUCT, which DuckDB does not know as columns.
+    """
     if order is None:
         return ""
-    return " ORDER BY " + ", ".join(_sort_keys(writer, ordered, projections) for ordered in order.expressions)
+    keys = (_sort_keys(writer, ordered, projections, is_struct) for ordered in order.expressions)
+    return f" ORDER BY {', '.join(keys)}"
 
 
-def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr]) -> str:
+def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr], is_struct: bool) -> str:
     refuse_other_args(ordered, ("this", "desc", "nulls_first"))
-    value_sql = _sorted_value(writer, ordered.this, projections)
     descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
     direction = "DESC" if descending else "ASC"
-    if value_sql.isdigit():
-        return f"{value_sql} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
+    node = numbered_projection(ordered.this, projections, "ORDER BY")
+    if isinstance(node, int):
+        return f"{node} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
+    alias, value_sql = alias_of(node, projections), writer.write(resolve_aliases(node, projections))
+    # DuckDB takes a name that stands alone for an alias, and one in an expression for a column of the tables.
+    sorted_sql = value_sql if alias is None or is_struct else quote_identifier(alias)
     null_key = f"({value_sql} IS NULL) {'DESC' if nulls_first else 'ASC'}"
-    return f"{null_key}, {is_nan_sql(value_sql)} {'ASC' if descending else 'DESC'}, {value_sql} {direction}"
+    return f"{null_key}, {is_nan_sql(value_sql)} {'ASC' if descending else 'DESC'}, {sorted_sql} {direction}"
 
 
 def is_nan_sql(value_sql: str) -> str:
     """SQL of whether a value of any type is NaN: the greatest number in DuckDB, the lowest in BigQuery."""
     return f"(typeof({value_sql}) IN ('DOUBLE', 'FLOAT') AND CAST({value_sql} AS VARCHAR) = 'nan')"
-
-
-def _sorted_value(writer: Writer, node: exp.Expr, projections: Sequence[exp.Expr]) -> str:
-    ordinal = integer_literal(node)
-    if ordinal is None or not projections:
-        return writer.write(node)
-    if any(isinstance(item, exp.Star) or item.is_star for item in projections[:ordinal]):
-        return str(ordinal)
-    if not 1 <= ordinal <= len(projections):
-        raise InvalidQuery(f"ORDER BY column number item is out of range. Max value is {len(projections)}")
-    item = projections[ordinal - 1]
-    return quote_identifier(item.alias) if isinstance(item, exp.Alias) else writer.write(item)
 
 
 def window_sql(writer: Writer, node: exp.Window) -> str:

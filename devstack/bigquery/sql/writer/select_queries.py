@@ -20,6 +20,7 @@ from devstack.bigquery.sql.writer.node_writer import (
     refuse_other_args,
 )
 from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
+from devstack.bigquery.sql.writer.select_aliases import alias_number, numbered_projection, resolve_aliases
 
 _SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
 _SET_ARGS = "with_ this expression distinct order limit offset side kind"
@@ -55,17 +56,21 @@ def _select(writer: Writer, node: exp.Select) -> str:
     with _with_clause(writer, node) as common_tables:
         sources = writer.write(node.args["from_"]) if node.args.get("from_") else ""
         sources += "".join(writer.write_all(node.args.get("joins") or []))
-        if not sources and node.args.get("order"):
-            raise InvalidQuery("Query without FROM clause cannot have an ORDER BY clause")
+        for part, name in _CLAUSES_THAT_NEED_FROM.items():
+            if not sources and node.args.get(part):
+                raise InvalidQuery(f"Query without FROM clause cannot have {name} clause")
+        is_struct = _select_kind(node) == "STRUCT"
         text = f"{common_tables}SELECT {_distinct(node)}{_projections(writer, node)}{sources}"
         for part, keyword in (("where", "WHERE"), ("having", "HAVING"), ("qualify", "QUALIFY")):
             if part == "having" and node.args.get("group") is not None:
-                text += _group(writer, node.args["group"], node.expressions)
+                text += _group(writer, node.args["group"], node.expressions, is_struct)
             if clause := node.args.get(part):
-                text += f" {keyword} {writer.write(clause.this)}"
+                condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
+                text += f" {keyword} {writer.write(condition)}"
             if part == "having" and node.args.get("windows"):
                 text += _named_windows(writer, node.args["windows"])
-        return text + order_by_sql(writer, node.args.get("order"), node.expressions) + _limit(writer, node)
+        order = order_by_sql(writer, node.args.get("order"), node.expressions, is_struct=is_struct)
+        return text + order + _limit(writer, node)
 
 
 def _distinct(node: exp.Select) -> str:
@@ -76,11 +81,16 @@ def _distinct(node: exp.Select) -> str:
 
 
 def _projections(writer: Writer, node: exp.Select) -> str:
-    kind = str(node.args.get("kind") or "").upper()
+    kind = _select_kind(node)
     if kind == "STRUCT":
         if any(item.is_star for item in node.expressions):
             raise NotImplementedConstruct("SELECT AS STRUCT *")
         return struct_sql(writer, node.expressions)
+def _select_kind(node: exp.Select) -> str:
+    """The word after SELECT AS, which is STRUCT or VALUE; "" for a plain SELECT."""
+    return str(node.args.get("kind") or "").upper()
+
+
     if kind == "VALUE" and len(node.expressions) != 1:
         raise InvalidQuery("SELECT AS VALUE query must have exactly one column")
     if kind not in ("", "VALUE"):
@@ -102,15 +112,25 @@ def _alias(writer: Writer, node: exp.Alias) -> str:
     return f"{writer.write(node.this)} AS {quote_identifier(node.alias)}"
 
 
-def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr]) -> str:
+def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr], is_struct: bool) -> str:
     refuse_other_args(group, ("expressions", "all"))
     if group.args.get("all"):
         return _group_by_all(writer, projections)
-    keys = (
-        str(ordinal) if (ordinal := integer_literal(key)) is not None else writer.write(key)
-        for key in group.expressions
-    )
-    return f" GROUP BY {', '.join(keys)}"
+    return f" GROUP BY {', '.join(_group_key(writer, key, projections, is_struct) for key in group.expressions)}"
+
+
+def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_struct: bool) -> str:
+    """The number of a column of the result if the key is one, or its alias; else the key's SQL.
+
+    For DuckDB the fields of SELECT AS STRUCT (`is_struct`) have no numbers.
+    """
+    if is_struct:
+        field = numbered_projection(key, projections, "GROUP BY")
+        return str(field) if isinstance(field, int) else writer.write(resolve_aliases(field, projections))
+    ordinal = integer_literal(key)
+    if ordinal is None:
+        ordinal = alias_number(key, projections)
+    return writer.write(key) if ordinal is None else str(ordinal)
 
 
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:

@@ -72,6 +72,55 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ),
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v UNION DISTINCT SELECT 5 ORDER BY 1", [(None,), (1,), (2,), (5,)]),
     ),
+    "columns of USING": (
+        (
+            "SELECT * FROM (SELECT 1 AS a, 2 AS b, 3 AS c) t JOIN (SELECT 2 AS b, 4 AS d) u USING (b) JOIN (SELECT 5 AS e, 3 AS c) v USING (c)",
+            [(3, 2, 1, 4, 5)],
+        ),
+        (
+            "SELECT * EXCEPT (d) REPLACE (9 AS b) FROM (SELECT 1 AS a, 2 AS b) t JOIN (SELECT 2 AS b, 4 AS d) u USING (b)",
+            [(9, 1)],
+        ),
+        ("SELECT * EXCEPT (b), t.* FROM (SELECT 1 AS a, 2 AS b) t LEFT JOIN (SELECT 2 AS b) u USING (b)", [(1, 1, 2)]),
+    ),
+    "names of aliases and of columns": (
+        (
+            "SELECT ARRAY(SELECT AS STRUCT ABS(x) AS x, COUNT(*) AS n FROM (SELECT x FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY x)",
+            [([(1, 2), (2, 1)],)],
+        ),
+        (
+            "SELECT ARRAY(SELECT AS STRUCT ABS(x) AS y, COUNT(*) AS n FROM (SELECT x FROM UNNEST([1, 2, -1]) x) GROUP BY 1 ORDER BY 1 DESC)",
+            [([(2, 1), (1, 2)],)],
+        ),
+        ("SELECT COALESCE(x, 0) AS x FROM (SELECT x FROM UNNEST([1, NULL, -1]) x) ORDER BY x", [(-1,), (0,), (1,)]),
+        ("SELECT COALESCE(x, 0) AS x FROM (SELECT x FROM UNNEST([1, NULL, -1]) x) ORDER BY 1", [(-1,), (0,), (1,)]),
+        (
+            "SELECT DISTINCT COALESCE(x, 0) AS x FROM (SELECT x FROM UNNEST([1, NULL, -1]) x) ORDER BY x",
+            [(-1,), (0,), (1,)],
+        ),
+        (
+            "SELECT y AS x, x AS y FROM (SELECT x, -x AS y FROM UNNEST([1, 2, NULL]) x) ORDER BY x",
+            [(None, None), (-2, 2), (-1, 1)],
+        ),
+        ("SELECT -x AS x FROM (SELECT x FROM UNNEST([1, 2]) x) ORDER BY x + 0", [(-2,), (-1,)]),
+        ("SELECT -x AS x FROM (SELECT x FROM UNNEST([1, 2]) x) t ORDER BY t.x", [(-1,), (-2,)]),
+        (
+            "SELECT -x AS x FROM (SELECT x FROM UNNEST([1, 2, -5]) x) QUALIFY ROW_NUMBER() OVER (ORDER BY x) = 1",
+            [(-2,)],
+        ),
+        (
+            "SELECT ABS(x) AS x, COUNT(*) FROM (SELECT x FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY 1",
+            [(1, 2), (2, 1)],
+        ),
+        (
+            "SELECT y AS x, COUNT(*) FROM (SELECT x, ABS(x) AS y FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY x",
+            [(1, 2), (2, 1)],
+        ),
+        (
+            "SELECT (SELECT MAX(y) FROM UNNEST([1, x]) y) AS m, x FROM UNNEST([1, 2]) x ORDER BY m DESC",
+            [(2, 2), (1, 1)],
+        ),
+    ),
     "qualify and windows": (
         (
             "SELECT k, v FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', NULL), ('b', 3)]) WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1 ORDER BY k",

@@ -1,0 +1,73 @@
+"""Resolves aliases and column numbers of the SELECT list in GROUP BY, QUALIFY and ORDER BY.
+
+There BigQuery takes a name for the alias, if there is one, and DuckDB in most places for a column of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.sql.writer.node_writer import integer_literal
+
+
+def resolve_aliases(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr:
+    """The expression with what the aliases in it stand for; the same node if there are none.
+
+    Names in subqueries are left as they are, and aliases of window functions that use a named window, because DuckDB
+    does not know it in ORDER BY.
+    """
+    named: dict[str, exp.Expr] = {
+        item.alias.lower(): item.this
+        for item in projections
+        if isinstance(item, exp.Alias) and not any(window.args.get("alias") for window in item.find_all(exp.Window))
+    }
+    if isinstance(node, exp.Column) and len(node.parts) == 1:
+        return named.get(node.name.lower(), node)
+    if not any(_is_alias(column, named) for column in node.find_all(exp.Column)):
+        return node
+    resolved = node.copy()
+    for column in list(resolved.find_all(exp.Column)):
+        if _is_alias(column, named) and column.find_ancestor(exp.Query) is None:
+            column.replace(exp.Paren(this=named[column.name.lower()].copy()))
+    resolved.parent = node.parent  # so that the writer still finds the query around it
+    return resolved
+
+
+def alias_of(node: exp.Expr, projections: Sequence[exp.Expr]) -> str | None:
+    """The alias that this name is, as the SELECT list writes it; None for another expression."""
+    aliases = [item.alias for item in projections if isinstance(item, exp.Alias)]
+    return next((alias for alias in aliases if _is_alias(node, {alias.lower()})), None)
+
+
+def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr], clause: str) -> exp.Expr | int:
+    """What a column number stands for: an alias or a projection; after a `*` the number itself.
+
+    Another expression is returned as it is. Raises InvalidQuery for a number that no projection has.
+    `clause`: where the number stands.
+    """
+    ordinal = integer_literal(node)
+    if ordinal is None or not projections:
+        return node
+    if any(isinstance(item, exp.Star) or item.is_star for item in projections[:ordinal]):
+        return ordinal
+    if not 1 <= ordinal <= len(projections):
+        raise InvalidQuery(f"{clause} column number item is out of range. Max value is {len(projections)}")
+    item = projections[ordinal - 1]
+    return exp.column(item.alias, quoted=True) if isinstance(item, exp.Alias) else item
+
+
+def alias_number(node: exp.Expr, projections: Sequence[exp.Expr]) -> int | None:
+    """The number of the column whose alias this is, from 1; None for another expression, and after a `*`."""
+    for number, item in enumerate(projections, start=1):
+        if item.is_star:
+            return None
+        if isinstance(item, exp.Alias) and _is_alias(node, {item.alias.lower()}):
+            return number
+    return None
+
+
+def _is_alias(node: exp.Expr, names: Collection[str]) -> bool:
+    return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() in names
