@@ -23,6 +23,12 @@ from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
 from devstack.bigquery.sql.writer.select_aliases import alias_number, numbered_projection, resolve_aliases
 
 _SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
+_CLAUSES_THAT_NEED_FROM = {
+    "where": "a WHERE",
+    "group": "a GROUP BY",
+    "having": "a HAVING",
+    "order": "an ORDER BY",
+}
 _SET_ARGS = "with_ this expression distinct order limit offset side kind"
 
 
@@ -80,17 +86,17 @@ def _distinct(node: exp.Select) -> str:
     return "DISTINCT " if distinct is not None else ""
 
 
+def _select_kind(node: exp.Select) -> str:
+    """The word after SELECT AS, which is STRUCT or VALUE; "" for a plain SELECT."""
+    return str(node.args.get("kind") or "").upper()
+
+
 def _projections(writer: Writer, node: exp.Select) -> str:
     kind = _select_kind(node)
     if kind == "STRUCT":
         if any(item.is_star for item in node.expressions):
             raise NotImplementedConstruct("SELECT AS STRUCT *")
         return struct_sql(writer, node.expressions)
-def _select_kind(node: exp.Select) -> str:
-    """The word after SELECT AS, which is STRUCT or VALUE; "" for a plain SELECT."""
-    return str(node.args.get("kind") or "").upper()
-
-
     if kind == "VALUE" and len(node.expressions) != 1:
         raise InvalidQuery("SELECT AS VALUE query must have exactly one column")
     if kind not in ("", "VALUE"):
@@ -179,7 +185,8 @@ def _row_count(writer: Writer, node: exp.Expr) -> str:
             raise InvalidQuery(f"LIMIT or OFFSET parameter {node.name} is [{value}], expected [INT64 of 0 or more]")
         return str(value)
     if literal is None or literal < 0:
-        raise InvalidQuery(f"LIMIT expects an integer literal or parameter, found [{node.sql(dialect='bigquery')}]")
+        found = node.sql(dialect="bigquery")
+        raise InvalidQuery(f"LIMIT or OFFSET expects an integer literal or parameter, found [{found}]")
     return str(literal)
 
 
