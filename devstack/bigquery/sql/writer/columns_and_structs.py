@@ -89,7 +89,7 @@ def _is_relation(node: exp.Column, name: str) -> bool:
 
 def _variable(writer: Writer, node: exp.Column, name: str) -> str:
     for alias in node.root().find_all(exp.Alias):
-        if alias.alias.lower() == name and node not in list(alias.find_all(exp.Column)):
+        if alias.alias.lower() == name and all(column is not node for column in alias.find_all(exp.Column)):
             raise NotImplementedConstruct(f"name {name} for both a variable and a column alias of one statement")
     fields = "".join(f".{quote_identifier(part.name)}" for part in node.parts[1:])
     literal = value_literal(writer.variables[name])
