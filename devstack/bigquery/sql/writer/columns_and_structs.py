@@ -25,8 +25,8 @@ def _identifier(writer: Writer, node: exp.Identifier) -> str:
 def _column(writer: Writer, node: exp.Column) -> str:
     if isinstance(node.this, exp.Star):
         return f"{'.'.join(quote_identifier(part.name) for part in node.parts[:-1])}.{writer.write(node.this)}"
-    if node.parts[0].name.upper() in _PSEUDO_COLUMNS:
-        raise NotImplementedConstruct(f"pseudo column {node.parts[0].name}")
+    if node.parts[-1].name.upper() in _PSEUDO_COLUMNS:
+        raise NotImplementedConstruct(f"pseudo column {node.parts[-1].name}")
     if node.parts[-1].name.upper() == _FILE_NAME:
         return _file_name(writer, node)
     name = node.parts[0].name.lower()
@@ -185,7 +185,8 @@ def _tuple(writer: Writer, node: exp.Tuple) -> str:
 @handles(exp.Array, supported_args="expressions")
 def _array(writer: Writer, node: exp.Array) -> str:
     items = node.expressions
-    if len(items) == 1 and isinstance(items[0], exp.Query):
+    is_bracketed = node.args.get("value_constructor")  # [(SELECT …)] has one element, ARRAY(SELECT …) has all rows
+    if len(items) == 1 and isinstance(items[0], exp.Query) and not is_bracketed:
         return f"ARRAY({writer.write(items[0])})"
     first = struct_items(items[0]) if items else None
     if first is None:
