@@ -46,7 +46,7 @@ def _cast(writer: Writer, node: exp.Cast) -> str:
 
 
 def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
-    """The SQL of a typed constructor of this type; None for a node that is none."""
+    """The SQL of a typed constructor of this type; None for a node that is no constructor."""
     if isinstance(node, exp.Struct):
         return _typed_struct(writer, node.expressions, target)
     if isinstance(node, exp.Array) and target.mode == "REPEATED":
@@ -92,7 +92,7 @@ def conversion_sql(value_sql: str, type_name: str, *, safe: bool = False) -> str
     cast = "TRY_CAST" if safe else "CAST"
     match type_name:
         case "STRING":
-            return f"({_to_string(value)})"
+            return f"({_to_string(value, safe)})"
         case "INT64":
             return f"({_to_int64(value, cast, safe)})"
         case "BOOL":
@@ -112,10 +112,11 @@ def _failure(message: str, value: str, safe: bool) -> str:
     return "NULL" if safe else error_sql(f"'{message}: ' || {_text(value)}")
 
 
-def _to_string(value: str) -> str:
+def _to_string(value: str, safe: bool) -> str:
     """BigQuery prints fractions of a second in groups of three digits, and whole FLOAT64 numbers without a point."""
     text = _text(value)
     fraction = f"regexp_extract({text}, '\\.(\\d+)', 1)"
+    decoded = f"decode(CAST({text} AS BLOB))"
     padded = f"rpad({fraction}, CASE WHEN length({fraction}) <= 3 THEN 3 ELSE 6 END, '0')"
     return (
         f"CASE WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {_float_text(f'TRY_CAST({text} AS DOUBLE)')} "
@@ -123,7 +124,7 @@ def _to_string(value: str) -> str:
         f"THEN regexp_replace(regexp_replace({text}, '(\\.\\d*?)0+$', '\\1'), '\\.$', '') "
         f"WHEN typeof({value}) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP', 'TIME') "
         f"THEN regexp_replace({text}, '\\.\\d+', '.' || {padded}) "
-        f"WHEN typeof({value}) = 'BLOB' THEN decode(CAST({text} AS BLOB)) "
+        f"WHEN typeof({value}) = 'BLOB' THEN {f'TRY({decoded})' if safe else decoded} "
         f"WHEN typeof({value}) LIKE 'STRUCT%' OR typeof({value}) LIKE '%[]' "
         f"THEN {unsupported_sql('CAST of ARRAY or STRUCT AS STRING')} ELSE {text} END"
     )
@@ -139,13 +140,15 @@ def _float_text(number: str) -> str:
 
 
 def _to_int64(value: str, cast: str, safe: bool) -> str:
-    """BigQuery rounds halves away from zero, and accepts only whole numbers as text."""
+    """BigQuery rounds halves away from zero, and accepts only whole numbers as text, also hexadecimal with a sign."""
     text = _text(value)
+    unsigned_hex = f"regexp_replace(trim({text}), '[+-](0[xX])', '\\1')"
+    sign = f"CASE WHEN regexp_matches({text}, '-0[xX]') THEN -1 ELSE 1 END"
     is_integer = f"regexp_full_match({text}, '\\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\\s*')"
     return (
         f"CASE WHEN typeof({value}) = 'VARCHAR' THEN "
         f"CASE WHEN NOT {is_integer} THEN {_failure('Bad int64 value', value, safe)} "
-        f"ELSE {cast}({text} AS BIGINT) END "
+        f"ELSE {cast}({unsigned_hex} AS BIGINT) * {sign} END "
         f"WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {cast}(round(TRY_CAST({text} AS DOUBLE)) AS BIGINT) "
         f"WHEN typeof({value}) LIKE 'DECIMAL%' THEN {cast}(round(TRY_CAST({text} AS DECIMAL(38,9))) AS BIGINT) "
         f"ELSE {cast}({value} AS BIGINT) END"

@@ -266,6 +266,8 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         (
             "SELECT CAST(1.0 AS STRING), CAST(1e20 AS STRING), CAST(1e-7 AS STRING), CAST(NUMERIC '1.50' AS STRING), CAST(b'abc' AS STRING), CAST(TRUE AS STRING)",
             [("1", "1e+20", "1e-07", "1.5", "abc", "true")],
+        ("SELECT CAST('-0x1A' AS INT64), CAST(' +0x1a ' AS INT64), CAST('0x1A' AS INT64)", [(-26, 26, 26)]),
+        ("SELECT SAFE_CAST(FROM_HEX('ff') AS STRING), SAFE_CAST(b'a' AS STRING)", [(None, "a")]),
         ),
         (
             "SELECT CAST(TIMESTAMP '2020-01-02 03:04:05.5' AS STRING), CAST(DATETIME '2020-01-02 03:04:05.12' AS STRING), STRING(TIMESTAMP '2020-01-02 03:04:05')",
