@@ -25,7 +25,7 @@ _UNITS = {
     "DATETIME": DATE_UNITS | TIME_UNITS,
     "TIMESTAMP": TIME_UNITS | {"DAY"},
 }
-_FORMAT_ITEM = re.compile(r"%(E\d?[A-Z*]?S?|.)")
+_FORMAT_ITEM = re.compile(r"%(E\d?[A-Z*]?S?|.|\Z)", re.DOTALL)
 _FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     **{letter: f"%{letter}" for letter in "YmdHMSjbBaAyp%I"},
     "F": "%Y-%m-%d",
@@ -34,6 +34,7 @@ _FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     "D": "%m/%d/%y",
     "E6S": "%S.%f",
 }
+_TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # which a DATE has not
 # Parts that DuckDB's `extract` computes as BigQuery's does.
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
 
@@ -178,11 +179,14 @@ def _extract(writer: Writer, node: exp.Extract) -> str:
 
 
 def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
-    """BigQuery's format string as a DuckDB literal. Elements without an equivalent are refused."""
-    text = literal_text(writer, node, f"{purpose} format")
+    """BigQuery's format string as a DuckDB literal. `purpose`: the function's name, such as PARSE_DATE.
+
+    Raises NotImplementedConstruct for an element without an equivalent, and for one of a time in a DATE's format.
+    """
+    text, is_date = literal_text(writer, node, f"{purpose} format"), purpose.endswith("_DATE")
 
     def element(format_element: re.Match[str]) -> str:
-        if format_element[1] not in _FORMATS:
+        if format_element[1] not in _FORMATS or (is_date and format_element[1] in _TIME_FORMATS):
             raise NotImplementedConstruct(f"{purpose} element {format_element.group()}")
         return _FORMATS[format_element[1]]
 
