@@ -34,6 +34,26 @@ _NEGATIVE = error_sql("'Second argument in {name}() cannot be negative'")
 _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
+_IS_NUMERIC = "typeof({0}) LIKE 'DECIMAL%' OR typeof({1}) LIKE 'DECIMAL%'"
+_ZERO_STEP = error_sql("'Sequence step cannot be 0.'")
+
+
+def _checked_float(name: str, call: str, arguments: int = 1) -> str:
+    """The call, which fails as in BigQuery if its arguments are finite and its result is infinite or NaN."""
+    positions = [f"{{{position}}}" for position in range(arguments)]
+    are_finite = " AND ".join(f"isfinite(CAST({position} AS DOUBLE))" for position in positions)
+    listed = " || ', ' || ".join(f"CAST({position} AS VARCHAR)" for position in positions)
+    failure = error_sql(f"'Floating point error in function: {name}(' || {listed} || ')'")
+    return f"CASE WHEN {are_finite} AND NOT isfinite({call}) THEN {failure} ELSE {call} END"
+
+
+def _padded(name: str) -> Mapping[int | str, str]:
+    """The templates of LPAD and RPAD."""
+    call = f"{name.lower()}({{0}}, CAST({{1}} AS INTEGER), "
+    negative = _NEGATIVE_LENGTH.replace("{name}", name)
+    return {2: f"{negative}{call}' ') END", 3: f"{negative}{call}{{2}}) END"}
+
+
 def _floor_micros(divisor: int) -> str:
     """SQL of the whole units from 1970 to a time, rounded down also before 1970. `divisor`: microseconds of a unit."""
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
@@ -55,46 +75,48 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "CONCAT": {"*": "||"},
     "ARRAY_CONCAT": {"*": "||"},
     "DATE_FROM_UNIX_DATE": {1: "(DATE '1970-01-01' + CAST({0} AS INTEGER))"},
-    "DIV": {2: "({0} // {1})"},
+    "DIV": {2: f"CASE WHEN {_IS_NUMERIC} THEN {unsupported_sql('DIV of NUMERIC')} ELSE {{0}} // {{1}} END"},
     "ENDS_WITH": {2: "ends_with({0}, {1})"},
     "ERROR": {1: error_sql("{0}")},
-    "EXP": {1: "exp({0})"},
+    "EXP": {1: _checked_float("EXP", "exp({0})")},
     "FARM_FINGERPRINT": {1: f"{farm_fingerprint.FUNCTION}({_AS_BYTES})"},
     "FROM_BASE64": {1: "from_base64({0})"},
     "FROM_HEX": {1: "unhex({0})"},
-    "GENERATE_ARRAY": {2: "generate_series({0}, {1})", 3: "generate_series({0}, {1}, {2})"},
+    "GENERATE_ARRAY": {
+        2: "generate_series({0}, {1})",
+        3: f"CASE WHEN {{2}} = 0 THEN {_ZERO_STEP} ELSE generate_series({{0}}, {{1}}, {{2}}) END",
+    },
     "GREATEST": {"*": "NULL_IF_ANY greatest(*)"},
     "IEEE_DIVIDE": {2: "(CAST({0} AS DOUBLE) / CAST({1} AS DOUBLE))"},
     "IFNULL": {2: "coalesce({0}, {1})"},
     "IS_INF": {1: "isinf(CAST({0} AS DOUBLE))"},
     "IS_NAN": {1: "isnan(CAST({0} AS DOUBLE))"},
-    "LEAST": {"*": "NULL_IF_ANY least(*)"},
     "LEFT": {2: _NEGATIVE_LENGTH.replace("{name}", "LEFT") + "left({0}, {1}) END"},
     "LENGTH": {1: f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"},
-    "LN": {1: "ln({0})"},
-    "LOG10": {1: "log10({0})"},
+    "LN": {1: _checked_float("LN", "ln({0})")},
+    "LOG10": {1: _checked_float("LOG10", "log10({0})")},
     "LOWER": {1: "lower({0})"},
-    "LPAD": {2: "lpad({0}, CAST({1} AS INTEGER), ' ')", 3: "lpad({0}, CAST({1} AS INTEGER), {2})"},
+    "LPAD": _padded("LPAD"),
     "LTRIM": {1: f"regexp_replace({{0}}, '^{_WHITESPACE}', '')", 2: "ltrim({0}, {1})"},
     "MD5": {1: f"unhex(md5({_AS_BYTES}))"},
     "MOD": {2: "({0} % {1})"},
     "NULLIF": {2: "nullif({0}, {1})"},
-    "POW": {2: "pow({0}, {1})"},
-    "POWER": {2: "pow({0}, {1})"},
+    "POW": {2: _checked_float("POW", "pow({0}, {1})", 2)},
+    "POWER": {2: _checked_float("POWER", "pow({0}, {1})", 2)},
     "REGEXP_CONTAINS": {2: "regexp_matches({0}, {1})"},
     "REGEXP_REPLACE": {3: "regexp_replace({0}, {1}, {2}, 'g')"},
     "REPEAT": {2: _NEGATIVE_LENGTH.replace("{name}", "REPEAT") + "repeat({0}, {1}) END"},
     "REPLACE": {3: "CASE WHEN {1} = '' THEN {0} ELSE replace({0}, {1}, {2}) END"},
     "REVERSE": {1: "reverse({0})"},
     "RIGHT": {2: _NEGATIVE_LENGTH.replace("{name}", "RIGHT") + "right({0}, {1}) END"},
-    "RPAD": {2: "rpad({0}, CAST({1} AS INTEGER), ' ')", 3: "rpad({0}, CAST({1} AS INTEGER), {2})"},
+    "RPAD": _padded("RPAD"),
     "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
     "SAFE_ADD": {2: "TRY({0} + {1})"},
     "SAFE_MULTIPLY": {2: "TRY({0} * {1})"},
     "SAFE_SUBTRACT": {2: "TRY({0} - {1})"},
     "SHA256": {1: f"unhex(sha256({_AS_BYTES}))"},
     "SPLIT": {1: "string_split({0}, ',')", 2: "string_split({0}, {1})"},
-    "SQRT": {1: "sqrt({0})"},
+    "SQRT": {1: _checked_float("SQRT", "sqrt({0})")},
     "STARTS_WITH": {2: "starts_with({0}, {1})"},
     "STRPOS": {2: "strpos({0}, {1})"},
     "SUBSTR": {2: _SUBSTRING_FROM, 3: _SUBSTRING_LENGTH},

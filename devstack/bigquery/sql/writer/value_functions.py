@@ -14,6 +14,7 @@ from devstack.bigquery.sql.writer.columns_and_structs import struct_sql
 from devstack.bigquery.sql.writer.function_calls import special_function
 from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, invalid_call, literal_text
 from devstack.bigquery.sql.writer.operators import division_sql
+from devstack.bigquery.sql.writer.ordering import is_nan_sql
 
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
@@ -34,8 +35,22 @@ def _safe_divide(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     return division_sql(writer.write(arguments[0]), writer.write(arguments[1]), "NULL")
 
 
+@special_function("LEAST")
+def _least(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    """NULL if there is any, else NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
+    if not arguments:
+        raise invalid_call(name, 0, "1 or more")
+    values = writer.write_all(arguments)
+    any_null = " OR ".join(f"{value} IS NULL" for value in values)
+    any_nan = " OR ".join(is_nan_sql(value) for value in values)
+    listed = ", ".join(values)
+    return f"(CASE WHEN {any_null} THEN NULL WHEN {any_nan} THEN greatest({listed}) ELSE least({listed}) END)"
+
+
 @special_function(*_ROUNDING)
 def _round(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    if (name, len(arguments)) in (("ROUND", 3), ("TRUNC", 2)):
+        raise NotImplementedConstruct("ROUND with a rounding mode" if name == "ROUND" else "TRUNC with digits")
     allowed = (1, 2) if name == "ROUND" else (1,)
     if len(arguments) not in allowed:
         raise invalid_call(name, len(arguments), " or ".join(map(str, allowed)))
@@ -48,14 +63,18 @@ def _round(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 @special_function("STRING")
 def _string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    if len(arguments) != 1:
+    if not arguments:
+        raise invalid_call(name, 0, "1 or 2")
+    if len(arguments) > 1:
         raise NotImplementedConstruct("STRING with a time zone")
     return conversion_sql(writer.write(arguments[0]), "STRING")
 
 
 @special_function("REGEXP_EXTRACT")
 def _regexp_extract(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    if len(arguments) != 2:
+    if len(arguments) < 2:
+        raise invalid_call(name, len(arguments), "2 to 4")
+    if len(arguments) > 2:
         raise NotImplementedConstruct("REGEXP_EXTRACT with a position")
     pattern = literal_text(writer, arguments[1], "REGEXP_EXTRACT pattern")
     try:
@@ -72,7 +91,9 @@ def _regexp_extract(writer: Writer, name: str, arguments: list[exp.Expr]) -> str
 
 @special_function("TO_JSON_STRING")
 def _to_json_string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    if len(arguments) != 1:
+    if not arguments:
+        raise invalid_call(name, 0, "1 or 2")
+    if len(arguments) > 1:
         raise NotImplementedConstruct("TO_JSON_STRING with pretty printing")
     value = writer.write(arguments[0])
     json = f"CAST(to_json({value}) AS VARCHAR)"

@@ -461,6 +461,15 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT MIN(x), MIN(DISTINCT x) FROM UNNEST([3, NULL, 2]) x", [(2, 2)]),
     ),
     "array paths": (
+        (
+            "SELECT LEAST(x, 1.5), GREATEST(x, 1.5), LEAST(x, NULL) FROM UNNEST([2.0, CAST('nan' AS FLOAT64)]) x",
+            [(1.5, 2.0, None), (NAN, NAN, None)],
+        ),
+        (
+            "SELECT LN(x), SQRT(x), POW(x, 2), EXP(-x), SAFE.LN(x - x) FROM UNNEST([CAST('inf' AS FLOAT64)]) x",
+            [(INFINITY, INFINITY, INFINITY, 0.0, NAN)],
+        ),
+        ("SELECT SAFE.LN(0), SAFE.POW(0, -1), COALESCE(SAFE.SQRT(-1), 5)", [(None, None, 5.0)]),
         ("WITH a AS (SELECT 1 id, [10, 20] arr) SELECT id, e FROM a, a.arr AS e ORDER BY e", [(1, 10), (1, 20)]),
         ("SELECT a.x FROM (SELECT 1 AS x) AS a JOIN (SELECT 1 AS x) AS b ON a.x = b.x", [(1,)]),
     ),

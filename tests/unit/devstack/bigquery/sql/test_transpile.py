@@ -45,6 +45,14 @@ def test_array_of_structs_parameter_is_unnested_to_its_fields() -> None:
     assert run("SELECT * FROM UNNEST(@rows) ORDER BY a", {"rows": value})[1] == [(1, "x"), (2, None)]
 
 
+def test_positional_parameter_is_accepted_where_a_named_one_is() -> None:
+    parameters = {"1": QueryValue.scalar("STRING", "%Y"), "2": QueryValue.scalar("INT64", 1)}
+    query = "SELECT FORMAT_DATE(?, DATE '2024-12-31' + ?) AS year FROM UNNEST([1, 2]) LIMIT ?"
+    assert run(query, {**parameters, "3": QueryValue.scalar("INT64", 1)})[1] == [("2025",)]
+    structs = TableField("", "STRUCT", "REPEATED", (TableField("a", "INT64"),))
+    assert run("SELECT a FROM UNNEST(?)", {"1": QueryValue(structs, [{"a": 5}])})[1] == [(5,)]
+
+
 def test_missing_parameter_is_named() -> None:
     with pytest.raises(InvalidQuery, match="Query parameter 'absent' not found"):
         run("SELECT @absent")
@@ -58,8 +66,10 @@ def test_column_of_a_table_wins_over_a_variable() -> None:
 
 
 def test_variable_that_is_also_an_alias_is_refused() -> None:
+    variables = {"x": QueryValue.scalar("INT64", 7)}
     with pytest.raises(NotImplementedConstruct, match="both a variable and a column alias"):
-        run("SELECT 1 AS x FROM UNNEST([1]) ORDER BY x", {}, {"x": QueryValue.scalar("INT64", 7)})
+        run("SELECT x FROM (SELECT x + y AS x FROM UNNEST([2, 1]) AS y)", {}, variables)
+    assert run("SELECT x + y AS x FROM UNNEST([2, 1]) AS y ORDER BY x", {}, variables)[1] == [(8,), (9,)]
 
 
 def test_tables_are_resolved_with_their_time() -> None:
@@ -98,6 +108,15 @@ def test_nameless_columns_are_numbered_as_bigquery_does() -> None:
         ("SELECT ERROR('boom')", "boom"),
         ("SELECT MOD(1, 0)", "Division by zero"),
         ("SELECT PARSE_DATE('%F', 'x')", "Could not parse"),
+        ("SELECT COALESCE(1 / 0, 7)", "division by zero: 1 / 0"),
+        ("SELECT IFNULL(ERROR('boom'), 1)", "boom"),
+        ("SELECT COALESCE(x / 0, 7) FROM UNNEST([1]) x", "division by zero"),
+        ("SELECT LN(0)", "Floating point error in function: LN(0)"),
+        ("SELECT SQRT(-1)", "Floating point error in function: SQRT(-1)"),
+        ("SELECT POW(0, -1)", "Floating point error in function: POW(0, -1)"),
+        ("SELECT EXP(1000)", "Floating point error in function: EXP(1000)"),
+        ("SELECT GENERATE_ARRAY(1, 5, 0)", "Sequence step cannot be 0"),
+        ("SELECT RPAD('a', -1)", "Second argument in RPAD() cannot be negative"),
     ],
 )
 def test_failure_at_run_is_an_invalid_query(query: str, message: str) -> None:
@@ -118,6 +137,8 @@ def test_failure_at_run_is_an_invalid_query(query: str, message: str) -> None:
         ),
         ("SELECT * FROM (SELECT [STRUCT(1 AS a)] AS s), UNNEST(s) AS e", "SELECT * over UNNEST of an array of STRUCTs"),
         ("SELECT CAST([1] AS STRING)", "CAST of ARRAY or STRUCT AS STRING"),
+        ("SELECT FORMAT('%t', [1])", "CAST of ARRAY or STRUCT AS STRING"),
+        ("SELECT DIV(NUMERIC '5.5', 2)", "DIV of NUMERIC"),
     ],
 )
 def test_what_only_types_can_tell_is_refused_at_run(query: str, construct: str) -> None:
