@@ -182,6 +182,11 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("(SELECT 1 AS x) UNION ALL (SELECT 2) ORDER BY x LIMIT 1 OFFSET 1", [(2,)]),
     ),
     "from": (
+        (
+            "SELECT a.s FROM (SELECT 'a  b' AS s) a JOIN (SELECT 'a  b' AS s) b ON a.s = b.s AND b.s = 'a  b'",
+            [("a  b",)],
+        ),
+        ("SELECT * FROM (SELECT 'a  b' AS s) a LEFT JOIN (SELECT 'a  b' AS s, 1 AS n) b USING (s)", [("a  b", 1)]),
         ("WITH a AS (SELECT 1 x), b AS (SELECT x + 1 y FROM a) SELECT * FROM a, b", [(1, 2)]),
         ("WITH a AS (SELECT 1 x, 2 y, 3 z) SELECT * EXCEPT (y) REPLACE (x * 10 AS x) FROM a", [(10, 3)]),
         (
@@ -233,7 +238,9 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             "SELECT [(SELECT x FROM UNNEST([1]) x WHERE FALSE)], ARRAY(SELECT x FROM UNNEST([1]) x WHERE FALSE)",
             [([None], [])],
         ),
-        ("SELECT * FROM (SELECT 'a  b' AS s) a LEFT JOIN (SELECT 'a  b' AS s, 1 AS n) b USING (s)", [("a  b", 1)]),
+        ("SELECT GENERATE_ARRAY(1, 5, 2), GENERATE_ARRAY(1, 5, NULL)", [([1, 3, 5], None)]),
+        (
+            "SELECT STRUCT(1 AS a, 'x' AS b).a, STRUCT<a INT64, b STRING>(1, 'y').b, [1, 2, 3][OFFSET(0)], [1, 2][ORDINAL(2)], [1, 2][SAFE_OFFSET(5)], [5, 6][1]",
             [(1, "y", 1, 2, None, 6)],
         ),
         (
@@ -259,6 +266,8 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT a.b.c FROM (SELECT STRUCT(STRUCT(5 AS c) AS b) AS a)", [(5,)]),
     ),
     "casts": (
+        ("SELECT CAST('-0x1A' AS INT64), CAST(' +0x1a ' AS INT64), CAST('0x1A' AS INT64)", [(-26, 26, 26)]),
+        ("SELECT SAFE_CAST(FROM_HEX('ff') AS STRING), SAFE_CAST(b'a' AS STRING)", [(None, "a")]),
         (
             "SELECT CAST(2.5 AS INT64), CAST(-2.5 AS INT64), CAST(' 12 ' AS INT64), SAFE_CAST('x' AS INT64), SAFE_CAST('1.5' AS INT64), CAST('0x1A' AS INT64)",
             [(3, -3, 12, None, None, 26)],
@@ -266,8 +275,6 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         (
             "SELECT CAST(1.0 AS STRING), CAST(1e20 AS STRING), CAST(1e-7 AS STRING), CAST(NUMERIC '1.50' AS STRING), CAST(b'abc' AS STRING), CAST(TRUE AS STRING)",
             [("1", "1e+20", "1e-07", "1.5", "abc", "true")],
-        ("SELECT CAST('-0x1A' AS INT64), CAST(' +0x1a ' AS INT64), CAST('0x1A' AS INT64)", [(-26, 26, 26)]),
-        ("SELECT SAFE_CAST(FROM_HEX('ff') AS STRING), SAFE_CAST(b'a' AS STRING)", [(None, "a")]),
         ),
         (
             "SELECT CAST(TIMESTAMP '2020-01-02 03:04:05.5' AS STRING), CAST(DATETIME '2020-01-02 03:04:05.12' AS STRING), STRING(TIMESTAMP '2020-01-02 03:04:05')",
@@ -400,6 +407,10 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
     ),
     "json text": (
         (
+            "SELECT TO_JSON_STRING(STRUCT(NULL AS c, 1.5 AS d))",
+            [('{"c":null,"d":1.5}',)],
+        ),
+        (
             "SELECT TO_JSON_STRING(STRUCT(CAST('nan' AS FLOAT64) AS a, CAST('-inf' AS FLOAT64) AS b, 1e20 AS c, 1.0 AS d, 0.1 AS e, 1e-7 AS f, CAST('-0' AS FLOAT64) AS g, 123456789.125 AS h, 9007199254740992.0 AS i))",
             [
                 (
@@ -451,6 +462,15 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
     ),
     "not a number": (
         (
+            "SELECT LEAST(x, 1.5), GREATEST(x, 1.5), LEAST(x, NULL) FROM UNNEST([2.0, CAST('nan' AS FLOAT64)]) x",
+            [(1.5, 2.0, None), (NAN, NAN, None)],
+        ),
+        (
+            "SELECT LN(x), SQRT(x), POW(x, 2), EXP(-x), SAFE.LN(x - x) FROM UNNEST([CAST('inf' AS FLOAT64)]) x",
+            [(INFINITY, INFINITY, INFINITY, 0.0, NAN)],
+        ),
+        ("SELECT SAFE.LN(0), SAFE.POW(0, -1), COALESCE(SAFE.SQRT(-1), 5)", [(None, None, 5.0)]),
+        (
             "SELECT MIN(x), MAX(x), COUNT(DISTINCT x) FROM UNNEST([CAST('nan' AS FLOAT64), 1.0, CAST('nan' AS FLOAT64)]) x",
             [(NAN, NAN, 2)],
         ),
@@ -461,15 +481,6 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT MIN(x), MIN(DISTINCT x) FROM UNNEST([3, NULL, 2]) x", [(2, 2)]),
     ),
     "array paths": (
-        (
-            "SELECT LEAST(x, 1.5), GREATEST(x, 1.5), LEAST(x, NULL) FROM UNNEST([2.0, CAST('nan' AS FLOAT64)]) x",
-            [(1.5, 2.0, None), (NAN, NAN, None)],
-        ),
-        (
-            "SELECT LN(x), SQRT(x), POW(x, 2), EXP(-x), SAFE.LN(x - x) FROM UNNEST([CAST('inf' AS FLOAT64)]) x",
-            [(INFINITY, INFINITY, INFINITY, 0.0, NAN)],
-        ),
-        ("SELECT SAFE.LN(0), SAFE.POW(0, -1), COALESCE(SAFE.SQRT(-1), 5)", [(None, None, 5.0)]),
         ("WITH a AS (SELECT 1 id, [10, 20] arr) SELECT id, e FROM a, a.arr AS e ORDER BY e", [(1, 10), (1, 20)]),
         ("SELECT a.x FROM (SELECT 1 AS x) AS a JOIN (SELECT 1 AS x) AS b ON a.x = b.x", [(1,)]),
     ),
