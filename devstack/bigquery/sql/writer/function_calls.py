@@ -157,12 +157,9 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
 
 def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
     aggregate, call = AGGREGATES[name], _aggregate_call(items)
-    if window and (call.order is not None or call.limit is not None):
-        raise InvalidQuery(f"Analytic function {name.lower()} does not support ORDER BY or LIMIT in its arguments")
     if len(call.arguments) not in aggregate.argument_counts:
         raise invalid_call(name, len(call.arguments), " or ".join(map(str, aggregate.argument_counts)))
-    if (call.ignore_nulls or call.limit is not None) and name not in ("ARRAY_AGG", "STRING_AGG"):
-        raise NotImplementedConstruct(f"{name} with IGNORE NULLS or LIMIT")
+    _refuse_clauses(name, call, window)
     if call.having is not None:
         return _having_extreme(writer, name, call, window)
     first = call.arguments[0]
@@ -182,6 +179,21 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
         return _with_limit(name, arguments, distinct + arguments[0] + order, null_filter, call.limit)
     called = f"{aggregate.duckdb_name}({distinct}{', '.join(arguments)}{order}){null_filter}{window}"
     return aggregate.result.replace("{0}", called)
+
+
+def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
+    """Raises InvalidQuery for a clause inside the parentheses that this function, or one with OVER, cannot have."""
+    is_ordered_or_limited = call.order is not None or call.limit is not None
+    if window and is_ordered_or_limited:
+        raise InvalidQuery(f"Analytic function {name.lower()} does not support ORDER BY or LIMIT in its arguments")
+    if window and call.distinct and "ORDER BY" in window:
+        raise InvalidQuery("Window ORDER BY is not allowed if DISTINCT is specified")
+    if is_ordered_or_limited and name not in ("ARRAY_AGG", "STRING_AGG"):
+        raise InvalidQuery(f"Aggregate function {name} does not support ORDER BY or LIMIT in its arguments")
+    if (call.ignore_nulls or call.respect_nulls) and name != "ARRAY_AGG":
+        raise InvalidQuery(f"IGNORE NULLS and RESPECT NULLS are not allowed for aggregate function {name.lower()}")
+    if call.distinct and isinstance(call.arguments[0], exp.Star):
+        raise InvalidQuery("COUNT(*) cannot be used with DISTINCT")
 
 
 @special_function(QUANTILES)
