@@ -13,6 +13,7 @@ from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
 from devstack.bigquery.sql.type_parameters import checked_parameters
 
 _COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
+_API_ONLY_NAMES = ("FLOAT", "RECORD")  # SQL says FLOAT64 and STRUCT<…>; INTEGER and BOOLEAN are names in both
 _TABLE_CONSTRAINTS = (("FOREIGN", "KEY"), ("CONSTRAINT",))
 
 
@@ -34,7 +35,7 @@ def parse_columns(cursor: TokenCursor) -> tuple[tuple[ColumnSpec, ...], tuple[st
         if not cursor.accept(","):
             break
     cursor.expect(")")
-    _refuse_repeated_names(columns)
+    _refuse_repeated_names(columns, "column", "CREATE TABLE")
     if len(keys) > 1:
         raise InvalidQuery("CREATE TABLE has more than one PRIMARY KEY")
     return tuple(columns), keys[0] if keys else ()
@@ -59,6 +60,8 @@ def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
         return ColumnSpec(name, "STRUCT", fields=_parse_struct_fields(cursor))
     type_name = cursor.identifier().upper()
     try:
+        if type_name in _API_ONLY_NAMES:
+            raise Invalid(f"{type_name} is the name of a type in the REST API only")
         canonical = canonical_type(type_name)
     except Invalid as error:
         assert start is not None  # identifier() has read this token
@@ -120,7 +123,7 @@ def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
     cursor.expect("<")
     fields = cursor.comma_separated(lambda: _parse_column(cursor))
     cursor.expect(">")
-    _refuse_repeated_names(fields)
+    _refuse_repeated_names(fields, "field", "STRUCT")
     return tuple(fields)
 
 
@@ -172,9 +175,9 @@ def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
     return words == ("CONSTRAINT",) and cursor.word(1) in ("INT64", "STRING", "DATE", "BOOL", "FLOAT64")
 
 
-def _refuse_repeated_names(columns: list[ColumnSpec]) -> None:
+def _refuse_repeated_names(columns: list[ColumnSpec], kind: str, place: str) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
-            raise InvalidQuery(f"Duplicate column name {column.name} in CREATE TABLE")
+            raise InvalidQuery(f"Duplicate {kind} name {column.name} in {place}")
         seen.add(column.name.lower())
