@@ -110,7 +110,7 @@ def _cannot_begin(text: str) -> bool:
 
 def _is_no_name(text: str) -> bool:
     word = _first_word(text)
-    is_reserved = word in RESERVED and word not in {"STRUCT", "ARRAY", "OF"}
+    is_reserved = word in RESERVED and word not in {"STRUCT", "ARRAY", "INTERVAL", "RANGE", "OF"}  # types, AS OF
     return is_reserved or text in _CLOSE_OR_COMMA or text[0].isdigit() or text == "*"
 
 

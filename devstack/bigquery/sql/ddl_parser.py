@@ -188,7 +188,9 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
         return DropSchema(dataset, if_exists, cascade, project)
     if cursor.accept("PROCEDURE"):
         return parse_drop_procedure(cursor)
-    if not cursor.accept("TABLE") or cursor.at("FUNCTION"):
+    if cursor.at("TABLE", "FUNCTION"):
+        raise NotImplementedConstruct("DROP TABLE FUNCTION")
+    if not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     return DropTable(parse_table_name(cursor), if_exists)

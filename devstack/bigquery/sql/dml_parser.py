@@ -151,12 +151,13 @@ def _insert(cursor: TokenCursor) -> MergeInsert:
     if cursor.accept("ROW"):
         return MergeInsert(tuple(columns), None)
     cursor.expect("VALUES", "(")
-    values = cursor.comma_separated(lambda: _inserted_value(cursor))
+    values = cursor.comma_separated(lambda: parse_inserted_value(cursor))
     cursor.expect(")")
     return MergeInsert(tuple(columns), tuple(values))
 
 
-def _inserted_value(cursor: TokenCursor) -> exp.Expression:
+def parse_inserted_value(cursor: TokenCursor) -> exp.Expression:
+    """Parses one value of a row after VALUES. Raises NotImplementedConstruct for DEFAULT."""
     if cursor.at("DEFAULT"):
         raise NotImplementedConstruct("DEFAULT in VALUES")
     return parse_expression(cursor, ",", ")")

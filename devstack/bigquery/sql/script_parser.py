@@ -12,10 +12,16 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop, parse_undrop
-from devstack.bigquery.sql.dml_parser import parse_delete, parse_merge, parse_truncate, parse_update
+from devstack.bigquery.sql.dml_parser import (
+    parse_delete,
+    parse_inserted_value,
+    parse_merge,
+    parse_truncate,
+    parse_update,
+)
 from devstack.bigquery.sql.procedure_parser import parse_call
 from devstack.bigquery.sql.statements import (
     Assert,
@@ -175,9 +181,7 @@ def _values(cursor: TokenCursor) -> exp.Values:
 
 def _row(cursor: TokenCursor) -> exp.Tuple:
     cursor.expect("(")
-    if cursor.at("DEFAULT"):
-        raise NotImplementedConstruct("DEFAULT in VALUES")
-    values = cursor.comma_separated(lambda: parse_expression(cursor, ",", ")"))
+    values = cursor.comma_separated(lambda: parse_inserted_value(cursor))
     cursor.expect(")")
     return exp.Tuple(expressions=values)
 

@@ -105,7 +105,8 @@ def _parse_dashed_name(cursor: TokenCursor, *, may_have_dashes: bool) -> str:
 
 
 def _invalid(kind: str, parts: list[str], cursor: TokenCursor | None, start: Token | None) -> InvalidQuery:
-    message = f"Invalid {kind} name [{'.'.join(parts)}]: expected [PROJECT.]DATASET.TABLE or a part of it"
+    expected = "[PROJECT.]DATASET" if kind == "dataset" else "[PROJECT.]DATASET.TABLE or a part of it"
+    message = f"Invalid {kind} name [{'.'.join(parts)}]: expected {expected}"
     if cursor is None or start is None:
         return InvalidQuery(message)
     return InvalidQuery(message, *line_and_column(cursor.text, start.start))

@@ -20,7 +20,6 @@ _FOREIGN_TOKENS = {
     TokenType.DARROW: "->>",
     TokenType.LR_ARROW: "<->",
     TokenType.HINT: "/*+",
-    TokenType.DIV: "DIV",
 }
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -42,7 +41,7 @@ def tokenize(text: str) -> list[Token]:
     for token in tokens:
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
-        if token.token_type in _FOREIGN_TOKENS and not token.text.isalpha():
+        if token.token_type in _FOREIGN_TOKENS:
             raise syntax_error(text, token, f'Unexpected "{_FOREIGN_TOKENS[token.token_type]}"')
         if text[token.start : token.start + 2] == "==":
             raise syntax_error(text, token, 'Unexpected "=="')
