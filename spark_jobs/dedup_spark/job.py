@@ -224,7 +224,9 @@ class DedupJob:
         empty in a publish.
         """
         request = self.request
-        if not request.erasures and not request.erases:
+        # A replay that changes nothing validates no delivery: it has no new rows, and does not tell which erased keys
+        # its delivery contains.
+        if not request.erases and not (request.erasures and validated.applied):
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
             key_sets, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
@@ -234,8 +236,7 @@ class DedupJob:
             # Saved outcomes contain examples of keys, also of erased ones.
             for name in storage.list_objects(self.outcomes_uri):
                 storage.delete(storage.join(self.outcomes_uri, name))
-        # No delivery was validated in an erasure, or in a replay that changes nothing.
-        examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
+        examined = () if request.erases else tuple(sorted(validated.applied[-1].retained_rows))
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
 

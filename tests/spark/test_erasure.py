@@ -183,6 +183,23 @@ def test_a_row_of_two_erased_keys_counts_for_both(adopting: SparkJobFeed) -> Non
     assert len(candidate.erased.delivered) == 2
 
 
+def test_a_replay_that_changes_nothing_does_not_say_which_keys_are_absent(adopting: SparkJobFeed) -> None:
+    adopting.publish(adopting.land(7, [row(7, 2)]))
+    erasure = erase(adopting, "product_id\n1\n")
+    arrival = adopting.land(8, [row(8, 1), row(8, 2)])
+    first = adopting.run(replace(adopting.request([arrival]), erasures=(erasure,)))
+    adopting.commit(first)
+    assert first.erased
+    assert len(first.erased.delivered) == 1
+    request = replace(adopting.request([]), deliveries=(adopting.requested_delivery(arrival),))
+    again = adopting.run(replace(request, erasures=(erasure,)))
+    assert again.manifest
+    assert {entry.plan_reason for entry in again.manifest.dates} == {
+        "every delivery asked for is part of the parent already: nothing was read"
+    }
+    assert again.erased is None
+
+
 def test_only_snapshots_after_one_without_the_key_bring_it_back(adopting: SparkJobFeed) -> None:
     adopting.publish(adopting.land(7, [row(7, 1), row(7, 2)]))
     candidate = run_erasure(adopting, "product_id\n1\n")

@@ -239,7 +239,7 @@ class Candidate:
     - file_list_uri, load_uris_uri: the list of files, and the list of URIs to load. Their names are unique to each run
       of the job. None without a manifest, and for an engine that writes no files.
     - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
-    - erased: None if no key of the feed was ever erased.
+    - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
     - changes_uri: the list of the files with rows for the table `FEED_changes`. None if the request asks for no
       changes, if there is no parent, and for an erasure.
     """
