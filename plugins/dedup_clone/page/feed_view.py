@@ -57,8 +57,10 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     else:
         freshness = status_view(records.verdict, now, newest_summary=records.newest_summary)
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
-    is_indexed = records.index is not None
-    return {**view, "has_index": is_indexed, "problem": records.problem, "running": _running(records)}
+    running = _running(records)
+    if running is not None and view.get("stopped") is not None:
+        view["stopped"] = None  # the run may publish the delivery, so no person has to act now, as the headline says
+    return {**view, "has_index": records.index is not None, "problem": records.problem, "running": running}
 
 
 def _running(records: FeedRecords) -> dict[str, Any] | None:

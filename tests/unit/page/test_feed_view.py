@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
-from dedup_clone.page.feed_reader import FeedOverview
-from dedup_clone.page.feed_view import feed_summary, index_view
+from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
+from dedup_clone.page.feed_view import feed_summary, index_view, page_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
+from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import DeliveryState, TimeTravel
 from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_index, verdict
 
@@ -59,6 +60,15 @@ def test_a_refused_delivery_names_the_one_that_corrects_it() -> None:
     assert view["excluded"] == ["2090-1795000000000090"]
     assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]
     assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
+
+
+def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_is_at_work() -> None:
+    intent = Intent(IntentKind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
+    shown = [
+        page_view(FeedRecords("store_visits", late(), None, intent=found), NOW)["stopped"] is not None
+        for found in (None, intent, replace(intent, waits_for_approval=True))
+    ]
+    assert shown == [True, False, True]
 
 
 def test_a_snapshot_that_a_check_stopped_is_shown_with_its_evidence_until_another_waits() -> None:
