@@ -20,7 +20,7 @@ from devstack.bigquery.jobs.dml_queue import (
 from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
 from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
 from devstack.bigquery.jobs.extract_job import MAXIMUM_FILE_BYTES
-from devstack.bigquery.jobs.information_schema import VIEWS, view_columns
+from devstack.bigquery.jobs.information_schema import VIEWS
 from devstack.bigquery.jobs.job_configuration import (
     CREATE_DISPOSITIONS,
     EXTRACT_COMPRESSIONS,
@@ -29,7 +29,6 @@ from devstack.bigquery.jobs.job_configuration import (
     LOAD_WRITE_DISPOSITIONS,
     SOURCE_FORMATS,
 )
-from devstack.bigquery.jobs.jobs_view import jobs_columns
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
 from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES
 from devstack.bigquery.sql import statements
@@ -80,14 +79,12 @@ def render() -> str:
     limits = QuotaLimits()
     parts = [
         "### REST methods\n",
-        "| Method | Parameters | Request fields |\n| --- | --- | --- |",
-        *_method_rows(),
+        f"{_codes(method.id for method in METHODS)}. Every other method is `notImplemented`.",
         "",
-        "Only these values: "
+        "Parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; any other is "
+        "`notImplemented`. Only these values: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
-        "",
-        "Every other method is `notImplemented`.",
         "\n### Load jobs\n",
         f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(LOAD_WRITE_DISPOSITIONS)}; create "
         f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",
@@ -104,10 +101,8 @@ def render() -> str:
         f"Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
         "\n### Functions\n",
         f"{_codes(sorted(supported_functions()))}.",
-        "\n### INFORMATION_SCHEMA (of a dataset)\n",
-        *(f"- `{view}`: {_codes(column.name for column in view_columns(view))}" for view in VIEWS),
-        "\n### INFORMATION_SCHEMA (of a region)\n",
-        f"- {_codes(REGIONAL_VIEWS)}: {_codes(column.name for column in jobs_columns())}",
+        "\n### INFORMATION_SCHEMA\n",
+        f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
         "\n### Limits\n",
         f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
         f"- Partition modifications of a table, without DML: {limits.partition_modifications_per_day:,} in 24 hours "
@@ -125,17 +120,6 @@ def render() -> str:
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
     return "\n".join(parts) + "\n"
-
-
-def _method_rows() -> list[str]:
-    """The rows of the table of methods. Methods that take the same parameters and fields share a row."""
-    method_ids: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
-    for method in METHODS:
-        method_ids.setdefault((method.parameters, method.fields), []).append(method.id)
-    return [
-        f"| {_codes(ids)} | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
-        for (parameters, fields), ids in method_ids.items()
-    ]
 
 
 def _codes(names: Iterable[object]) -> str:
