@@ -17,7 +17,7 @@ from devstack.producer.feeds import LandingLayout
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
-_FOLDER = re.compile(r"/snapshot_id=(\d+)/(.+)$")
+_FOLDER = re.compile(r"/snapshot_id=(0|[1-9]\d*)/(.+)$")
 _FILE_COUNT = 4  # of a snapshot without date folders; each file has rows of any date
 
 

@@ -72,6 +72,13 @@ def test_folder_without_marker_is_not_a_snapshot_but_its_id_is_used_up(bucket: B
     assert landing.next_snapshot_id(bucket, "feed") == 3
 
 
+def test_folder_whose_number_has_leading_zeros_is_no_snapshot(bucket: Bucket) -> None:
+    bucket.blob("feed/snapshot_id=007/_SUCCESS").upload_from_string(b"")
+    bucket.blob("feed/snapshot_id=0/_SUCCESS").upload_from_string(b"")
+    assert landing.snapshot_ids(bucket, "feed") == [0]
+    assert landing.next_snapshot_id(bucket, "feed") == 1
+
+
 def test_ids_of_a_feed_are_not_those_of_another(bucket: Bucket) -> None:
     landing.land(bucket, "feed_two", 5, realistic_snapshots.first(DAY, 5, 1, 5))
     assert landing.next_snapshot_id(bucket, "feed") == 1
