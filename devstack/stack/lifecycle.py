@@ -73,7 +73,10 @@ def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, l
     """Start the stopped parts of a stack that is up, and wait until all parts are healthy."""
     saved = ports.read_saved(layout.ports_file)
     if saved is None:
-        raise StackError(f"The ports of the running stack are unknown: [{layout.ports_file}] is gone. Start it again.")
+        raise StackError(
+            f"The ports of the running stack are unknown: [{layout.ports_file}] is gone, or of another version. "
+            "Start it again."
+        )
     log(f"The stack in {layout.local} runs already.")
     all_parts, states = parts.all_parts(layout, saved), supervisor.part_states()
     if missing := [part.name for part in all_parts if part.name not in states]:

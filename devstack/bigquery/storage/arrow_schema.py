@@ -48,7 +48,10 @@ class UnstorableRow(ValueError):
 
 
 def rows_to_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableField]) -> pa.Table:
-    """The rows, which have Python values, in the Arrow types of the columns. Raises UnstorableRow for the first one."""
+    """The rows, which have Python values, in the Arrow types of the columns.
+
+    Raises UnstorableRow for the first row that cannot be stored.
+    """
     schema = arrow_schema(columns)
     try:
         return pa.Table.from_pylist(rows, schema=schema)
