@@ -11,8 +11,11 @@ from google.api_core.exceptions import Forbidden
 
 from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
+from dedup_clone.contract.request import Duplicates
 from dedup_clone.orchestration.publish import publish_steps
+from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest
 from dedup_clone.publish.environments import take_over_feed
+from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest
 from dedup_clone.publish.rebuild.resolve_rebuild import resolve_rebuild
@@ -63,13 +66,16 @@ def test_a_failed_run_cleans_up_nothing_of_the_other_environment(
     assert world.services.current.require_intent(spec.attempt) == intent
 
 
-def test_the_other_environment_neither_rolls_back_nor_rebuilds_nor_audits(
+def test_the_other_environment_neither_bootstraps_nor_rolls_back_nor_rebuilds_nor_audits(
     world: FeedOnStandIn, other: FeedOnStandIn
 ) -> None:
     world.publish(world.land(7, FIRST))
     spec = world.resolve(world.land(8, SECOND))
     with pytest.raises(FeedHeldElsewhere):
         other.preview(1)
+    request = BootstrapRequest("feed_bootstrap", "bootstrap", "", Duplicates.REFUSE, False, 0, "a test")
+    with pytest.raises(FeedHeldElsewhere):  # before somebody approves it
+        preview_bootstrap(other.services, request, 0)
     with pytest.raises(FeedHeldElsewhere):
         resolve_rebuild(other.services, RebuildRequest("feed_rebuild", "rebuild", "another form"), 1)
     assert world.services.current.require_intent(spec.attempt)

@@ -25,6 +25,7 @@ from dedup_clone.publish.bootstrap.existing_table_problems import (
 )
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
 from dedup_clone.publish.date_ranges import DATES_NAMED
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -61,8 +62,9 @@ def preview_bootstrap(
     """Describe what the bootstrap would do. Duplicate keys are counted if that reads at most `count_limit_bytes`.
 
     Raises BootstrapRefused if the table does not fit the feed (what the form leaves open is in `refused`),
-    ConfigurationError, JobFailed.
+    ConfigurationError, FeedHeldElsewhere, JobFailed.
     """
+    require_own_feed(services)
     existing = read_existing_table(services, bootstrap_request.source_table)
     days = evenly_spaced([p.date for p in existing.partitions], bootstrap_request.compared_dates)
     compared_bytes = comparison_bytes(
