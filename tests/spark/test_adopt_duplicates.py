@@ -58,7 +58,7 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10)])
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10), ("_MAX_SURPLUS_ROWS", 1)])
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -70,8 +70,8 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), *again]))
         entry = area.entry(FIRST)
         assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
-        assert entry.plan_reason.startswith("not adopted: deliveries have duplicate keys: [2] surplus rows, too many")
+        assert entry.plan_reason.startswith("not adopted: deliveries have too many rows of repeated keys")
         assert found(area)[1:3] == [(1, 70, snapshot_id), (2, snapshot_id * 10, snapshot_id)]
     area.publish(area.land(3, rows(3, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300)
-    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason  # they said nothing of values
+    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason

@@ -36,8 +36,6 @@ class PlanResults:
             self.written[outcome.day] = outcome
             return
         self.declined[outcome.day] = outcome
-        if isinstance(outcome, DeclinedAdoption) and outcome.key_fingerprint is not None:
-            self.fingerprints[outcome.day] = outcome.key_fingerprint
 
     def surplus_rows(self, source: int) -> int:
         """The number of surplus rows in one applied delivery. `source`: its number; the oldest applied one has 1."""

@@ -22,12 +22,21 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
 from dedup_spark.value_order import comparable
 
-# The most rows of repeated keys whose values are compared, and the most bytes that are read for this. Python compares
-# row by row, in some microseconds each.
+# The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
+# compares row by row, in some microseconds each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
+# The most surplus rows of a date, of about 100 bytes each, that are kept in memory until its files are written.
+_MAX_SURPLUS_ROWS = 1 << 20
 # So many rows are converted to Python values at a time, because Python values take much memory.
 _ROWS_AT_A_TIME = 1 << 12
+
+
+class TooManyDuplicates(Exception):
+    """A date has so many rows of repeated keys that a DataFrame plan has to write it."""
+
+    def __init__(self) -> None:
+        super().__init__("deliveries have too many rows of repeated keys to compare their values in a task's memory")
 
 
 @dataclass(frozen=True)
@@ -35,14 +44,18 @@ class ResolvedDuplicates:
     """Rows divided into `retained`, with one row of each key that was resolved, and the surplus rows.
 
     `keys`: the packed keys of `retained`, which also has the rows of keys that were not to be resolved. `surplus` has
-    no value columns. `is_exact` is False if the rows were too many to compare their values: then an arbitrary row of
-    each key is retained, and only the numbers of rows are right.
+    no value columns.
     """
 
     retained: SelectedRows
     keys: U64Array
     surplus: SelectedRows
-    is_exact: bool
+
+
+def require_few_surplus_rows(count: int) -> None:
+    """Raise TooManyDuplicates if `count` surplus rows of a date are too many to keep in memory."""
+    if count > _MAX_SURPLUS_ROWS:
+        raise TooManyDuplicates
 
 
 def find_duplicates(
@@ -52,9 +65,11 @@ def find_duplicates(
 
     Equal keys have equal hashes, so only rows whose first hash repeats are compared, and `retained` has only such rows.
     `columns`: the key columns. `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many
-    hashes are sorted at a time.
+    hashes are sorted at a time. Raises TooManyDuplicates.
     """
     for repeated in source.repeated_hashes(counts, bits, limit):
+        if len(repeated) > _MAX_ROWS:  # each of these hashes has several rows
+            raise TooManyDuplicates
         if len(repeated):
             selected = source.select(with_hashes(repeated), with_values=True)
             (keys,) = pack_keys(columns, [selected.key_columns]).lists
@@ -64,26 +79,21 @@ def find_duplicates(
 def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, repeated: U64Array) -> ResolvedDuplicates:
     """Resolve the duplicates among selected rows of `source`, whose packed keys are `keys`.
 
-    `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files.
+    `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files. Raises
+    TooManyDuplicates if these rows are too many, or too large for the memory.
     """
     indices = indices_of(keys, repeated)
     if not len(indices):
-        return ResolvedDuplicates(rows, keys, rows.take(NO_INDICES), is_exact=True)
+        return ResolvedDuplicates(rows, keys, rows.take(NO_INDICES))
+    if len(indices) > _MAX_ROWS:
+        raise TooManyDuplicates
     duplicates = rows.take(indices)
-    values = _value_columns(source, duplicates)
-    lower = repetitions(keys[indices]) if values is None else lower_ranked(keys[indices], duplicates.update_ids, values)
+    lower = lower_ranked(keys[indices], duplicates.update_ids, _value_columns(source, duplicates))
     is_retained = np.ones(len(keys), dtype=bool)
     is_retained[indices[lower]] = False
     retained = np.flatnonzero(is_retained)
     surplus = replace(rows, value_columns=None).take(np.sort(indices[lower]))
-    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, is_exact=values is not None)
-
-
-def repetitions(keys: U64Array) -> Indices:
-    """Indices of all rows except the first one of each key."""
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
-    return order[again]
+    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus)
 
 
 def with_hashes(sorted_hashes: U64Array) -> RowSelector:
@@ -116,10 +126,8 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
     return np.array(lower, dtype=np.intp)
 
 
-def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
-    """The value columns of the rows. None if the rows are too many to compare, or too large for the memory."""
-    if len(rows) > _MAX_ROWS:
-        return None
+def _value_columns(source: KeySource, rows: SelectedRows) -> Columns:
+    """The value columns of the rows. Raises TooManyDuplicates if they are too large for the memory."""
     if rows.value_columns is not None:
         return rows.value_columns
     tables, size = [], 0
@@ -129,7 +137,7 @@ def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
             tables.append(table)
             size += table.nbytes
             if size > _MAX_BYTES:
-                return None
+                raise TooManyDuplicates
     read = pa.concat_tables(tables).select(list(source.value_columns))
     read_order = np.lexsort((rows.row_numbers, rows.file_numbers))
     own_order = np.empty_like(read_order)

@@ -144,10 +144,8 @@ def _paths(scanned: ScannedDate) -> list[str]:
     match outcome:
         case AdoptedDate():
             has_fingerprints = True
-        case DeclinedAdoption():
-            has_fingerprints = outcome.key_fingerprint is not None
         case RewrittenDate():
             has_fingerprints = outcome.wrote_fingerprints
-        case DeclinedRewrite():
+        case DeclinedAdoption() | DeclinedRewrite():
             has_fingerprints = False
     return [file.path for file in written] + ([stored.path_of(outcome.day)] if has_fingerprints else [])

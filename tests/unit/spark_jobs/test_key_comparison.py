@@ -17,7 +17,6 @@ import pytest
 from dedup_clone.contract.table import Column
 from dedup_spark.column_types import SCALARS
 from dedup_spark.comparison.bucket_ranges import split_buckets
-from dedup_spark.comparison.duplicate_keys import repetitions
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.packed_keys import pack_keys
 
@@ -94,8 +93,6 @@ def test_comparison_equals_plain_set_arithmetic(seed: int) -> None:
     assert found.added_sample.tolist() == sorted(set(new) - set(old))[:3]
     wanted = found.missing
     assert indices_of(_keys(old), wanted).tolist() == [n for n, key in enumerate(old) if key in set(wanted.tolist())]
-    again = repetitions(_keys(new))
-    assert Counter(new[n] for n in again) == Counter(new) - Counter(set(new))
 
 
 def test_ranges_cover_every_bucket_with_rows_once() -> None:

@@ -110,7 +110,7 @@ def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
 
 
 def test_a_date_that_adopt_declined_is_left_to_spark_for_each_reason_named_once() -> None:
-    declined = DeclinedAdoption(BOTH, "repeated keys", None, DateCost(0, 0, 0.0))
+    declined = DeclinedAdoption(BOTH, "repeated keys", DateCost(0, 0, 0.0))
     one = select(Plan.AUTO, delivery(2, (BOTH,)))[BOTH].after(declined)
     assert (one.outcome, one.uses_dataframes) == ("rewrite", True)
     assert one.reason == "not adopted: repeated keys"

@@ -11,6 +11,7 @@ from dedup_clone.contract.manifest import Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyReader
@@ -61,7 +62,7 @@ class AdoptDate:
         )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
-        """Write the date's files and fingerprints below the data folder, or only fingerprints, and decline the date.
+        """Write the date's files and fingerprints below the data folder, or write nothing and decline the date.
 
         Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
@@ -100,17 +101,16 @@ class AdoptDate:
         reader: KeyReader,
         began: float,
     ) -> AdoptOutcome:
-        """Compare the inputs, and write or decline the date. The delivery's fingerprints are written in either case.
+        """Compare the inputs, and write or decline the date.
 
         `delivered`: the fingerprints of the deliveries. `began`: the monotonic time, in seconds, at which the work on
         the date began.
         """
-        diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
+        try:
+            diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
+        except TooManyDuplicates as error:
+            return DeclinedAdoption(task.day, str(error), DateCost.since(began, reader, 0))
         written = self._write_fingerprints(task, inputs, diff)
-        decline_reason = _decline_reason(diff)
-        if decline_reason:
-            cost = DateCost.since(began, reader, written)
-            return DeclinedAdoption(task.day, decline_reason, diff.fingerprints.digest(), cost)
         survivors = write_survivors(task, diff, reader, self.data_uri)
         normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
         adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
@@ -149,14 +149,6 @@ class AdoptDate:
 
 def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
     return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
-
-
-def _decline_reason(diff: DiffResult) -> str | None:
-    if diff.unresolved_rows:
-        return (
-            f"deliveries have duplicate keys: [{diff.unresolved_rows}] surplus rows, too many to compare their values"
-        )
-    return None
 
 
 def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:

@@ -50,11 +50,10 @@ class AdoptedDate(WrittenDate):
 
 @dataclass(frozen=True)
 class DeclinedAdoption:
-    """A date that another plan has to write. `key_fingerprint`: of the newest delivery's keys; None if unknown."""
+    """A date that another plan has to write."""
 
     day: date
     reason: str
-    key_fingerprint: str | None
     cost: DateCost
 
 

@@ -126,7 +126,7 @@ def _base_fingerprints(
     if parent is None or source is None:
         return None, False
     base_id, stored_base = parent.entry.max_update_id, _stored_base_fingerprints(parent, hashers.keys)
-    # Stored fingerprints lack value sums if, for example, surplus rows of their delivery were too many to compare.
+    # Stored fingerprints lack value sums if their publish did not compare values.
     has_values = stored_base is not None and stored_base.value_sums is not None
     if (
         stored_base

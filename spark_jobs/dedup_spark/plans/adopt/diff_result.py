@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates
+from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, require_few_surplus_rows
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
@@ -44,8 +44,6 @@ class DiffResult:
       some only if it delivers a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
     - surplus: the newest delivery's surplus rows.
-    - unresolved_rows: how many surplus rows of any delivery were chosen without comparing values, because they are too
-      many. If there are any, another plan has to write the date.
     """
 
     fingerprints: BucketFingerprints
@@ -64,7 +62,6 @@ class DiffResult:
         default_factory=lambda: defaultdict(list)
     )
     surplus: list[SelectedRows] = field(default_factory=list)
-    unresolved_rows: int = 0
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)
@@ -87,11 +84,10 @@ class DiffResult:
         return newest.take(np.flatnonzero(is_retained))
 
     def add(self, other: DiffResult) -> None:
-        """Add the result of other buckets, except its fingerprints and numbers of buckets."""
+        """Add the result of other buckets, except its fingerprints and numbers of buckets. Raises TooManyDuplicates."""
         self.new_keys += other.new_keys
         self.changed = None if self.changed is None or other.changed is None else self.changed + other.changed
         self.has_ranks |= other.has_ranks
-        self.unresolved_rows += other.unresolved_rows
         for source, rows in other.older_surplus_rows.items():
             self.older_surplus_rows[source] += rows
         for name in _FIELDS_BY_FILE:
@@ -99,9 +95,10 @@ class DiffResult:
                 getattr(self, name)[file] += parts
         for name in _LIST_FIELDS:
             getattr(self, name).extend(getattr(other, name))
+        require_few_surplus_rows(self.surplus_rows)
 
     def add_duplicates(self, resolved: ResolvedDuplicates) -> None:
-        """Add surplus rows of the newest delivery."""
+        """Add surplus rows of the newest delivery. Raises TooManyDuplicates."""
         if len(resolved.surplus):
             self.surplus.append(resolved.surplus)
-            self.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)
+            require_few_surplus_rows(self.surplus_rows)

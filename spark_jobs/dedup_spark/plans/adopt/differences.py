@@ -26,7 +26,7 @@ from dedup_spark.comparison.bucket_selection import (
     select_differing_keys,
 )
 from dedup_spark.comparison.changed_rows import find_changed_rows
-from dedup_spark.comparison.duplicate_keys import find_duplicates, resolve_duplicates, with_hashes
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates, find_duplicates, resolve_duplicates, with_hashes
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
@@ -60,7 +60,7 @@ def find_differences(
     """Compare the inputs of a date.
 
     `delivered`: the fingerprints of the deliveries; the result keeps and changes those of the newest. `exact`: compare
-    all keys themselves, whatever the fingerprints say.
+    all keys themselves, whatever the fingerprints say. Raises TooManyDuplicates.
     """
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
@@ -94,8 +94,6 @@ def find_differences(
         newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
     for survivors in diff.same_id_survivors:
         newest.add(*inputs.newest.key_hashes(survivors), survivors.value_hashes)
-    if diff.unresolved_rows:
-        newest.value_sums = None
     return diff
 
 
@@ -187,7 +185,10 @@ def _compare_ranges(
     selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
     compare = _RangeComparison(selected, with_values=diff.changed is not None)
     numbers, parts = range(len(ranges)), inputs.parts
-    for found, of_range in parts.map(compare, numbers, "compare keys") if parts else map(compare, numbers):
+    for outcome in parts.map(compare, numbers, "compare keys") if parts else map(compare, numbers):
+        if isinstance(outcome, TooManyDuplicates):
+            raise outcome
+        found, of_range = outcome
         diff.add(found)
         unexplained = np.concatenate([unexplained, of_range])
     if diff.changed is not None:
@@ -197,16 +198,22 @@ def _compare_ranges(
 
 @dataclass(frozen=True)
 class _RangeComparison:
-    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets of the range."""
+    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets of the range.
+
+    TooManyDuplicates is returned, not raised, because Spark would repeat the task of a part that fails.
+    """
 
     selected: SelectedInputs
     with_values: bool
 
-    def __call__(self, number: int) -> tuple[DiffResult, Indices]:
+    def __call__(self, number: int) -> tuple[DiffResult, Indices] | TooManyDuplicates:
         inputs, rows = self.selected.inputs, self.selected.of_range(number)
         diff = DiffResult(BucketFingerprints.empty(0), 0, 0, changed=0 if self.with_values else None)
         has_parent = inputs.parent is not None
-        _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=has_parent)
+        try:
+            _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=has_parent)
+        except TooManyDuplicates as error:
+            return error
         return diff, rows.unexplained
 
 

@@ -26,7 +26,7 @@ def find_survivors(
 ) -> None:
     """Record in `diff` the new survivors, and the parent's survivors that no longer are (`removed`).
 
-    Also add to its counts `changed`, `older_surplus_rows` and `unresolved_rows`, and to its examples of survivors.
+    Also add to its counts `changed` and `older_surplus_rows`, and to its examples of survivors.
     For each key of `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have
     this update_id, the row of the source with the highest number. `others`: the source number and the rows of each
     input except the newest delivery. `other_keys`: their packed keys.
@@ -76,7 +76,6 @@ def _without_duplicates(
             repeated_missing = np.intersect1d(repeated_in(ordered), missing, assume_unique=True)
             if len(repeated_missing):
                 resolved = resolve_duplicates(by_source[source], rows, keys, repeated_missing)
-                diff.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)
                 rows, keys = resolved.retained, resolved.keys
         retained.append((source, rows))
         retained_keys.append(keys)

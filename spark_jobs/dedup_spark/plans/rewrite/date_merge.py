@@ -13,7 +13,12 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.arrays import BoolArray, I64Array, Indices
 from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
-from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, resolve_duplicates
+from dedup_spark.comparison.duplicate_keys import (
+    ResolvedDuplicates,
+    find_duplicates,
+    require_few_surplus_rows,
+    resolve_duplicates,
+)
 from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_source import KeySource
@@ -31,7 +36,6 @@ from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 ROWS_PER_RANGE = 4 << 20
 # About so many hashes are sorted at a time, to find duplicate keys.
 _HASHES_PER_RANGE = 16 << 20
-_TOO_MANY_DUPLICATES = "the delivery has duplicate keys: [{}] surplus rows, too many to compare their values"
 
 # Ascending row numbers by file number.
 RowNumbers = dict[int, I64Array]
@@ -73,11 +77,10 @@ class DateMerge:
 
 def merge_date(
     table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int
-) -> DateMerge | str:
+) -> DateMerge:
     """Compare the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
 
-    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. Return the reason, as text,
-    if a DataFrame plan has to write the date.
+    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. Raises TooManyDuplicates.
     """
     assert task.delivered
     columns = key_columns(table)
@@ -100,15 +103,14 @@ def merge_date(
     ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
     inserted: _RowNumberParts = defaultdict(list)
     removed: _RowNumberParts = defaultdict(list)
-    duplicates = []
+    duplicates: list[ResolvedDuplicates] = []
     for new_rows, old_rows in _rows_by_range(newest, parent, differs, common_bits, ranges):
         new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).lists
         pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
         if pairs is None:
             resolved = resolve_duplicates(newest, new_rows, new_keys, repeated_in(np.sort(new_keys)))
-            if not resolved.is_exact:
-                return _TOO_MANY_DUPLICATES.format(len(resolved.surplus))
             duplicates.append(resolved)
+            require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
             new_rows = resolved.retained
             pairs = pair_rows(resolved.keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
             assert pairs
@@ -138,16 +140,19 @@ def _rows_by_range(
         yield delivered_rows.of_range(number), parent_rows.of_range(number)
 
 
-def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge | str:
-    """Return the merge of a date that the parent lacks: only duplicate keys have to be found."""
+def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge:
+    """Return the merge of a date that the parent lacks: only duplicate keys have to be found.
+
+    Raises TooManyDuplicates.
+    """
     bits = bits_for(rows, None)
     fingerprints = newest.fingerprints(bits)
     merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
-    duplicates = list(find_duplicates(newest, columns, fingerprints.counts, bits, _HASHES_PER_RANGE))
-    if not all(resolved.is_exact for resolved in duplicates):
-        return _TOO_MANY_DUPLICATES.format(sum(len(resolved.surplus) for resolved in duplicates))
+    duplicates: list[ResolvedDuplicates] = []
     surplus: _RowNumberParts = defaultdict(list)
-    for resolved in duplicates:
+    for resolved in find_duplicates(newest, columns, fingerprints.counts, bits, _HASHES_PER_RANGE):
+        duplicates.append(resolved)
+        require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
         _add_row_numbers(surplus, resolved.surplus, np.arange(len(resolved.surplus)))
     merge.surplus = _sorted(surplus)
     merge.remove_surplus(newest, duplicates)

@@ -10,6 +10,7 @@ from dedup_clone.contract.manifest import DataFile, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
@@ -81,9 +82,10 @@ class RewriteDate:
         """
         began = time.monotonic()
         newest, parent = self._key_sources(task, delivered, reader)
-        merge = merge_date(self.table, task, newest, parent, rows)
-        if isinstance(merge, str):
-            return DeclinedRewrite(task.day, merge, DateCost.since(began, reader, 0))
+        try:
+            merge = merge_date(self.table, task, newest, parent, rows)
+        except TooManyDuplicates as error:
+            return DeclinedRewrite(task.day, str(error), DateCost.since(began, reader, 0))
         if not merge.fingerprints.rows:
             return None
         is_unchanged = self._is_unchanged(task, merge)
