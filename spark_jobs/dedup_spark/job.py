@@ -145,7 +145,11 @@ class DedupJob:
     def _assemble(
         self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: PlanResults, parent: Parent
     ) -> NewGeneration:
-        """Copy the parent's files; return the new generation. `delivered`: the number of applied deliveries by date."""
+        """Copy the parent's files of dates without new files, and return the new generation.
+
+        The files are rewritten instead if columns were added or changed since. `delivered`: the number of applied
+        deliveries by date.
+        """
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
         with self.job_log.phase("copy forward"):

@@ -97,9 +97,10 @@ class RowEraser:
     def erase(
         self, generation: NewGeneration, newest: Delivery | None, fan_out: FanOut
     ) -> tuple[NewGeneration, ErasedRows, frozenset[tuple[date, str]]]:
-        """Return the generation without erased rows, the record of these rows, and their dates and keys as text.
+        """Write the files that have erased rows anew, and delete the former files and the fingerprints of their dates.
 
-        `newest`: the newest applied delivery; None for an erasure.
+        Return the generation without erased rows, the record of these rows, and their dates and keys as text. `newest`:
+        the newest applied delivery; None for an erasure.
         """
         files_to_read = [f for f in generation.files if self.tombstones is not None or f.date not in generation.copied]
         eraser, size = _FileEraser(self.table, self.data_uri, self.key_sets), sum(file.size for file in files_to_read)

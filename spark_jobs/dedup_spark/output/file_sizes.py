@@ -10,7 +10,8 @@ from dedup_clone.contract.request import MAX_TABLE_FILES
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 
-# Plan for half the allowed files: copied-forward dates keep files that earlier publishes wrote, perhaps smaller ones.
+# Half the allowed files are planned for: copied-forward dates keep the files of earlier publishes, which may be smaller
+# than the target size.
 _MAX_PLANNED_FILES = MAX_TABLE_FILES // 2
 # A date with so few files is never fragmented.
 _FEW_FILES = 8
