@@ -38,7 +38,7 @@ def read_request(uri: str) -> DedupRequest:
 def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
     """Return the arrivals of the request's deliveries, in its order; each has the frozen inventory.
 
-    Raises ContractViolation if a record is of another delivery.
+    Raises ContractViolation if a record is malformed or of another delivery, and FileNotFoundError if there is none.
     """
     arrivals = []
     for requested in request.deliveries:

@@ -73,7 +73,7 @@ def read_key_sets(request: DedupRequest, seed: Seed) -> tuple[list[ErasedKeySet]
     """Return the keys that the new generation must not have, and the tombstones of those that this request erases.
 
     The tombstones are None for a publish. Raises ContractViolation if a record was made with another seed or other hash
-    functions, and ConfigurationError if the file of keys to erase cannot be read.
+    functions, and ConfigurationError if the file of keys to erase is malformed.
     """
     tombstones = [_read_record(request, uri, seed) for uri in request.erasures]
     erased = None

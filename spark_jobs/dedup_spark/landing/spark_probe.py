@@ -30,7 +30,7 @@ _MAX_CHARACTERS = 300
 
 
 def unreadable_by_spark(session: SessionSource, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
-    """Read all files with Spark. Return each file that Spark cannot read, with the cause."""
+    """Read all files with Spark. Return each file that Spark cannot read for a reason in the file, with the cause."""
     by_schema: defaultdict[str, list[FileValidation]] = defaultdict(list)
     for file in files:
         by_schema[file.spark_schema].append(file)

@@ -80,7 +80,7 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
     """Estimate the rows of the delivery: as many as the parent has if its size is similar, otherwise from footers.
 
     By this number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next
-    snapshot.
+    snapshot. Raises pyarrow's errors if a footer cannot be read.
     """
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
