@@ -56,15 +56,14 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
 def report(results: Results) -> str:
     """The table in Markdown, with the fastest peer first."""
     by_peer = {name: results.figures_of(name) for name in ENTRIES if results.figures_of(name)}
-    row_number, adopt = by_peer.get(ROW_NUMBER), by_peer.get(ADOPT)
+    row_number = by_peer.get(ROW_NUMBER)
     lines = [
-        _table_line(name, figures, row_number, adopt)
+        _table_line(name, figures, row_number)
         for name, figures in sorted(by_peer.items(), key=lambda item: wall(item[1]))
     ]
     heads = [
         "", "runs", "wall s, median", "wall s, range", "CPU s", "CPU ns per row", "bytes read per row", "shuffled MB",
         "written MB", "JVM GB", "Python GB", "foreign cores", "times as fast as ROW_NUMBER",
-        "wall time / adopt's",
     ]  # fmt: skip
     first = results.figures[0]
     sizes = f"{first.rows:,} rows in the snapshot, about as many in the parent, {first.dates} dates."
@@ -99,9 +98,7 @@ def _summary(by_peer: dict[str, list[RunFigures]]) -> list[str]:
     ]
 
 
-def _table_line(
-    name: str, figures: list[RunFigures], row_number: list[RunFigures] | None, adopt: list[RunFigures] | None
-) -> list[str]:
+def _table_line(name: str, figures: list[RunFigures], row_number: list[RunFigures] | None) -> list[str]:
     walls = [measured.wall_s for measured in figures]
     rows_read = 2 * figures[0].rows  # the parent has about as many rows as the snapshot
     read_bytes = figures[0].read_bytes
@@ -119,5 +116,4 @@ def _table_line(
         f"{median(figures, lambda measured: measured.python_bytes) / 1e9:.2f}",
         f"{max(measured.foreign_cores for measured in figures):.1f}",
         f"{wall(row_number) / wall(figures):.1f}" if row_number else "",
-        f"{wall(figures) / wall(adopt):.2f}" if adopt else "",
     ]

@@ -65,22 +65,31 @@ def render_schema() -> str:
 def _section(model: type[BaseModel], path: str) -> Iterator[str]:
     yield f"## `{path}`" if path else "## The file"
     yield ""
-    yield inspect.cleandoc(model.__doc__ or "")
-    yield ""
+    if path:
+        yield _with_links(inspect.cleandoc(model.__doc__ or ""))
+        yield ""
     yield "| Key | Value | Default | Example | Meaning |"
     yield "| --- | --- | --- | --- | --- |"
     schema = Feed.model_json_schema()
     properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
     for name, field in model.model_fields.items():
-        meaning = " ".join((field.description or "").split())
+        inner = section_model(field.annotation)
+        anchor = f"{path}{name}".replace(".", "").replace("`", "")
+        is_described_below = inner is not None and inner is not model and not field.examples
+        meaning = f"[below](#{anchor})" if is_described_below else " ".join((field.description or "").split())
         value, default = _value(schema, properties[name]), _default(field)
         example = _example(name, field, value)
-        yield f"| `{name}` | {value} | {default} | {example} | {meaning} |"
+        yield _with_links(f"| `{name}` | {value} | {default} | {example} | {meaning} |")
     yield ""
     for name, field in model.model_fields.items():
         inner = section_model(field.annotation)
         if inner is not None and inner is not model:
             yield from _section(inner, f"{path}.{name}" if path else name)
+
+
+def _with_links(text: str) -> str:
+    """The text with a link for each page of docs/ that it names."""
+    return re.sub(r"\bdocs/([a-z-]+)\.md", r"[\1](\1.md)", text)
 
 
 def _default(field: FieldInfo) -> str:
