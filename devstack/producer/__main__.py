@@ -4,6 +4,7 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
+from dedup_clone.contract.delivery import INT64_MAX
 from dedup_clone.contract.errors import ConfigurationError
 from devstack.connection import connect
 from devstack.http_calls import Unreachable, call
@@ -12,10 +13,10 @@ from devstack.producer.demo_feeds import REALISTIC_FEED
 from devstack.stack.stack_errors import StackError
 
 
-def _positive(text: str) -> int:
+def _snapshot_id(text: str) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"found [{number}], expected at least 1")
+    if not 1 <= number <= INT64_MAX:
+        raise argparse.ArgumentTypeError(f"found [{number}], expected 1 to {INT64_MAX}")
     return number
 
 
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
     land_command = commands.add_parser("land", help="land one more snapshot")
     land_command.add_argument("--feed", choices=feeds.feed_names(), default=REALISTIC_FEED)
     land_command.add_argument(
-        "--snapshot-id", type=_positive, help="default: above the newest; one that exists is delivered again"
+        "--snapshot-id", type=_snapshot_id, help="default: above the newest; one that exists is delivered again"
     )
     options = parser.parse_args(arguments)
     try:

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.table import TableContract
 from devstack.producer.column_values import field, key_values, pseudo_random, values
-from devstack.producer.realistic_snapshots import DIFFERING_SHARE, SnapshotChanges
+from devstack.producer.realistic_snapshots import DIFFERING_SHARE, MAX_RANGES, SnapshotChanges
 
 DATES = 13  # of the first snapshot
 ROWS_PER_DATE = 1_000
 # Each snapshot takes the numbers of its new rows from a range of its own, so that their keys are new.
 NUMBERS_PER_SNAPSHOT = 1_000_000
-MAX_RANGES = 1 << 40  # greater snapshot ids use the ranges again, so that numbers stay within 64 bits
 
 
 def schema(table: TableContract) -> pa.Schema:

@@ -22,6 +22,7 @@ VALUES = 1_000
 # Each snapshot takes the product ids of its new rows from a range of its own, so that their keys are new.
 NEW_PRODUCTS_FROM = 10_000_000
 NEW_PRODUCTS_PER_SNAPSHOT = 1_000_000
+MAX_RANGES = 1 << 40  # greater snapshot ids use the ranges again, so that product ids stay within 64 bits
 
 Rng = np.random.Generator
 
@@ -56,7 +57,7 @@ def following(
     rng = np.random.default_rng([seed, snapshot_id])
     oldest = day - timedelta(days=RETENTION_DAYS - 1)
     retained = previous.filter(pc.greater_equal(previous["date"], pa.scalar(oldest)))
-    differing = max(4, round(retained.num_rows * DIFFERING_SHARE))
+    differing = min(retained.num_rows, max(4, round(retained.num_rows * DIFFERING_SHARE)))
     missing = new = differing // 4
     changed = differing - missing - new
 
@@ -98,9 +99,9 @@ def _rows_of_date(day: date, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
 
 
 def _new_rows(previous: pa.Table, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
-    """Rows on dates of `previous` with keys that no other snapshot has."""
+    """Rows on dates of `previous` with keys that no snapshot of another id below MAX_RANGES has."""
     dates = np.unique(previous["date"].to_numpy())
-    base = NEW_PRODUCTS_FROM + snapshot_id * NEW_PRODUCTS_PER_SNAPSHOT
+    base = NEW_PRODUCTS_FROM + snapshot_id % MAX_RANGES * NEW_PRODUCTS_PER_SNAPSHOT
     return _table(
         rng.choice(dates, rows),
         base + np.arange(rows),

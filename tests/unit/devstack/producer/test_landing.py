@@ -8,6 +8,7 @@ import pytest
 from google.cloud.storage import Blob, Bucket
 
 from devstack.producer import landing, next_snapshot, realistic_snapshots
+from devstack.producer.__main__ import main
 from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
 from devstack.producer.feeds import LandingLayout
 
@@ -36,6 +37,13 @@ def test_marker_arrives_after_every_file(bucket: Bucket) -> None:
     marker = next(blob for blob in blobs if blob.name.endswith("_SUCCESS"))
     assert all(blob.time_created <= marker.time_created for blob in blobs)
     assert (landed.marker_generation, landed.arrived_at) == (marker.generation, marker.time_created)
+
+
+@pytest.mark.parametrize("snapshot_id", ["0", str(2**63)])
+def test_the_command_refuses_ids_outside_its_range(snapshot_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["land", "--snapshot-id", snapshot_id])
+    assert f"found [{snapshot_id}], expected 1 to 9223372036854775807" in capsys.readouterr().err
 
 
 def test_landed_rows_read_back_equal(bucket: Bucket) -> None:

@@ -52,6 +52,19 @@ def test_next_snapshot_differs_in_a_thousandth_in_all_three_kinds() -> None:
     assert (said.changed, said.new, said.missing) == (52, 26, 26)
 
 
+@pytest.mark.parametrize("snapshot_id", [20260301120000, 2**63 - 1])
+def test_a_great_snapshot_id_gets_new_rows(snapshot_id: int) -> None:
+    first = realistic_snapshots.first(DAY, 1, SEED)
+    table, said = realistic_snapshots.following(first, DAY, snapshot_id, SEED)
+    assert len(rows(table).keys() - rows(first).keys()) == said.new == 26
+
+
+def test_a_snapshot_whose_rows_have_all_expired_is_followed_by_the_rows_of_the_day() -> None:
+    first = realistic_snapshots.first(DAY, 1, SEED, SMALL)
+    table, said = realistic_snapshots.following(first, DAY + timedelta(days=800), 2, SEED, SMALL)
+    assert (table.num_rows, said.new, said.changed, said.missing) == (SMALL, SMALL, 0, 0)
+
+
 def test_key_that_went_missing_does_not_come_back_as_a_new_one() -> None:
     tables = [realistic_snapshots.first(DAY, 1, SEED, SMALL)]
     for snapshot_id in range(2, 6):
