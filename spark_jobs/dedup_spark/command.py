@@ -12,7 +12,7 @@ from contextlib import suppress
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.progress_report import ProgressReport, count_running_tasks
-from dedup_spark.execution.session import StartingSession, root_cause
+from dedup_spark.execution.session import StartingSession, describe_failure
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
 
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         _logger.error(
             "dedup of [%s] failed, nothing was published: %s",
             uri,
-            f"{root_cause(error)}; fix the error logged above, then retry",
+            f"{describe_failure(error)}; fix the error logged above, then retry",
         )
     finally:
         with suppress(Exception):  # if Spark's process has died, there is nothing to stop, and nothing more to say

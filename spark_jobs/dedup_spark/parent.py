@@ -125,8 +125,8 @@ def no_parent() -> Parent:
 def read_parent(request: DedupRequest) -> Parent:
     """Return the parent that the request names.
 
-    Raises ContractViolation if its manifest or file list is malformed, if they do not match, or if the table has changed
-    since in a way that needs a rebuild; FileNotFoundError if one is absent.
+    Raises ContractViolation if its manifest or file list is malformed, if the two do not match, or if the table has
+    changed since in a way that needs a rebuild; FileNotFoundError if one of them is absent.
     """
     if request.parent is None:
         return no_parent()

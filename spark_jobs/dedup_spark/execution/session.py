@@ -46,6 +46,7 @@ SESSION_CONF = {
 _PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
 # PySpark converts some of Spark's errors into PySparkException; all others are raised as py4j's own error.
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
+_CAUSED_BY = "Caused by:"
 
 
 # Returns the job's only session, once it has started.
@@ -89,15 +90,29 @@ def start_session(application: str) -> SparkSession:
 
 
 def root_cause(error: Exception) -> str:
-    """The innermost cause that a Spark error's text names, as one line.
+    """The innermost cause that a Spark error's text names, as one line."""
+    return _causes(error)[-1]
+
+
+def describe_failure(error: Exception) -> str:
+    """The root cause of a Spark error, as one line; if it has no message, the cause that it led to stands before it.
+
+    For example, a Python worker that was killed leaves `java.io.EOFException` as the root cause.
+    """
+    *_, outer, root = ["", *_causes(error)]
+    has_message = ":" in root.removeprefix(_CAUSED_BY)
+    return root if has_message or not outer else f"{outer}; {root}"
+
+
+def _causes(error: Exception) -> list[str]:
+    """The lines of a Spark error's text that name its causes, the innermost last; otherwise its last line.
 
     py4j's text begins with the called method. The line of the Java exception follows, with a colon before it, and then
-    a stack trace, which names no cause if, for example, an executor was lost.
+    a stack trace, which names no further cause if, for example, an executor was lost.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    java_exceptions = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return (causes or java_exceptions or lines or [type(error).__name__])[-1]
+    causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", _CAUSED_BY))]
+    return causes or lines[-1:] or [type(error).__name__]
 
 
 def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> DataFrame:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from dedup_spark import command
-from dedup_spark.execution.session import root_cause
+from dedup_spark.execution.session import describe_failure, root_cause
 from dedup_spark.landing import spark_probe
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 
@@ -46,6 +46,23 @@ def py4j_text(java_text: str) -> str:
 )
 def test_the_root_cause_is_the_line_that_names_it(text: str, cause: str) -> None:
     assert root_cause(ValueError(text)) == cause
+
+
+@pytest.mark.parametrize(
+    ("text", "described"),
+    [
+        (
+            py4j_text(f"{LOST}\n{TRACE}Caused by: a.SparkException: worker crashed\n{TRACE}Caused by: b.EOFException"),
+            "Caused by: a.SparkException: worker crashed; Caused by: b.EOFException",
+        ),
+        (py4j_text(f"{LOST}\n{TRACE}Caused by: b.EOFException"), f"{LOST}; Caused by: b.EOFException"),
+        (py4j_text(f"{LOST}\n{TRACE}Caused by: a.IOException: disk full"), "Caused by: a.IOException: disk full"),
+        ("first\none line", "one line"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_cause_without_a_message_is_named_with_what_it_led_to(text: str, described: str) -> None:
+    assert describe_failure(ValueError(text)) == described
 
 
 @pytest.mark.parametrize(("text", "refused"), [(IN_FILE, 1), (STOPPED, 0), (LOST, 0)])
