@@ -21,7 +21,9 @@ ANYTHING = "…"
 # Never shown to an operator: a skip is no error, and the others are caught by their only callers.
 UNSEEN = frozenset({"AirflowSkipException", "DataFramePlanFailed", "UnsuitableFile", "_Mismatch"})
 # These expressions are the message of an error that was made elsewhere, and is found there.
-PASSED_ON = frozenset({"event['message']", "self.error", "records.problem", "str(error)", "result.error"})
+PASSED_ON = frozenset(
+    {"_without_path(error, url)", "event['message']", "self.error", "records.problem", "str(error)", "result.error"}
+)
 
 
 @dataclass(frozen=True)
