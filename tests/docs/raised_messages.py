@@ -19,10 +19,18 @@ BASE = "DedupCloneError"
 ANYTHING = "…"
 
 # Never shown to an operator: a skip is no error, and the others are caught by their only callers.
-UNSEEN = frozenset({"AirflowSkipException", "DataFramePlanFailed", "UnsuitableFile", "_Mismatch"})
+UNSEEN = frozenset({"AirflowSkipException", "DataFramePlanFailed", "TooManyDuplicates", "UnsuitableFile", "_Mismatch"})
 # These expressions are the message of an error that was made elsewhere, and is found there.
 PASSED_ON = frozenset(
-    {"_without_path(error, url)", "event['message']", "self.error", "records.problem", "str(error)", "result.error"}
+    {
+        "_without_path(error, url)",
+        "event['message']",
+        "self.error",
+        "records.problem",
+        "str(error)",
+        "result.error",
+        "outcome",
+    }
 )
 
 
@@ -99,7 +107,7 @@ def _message_expressions(
         if isinstance(node, ast.ClassDef) and node.name in writes_own:
             yield None, _own_message(node)
         made = node.exc if isinstance(node, ast.Raise) else node
-        if made is None or made in seen:
+        if made is None or made in seen or (isinstance(made, ast.Name) and made.id in UNSEEN):
             continue
         name = _called(made)
         is_error = isinstance(node, ast.Raise) or name in errors or name in ("Hint", "raise_error")
