@@ -46,9 +46,15 @@ def _cast(writer: Writer, node: exp.Cast) -> str:
 
 
 def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
-    """The SQL of a typed constructor of this type; None for a node that is no constructor."""
+    """The SQL of a typed constructor of this type, or of a STRUCT that is cast to it; None for any other node.
+
+    BigQuery matches the fields of both by position. DuckDB would match those of a cast by name.
+    """
     if isinstance(node, exp.Struct):
         return _typed_struct(writer, node.expressions, target)
+    fields = struct_items(node) if target.type == "STRUCT" and target.mode != "REPEATED" else None
+    if fields is not None:
+        return _typed_struct(writer, fields, target)
     if isinstance(node, exp.Array) and target.mode == "REPEATED":
         element = TableField("", target.type, fields=target.fields)
         return f"[{', '.join(_typed_element(writer, item, element) for item in node.expressions)}]"
@@ -56,7 +62,7 @@ def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str 
 
 
 def _typed_struct(writer: Writer, items: Sequence[exp.Expr], target: TableField) -> str:
-    return struct_sql(writer, items, [field.name for field in named_fields(target.fields)])
+    return struct_sql(writer, items, [field.name for field in target.fields])
 
 
 def _typed_element(writer: Writer, item: exp.Expr, element: TableField) -> str:
@@ -65,14 +71,14 @@ def _typed_element(writer: Writer, item: exp.Expr, element: TableField) -> str:
 
 
 def field_of_data_type(kind: exp.DataType) -> TableField:
-    """The unnamed field of a type in an expression."""
+    """The unnamed field of a type in an expression. Its nested fields are named `_field_N` if they have no names."""
     if kind.this is exp.DType.ARRAY:
         if len(kind.expressions) != 1:
             raise InvalidQuery("Syntax error: ARRAY needs one element type, as in ARRAY<INT64>")
         element = field_of_data_type(kind.expressions[0])
         return TableField("", element.type, "REPEATED", element.fields)
     if kind.this is exp.DType.STRUCT:
-        return TableField("", "STRUCT", fields=tuple(_struct_field(item) for item in kind.expressions))
+        return TableField("", "STRUCT", fields=named_fields(tuple(_struct_field(item) for item in kind.expressions)))
     if kind.this not in _SCALARS or kind.expressions:
         raise NotImplementedConstruct(f"type {kind.sql(dialect='bigquery')}")
     return TableField("", _SCALARS[kind.this])

@@ -267,6 +267,8 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
     ),
     "casts": (
         ("SELECT CAST('-0x1A' AS INT64), CAST(' +0x1a ' AS INT64), CAST('0x1A' AS INT64)", [(-26, 26, 26)]),
+        ("SELECT CAST(STRUCT(1 AS b, 2 AS a) AS STRUCT<a INT64, b STRING>)", [((1, "2"),)]),
+        ("SELECT STRUCT<INT64, STRING>(1, 'x') IS NULL", [(False,)]),
         ("SELECT SAFE_CAST(FROM_HEX('ff') AS STRING), SAFE_CAST(b'a' AS STRING)", [(None, "a")]),
         (
             "SELECT CAST(2.5 AS INT64), CAST(-2.5 AS INT64), CAST(' 12 ' AS INT64), SAFE_CAST('x' AS INT64), SAFE_CAST('1.5' AS INT64), CAST('0x1A' AS INT64)",
