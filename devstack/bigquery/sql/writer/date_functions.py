@@ -34,6 +34,7 @@ _FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     "D": "%m/%d/%y",
     "E6S": "%S.%f",
 }
+_YEARS = ("%Y", "%y", "%F", "%D")
 _TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # which a DATE has not
 # Parts that DuckDB's `extract` computes as BigQuery's does.
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
@@ -181,7 +182,8 @@ def _extract(writer: Writer, node: exp.Extract) -> str:
 def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
     """BigQuery's format string as a DuckDB literal. `purpose`: the function's name, such as PARSE_DATE.
 
-    Raises NotImplementedConstruct for an element without an equivalent, and for one of a time in a DATE's format.
+    Raises NotImplementedConstruct for an element without an equivalent, for one of a time in a DATE's format, and for a
+    format to parse without a year.
     """
     text, is_date = literal_text(writer, node, f"{purpose} format"), purpose.endswith("_DATE")
 
@@ -190,6 +192,8 @@ def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
             raise NotImplementedConstruct(f"{purpose} element {format_element.group()}")
         return _FORMATS[format_element[1]]
 
+    if purpose.startswith("PARSE_") and text and not any(element in text for element in _YEARS):
+        raise NotImplementedConstruct(f"{purpose} without a year")  # it would be 1900 for DuckDB, and is 1970
     return string_literal(_FORMAT_ITEM.sub(element, text))
 
 
