@@ -109,7 +109,7 @@ def _assignment(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> Assi
         raise NotImplementedConstruct("nested DML statement in SET")
     path = [cursor.identifier()]
     while cursor.accept("."):
-        path.append(cursor.identifier())
+        path.append(cursor.identifier(may_be_reserved=True))
     if len(path) > 1 and path[0].lower() == alias.lower():
         del path[0]
     if cursor.at("["):

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.sql.reserved_words import RESERVED
 from devstack.bigquery.sql.type_parameters import (
     Parameters,
     fitted_scalar,
@@ -64,6 +65,7 @@ _REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
 _SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 MAXIMUM_POLICY_TAGS = 1  # of one column
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+")
 
 
@@ -135,7 +137,7 @@ class TableField:
         inner = with_parameters(self.type, self.parameters) if parameterized else self.type
         if self.type == "STRUCT":
             types = ((child.name, child.sql_type(parameterized=parameterized)) for child in self.fields)
-            inner = f"STRUCT<{', '.join(f'{name} {kind}'.strip() for name, kind in types)}>"
+            inner = f"STRUCT<{', '.join(f'{_sql_name(name)} {kind}'.strip() for name, kind in types)}>"
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
 
     def fitted(self, value: Any) -> Any:
@@ -170,6 +172,12 @@ def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
     """Source: TableFieldSchema.policyTags: at most one tag."""
     tags = tuple((api.get("policyTags") or {}).get("names") or ())
     if len(tags) > MAXIMUM_POLICY_TAGS:
+def _sql_name(name: str) -> str:
+    """A name as SQL text, in backticks if it needs them."""
+    needs_backticks = name and (not _PLAIN_NAME.fullmatch(name) or name.upper() in RESERVED)
+    return f"`{name}`" if needs_backticks else name
+
+
         raise Invalid(f"Field [{name}] has [{len(tags)}] policy tags, allowed [{MAXIMUM_POLICY_TAGS}].")
     for tag in tags:
         if not _POLICY_TAG.fullmatch(tag):

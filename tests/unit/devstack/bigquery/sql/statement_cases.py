@@ -185,6 +185,10 @@ SINGLE: dict[str, tuple[str, Statement]] = {
         "UPDATE d.t SET a = b + 1, s.x = 'y' WHERE TRUE",
         Update(T, "t", (Assignment(("a",), tree("b + 1")), Assignment(("s", "x"), tree("'y'"))), tree("TRUE")),
     ),
+    "update of a field with a reserved name": (
+        "UPDATE d.t SET s.order = 1 WHERE TRUE",
+        Update(T, "t", (Assignment(("s", "order"), tree("1")),), tree("TRUE")),
+    ),
     "update from": (
         "UPDATE d.t AS x SET x.a = s.a FROM d.s JOIN d.u AS u ON s.k = u.k WHERE x.k = s.k",
         Update(

@@ -42,6 +42,14 @@ def test_policy_tag_is_kept_and_found_in_nested_fields() -> None:
     assert NESTED.first_policy_tag() is None
 
 
+def test_names_in_sql_have_backticks_if_they_need_them() -> None:
+    field = TableField(
+        "", "STRUCT", fields=(TableField("order", "INT64"), TableField("a b", "DATE"), TableField("c", "DATE"))
+    )
+    assert field.sql_type() == "STRUCT<`order` INT64, `a b` DATE, c DATE>"
+    assert field_of_type(field.sql_type()) == field
+
+
 def test_api_form_reads_back() -> None:
     assert TableField.from_api(NESTED.to_api()) == NESTED
     assert TableField.from_api({"name": "x", "type": "struct", "fields": [{"name": "y", "type": "float"}]}) == (
