@@ -166,9 +166,14 @@ def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     labels = _pairs(name, value)
     for key, text in labels:
         if not _LABEL_KEY.match(key) or key != key.lower():
-            raise InvalidQuery(f"Label key [{key}] is not valid, expected [lower-case letters, digits, _ and -]")
+            raise InvalidQuery(
+                f"Label key [{key}] is not valid, expected [a lower-case letter, then up to 62 lower-case letters, "
+                "digits, _ and -]"
+            )
         if not _LABEL_VALUE.match(text) or text != text.lower():
-            raise InvalidQuery(f"Label value [{text}] is not valid, expected [lower-case letters, digits, _ and -]")
+            raise InvalidQuery(
+                f"Label value [{text}] is not valid, expected [up to 63 lower-case letters, digits, _ and -]"
+            )
     if len(dict(labels)) != len(labels):
         raise InvalidQuery(f"Labels have a key twice: [{', '.join(key for key, _ in labels)}]")
     if len(labels) > MAX_LABELS:

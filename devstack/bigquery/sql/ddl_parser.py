@@ -197,7 +197,8 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
 
 
 def parse_undrop(cursor: TokenCursor) -> UndropSchema:
-    cursor.expect("UNDROP", "SCHEMA")
+    cursor.expect("UNDROP")
+    cursor.expect("SCHEMA")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     project, dataset = parse_dataset_name(cursor)
     return UndropSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)

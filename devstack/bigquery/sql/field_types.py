@@ -113,7 +113,8 @@ class TableField:
         fields = tuple(cls.from_api(child) for child in api.get("fields") or ())
         if (type_name == "STRUCT") != bool(fields):
             raise Invalid(
-                f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: only RECORD has."
+                f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: a RECORD needs them, no "
+                "other type has them."
             )
         tags, parameters = _policy_tags(name, api), parameters_from_api(type_name, api)
         return cls(name, type_name, mode, fields, api.get("description"), tags, parameters)

@@ -7,6 +7,7 @@ from devstack.bigquery.sql.tokens import TokenCursor
 
 _BEGINNINGS = {
     ("BEGIN", "TRANSACTION"): "BEGIN TRANSACTION",
+    ("BEGIN", ";"): "BEGIN TRANSACTION",
     ("BEGIN",): "BEGIN … END block",
     ("COMMIT",): "COMMIT TRANSACTION",
     ("ROLLBACK",): "ROLLBACK TRANSACTION",
