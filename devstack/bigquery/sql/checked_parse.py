@@ -45,7 +45,7 @@ def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: 
 
 
 def parse_query(cursor: TokenCursor) -> exp.Expression:
-    """Parses a query up to the end of the statement."""
+    """Parses a query up to the end of the statement. Raises as `parse_checked` does."""
     start = cursor.current
     tree = parse_checked(cursor, cursor.take_until())
     if not isinstance(tree, exp.Query) or (isinstance(tree, exp.Subquery) and not isinstance(tree.this, exp.Query)):
@@ -56,7 +56,7 @@ def parse_query(cursor: TokenCursor) -> exp.Expression:
 
 
 def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
-    """Parses an expression up to one of the stop words or the end of the statement."""
+    """Parses an expression up to one of the stop words or the end of the statement. Raises as `parse_checked` does."""
     tree = parse_checked(cursor, cursor.take_until(*stops))
     if isinstance(tree, exp.Alias | exp.Select | exp.SetOperation | exp.Star):
         raise cursor.unexpected("Expected an expression")
@@ -64,7 +64,9 @@ def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
 
 
 def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """Refuses strings as aliases, adjacent strings, unsupported escapes, and words between which a part is missing."""
+    """Refuses strings as aliases or after a type without literals, adjacent strings, unsupported escapes, and words
+    that cannot stand beside each other.
+    """
     for position, token in enumerate(tokens):
         previous = tokens[position - 1] if position else None
         following = tokens[position + 1] if position + 1 < len(tokens) else None
@@ -80,7 +82,7 @@ def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _text(token: Token | None) -> str:
-    """The token in upper case, "" for no token, NUL for a literal or a quoted name."""
+    """The token in upper case, "" for no token, NUL for text, bytes or a quoted name."""
     if token is None:
         return ""
     is_word = token.token_type not in (*_STRINGS, TokenType.BYTE_STRING, TokenType.IDENTIFIER)

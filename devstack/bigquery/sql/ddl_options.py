@@ -43,7 +43,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class SchemaOptions:
-    """Values of a dataset's options."""
+    """Values of a dataset's options. `named`: as in TableOptions."""
 
     named: frozenset[str] = frozenset()
     location: str | None = None
@@ -89,12 +89,15 @@ def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptio
 
 
 def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
-    """The values of a procedure's options, by name. `evaluate` returns the Python value of an expression."""
+    """The values of a procedure's options that are not NULL, by name.
+
+    `evaluate` returns the Python value of an expression.
+    """
     return {name: value for name, value in _values(options, evaluate, PROCEDURE_OPTIONS).items() if value is not None}
 
 
 def _values(options: Options, evaluate: Evaluate, checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """The values by option. `checks`: by option, the function that checks and converts its value."""
+    """The values by option, None for NULL. `checks`: by option, the function that checks and converts its value."""
     values: dict[str, Any] = {}
     for name, expression in options:
         if name not in checks:

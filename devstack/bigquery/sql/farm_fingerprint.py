@@ -1,6 +1,6 @@
 """Computes FARM_FINGERPRINT, which DuckDB does not have: FarmHash's Fingerprint64, in Python integers.
 
-Source: "Hash functions", FARM_FINGERPRINT: "This function … output never changes for a given input".
+Source: BigQuery's "Hash functions", FARM_FINGERPRINT: "This function … output never changes for a given input".
 """
 
 from __future__ import annotations

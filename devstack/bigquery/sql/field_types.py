@@ -97,7 +97,10 @@ class TableField:
 
     @classmethod
     def from_api(cls, api: Mapping[str, Any]) -> TableField:
-        """Parses a TableFieldSchema. Unsupported keys are refused by name."""
+        """Parses a TableFieldSchema.
+
+        Raises Invalid for a wrong field, NotImplementedConstruct for an unsupported key or type.
+        """
         name = api.get("name")
         if not isinstance(name, str) or not name or "type" not in api:
             raise Invalid(f"Schema field [{dict(api)}] lacks [name] or [type]: give both.")
@@ -169,16 +172,19 @@ class QueryValue:
         return cls(TableField("", canonical_type(type_name)), value)
 
 
-def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
-    """Source: TableFieldSchema.policyTags: at most one tag."""
-    tags = tuple((api.get("policyTags") or {}).get("names") or ())
-    if len(tags) > MAXIMUM_POLICY_TAGS:
 def _sql_name(name: str) -> str:
     """A name as SQL text, in backticks if it needs them."""
     needs_backticks = name and (not _PLAIN_NAME.fullmatch(name) or name.upper() in RESERVED)
     return f"`{name}`" if needs_backticks else name
 
 
+def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
+    """The policy tags in a TableFieldSchema. Raises Invalid for more than one, and for one that is no resource name.
+
+    Source: REST resource tables, TableFieldSchema.policyTags.
+    """
+    tags = tuple((api.get("policyTags") or {}).get("names") or ())
+    if len(tags) > MAXIMUM_POLICY_TAGS:
         raise Invalid(f"Field [{name}] has [{len(tags)}] policy tags, allowed [{MAXIMUM_POLICY_TAGS}].")
     for tag in tags:
         if not _POLICY_TAG.fullmatch(tag):
@@ -220,7 +226,7 @@ def to_duckdb_type(field: TableField) -> str:
 
 
 def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
-    """The field of a `DuckDBPyType`."""
+    """The field of a `DuckDBPyType`. Raises NotImplementedConstruct for a type without a supported BigQuery type."""
     identifier = str(duckdb_type.id)
     if identifier in ("list", "array"):
         return _repeated(name, field_from_duckdb(name, duckdb_type.children[0][1]))
@@ -232,12 +238,16 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
 
 
 def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
-    """The columns of a Parquet file, from its Arrow schema, as a load job without a schema creates them."""
+    """The columns of a Parquet file, from its Arrow schema.
+
+    They are as a load job without a schema creates them, but for times without a zone, which are DATETIMEs here.
+    Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
+    """
     return tuple(field_from_arrow(column) for column in schema)
 
 
 def field_from_arrow(column: pa.Field) -> TableField:
-    """Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type."""
+    """The field of an Arrow field. Raises NotImplementedConstruct for an Arrow type without a supported type."""
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _repeated(column.name, field_from_arrow(kind.value_field))

@@ -38,7 +38,11 @@ def interval_microseconds(text: str) -> int:
 
 
 def interval_text(expression: exp.Interval) -> str:
-    """The canonical text of an INTERVAL, as `canonical_interval` returns it. The amount must be a constant."""
+    """The canonical text of an INTERVAL, as `canonical_interval` returns it.
+
+    Raises Invalid as `canonical_interval` does, NotImplementedConstruct for an amount that is no constant, and for a
+    span of units that is not in `_SPANS`.
+    """
     unit, amount = expression.args.get("unit"), expression.this
     if not isinstance(amount, exp.Literal) or unit is None:
         raise NotImplementedConstruct(f"INTERVAL of {expression.sql('bigquery')} (only constants)")

@@ -1,6 +1,6 @@
 """Makes BigQuery's JSON (TO_JSON_STRING) from DuckDB's JSON and type name, for types that the two encode differently.
 
-Source: "JSON functions", JSON encodings.
+Source: BigQuery's "JSON functions", JSON encodings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def json_text(document: str | None, type_name: str) -> str:
-    """BigQuery's JSON of a value, from the value's `to_json` and `typeof` in DuckDB."""
+    """BigQuery's JSON of a value, from the value's `to_json` and `typeof` in DuckDB.
+
+    Raises ValueError for the name of a type that it does not understand, such as a MAP.
+    """
     value = None if document is None else json.loads(document, parse_int=str, parse_float=str, parse_constant=str)
     return _encode(value, _parse_whole_type(type_name))
 

@@ -44,7 +44,11 @@ def parse_connection_name(cursor: TokenCursor) -> tuple[str, str, str]:
 
 
 def table_name(parts: list[str], cursor: TokenCursor | None = None, start: Token | None = None) -> TableName:
-    """A name from its parts. Wildcard tables and partition decorators are refused."""
+    """A name from its parts. `cursor`, `start`: where it begins, for the position in an error.
+
+    Raises InvalidQuery for a wrong name and for a partition decorator, NotImplementedConstruct for a wildcard table and
+    for an INFORMATION_SCHEMA view of a project.
+    """
     path = ".".join(parts)
     upper = [part.upper() for part in parts]
     if INFORMATION_SCHEMA in upper:
@@ -63,7 +67,7 @@ def table_name(parts: list[str], cursor: TokenCursor | None = None, start: Token
 
 
 def table_name_of(node: exp.Table) -> TableName:
-    """The name of a table in a FROM clause."""
+    """The name of a table in a FROM clause. Raises as `table_name` does, and NotImplementedConstruct for a function."""
     parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
     if len(parts) != len(node.parts):
         raise NotImplementedConstruct(f"table function {node.this.name.upper()}")

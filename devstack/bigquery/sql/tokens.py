@@ -33,7 +33,11 @@ Item = TypeVar("Item")
 
 
 def tokenize(text: str) -> list[Token]:
-    """The text's tokens. Raises InvalidQuery, with the position, for tokens that GoogleSQL does not have."""
+    """The text's tokens.
+
+    Raises InvalidQuery for text that cannot be split, such as a string without an end, and, with the position, for
+    tokens that GoogleSQL does not have; NotImplementedConstruct for pipe syntax.
+    """
     try:
         tokens = STAND_IN.tokenize(text)
     except SqlglotError as error:

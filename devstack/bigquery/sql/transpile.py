@@ -1,8 +1,10 @@
 """Translates a BigQuery query or expression to DuckDB SQL.
 
 The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
-convert its result to INT64 with a check. Known differences: comparisons treat NaN as equal to itself and greater than
-all numbers, and some type errors of BigQuery are not found.
+convert its result to INT64 with a check. Known differences from BigQuery: comparisons treat NaN as equal to itself and
+greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; REGEXP_EXTRACT gives an
+empty text for a group that took no part in the match; WHERE accepts an alias of the SELECT list; a cast of a STRUCT
+that is no constructor matches fields by name; and some type errors are not found.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ def to_duckdb(
 ) -> str:
     """DuckDB SQL of a query or an expression. Columns of a query without a name are named f0_, f1_, … as in BigQuery.
 
+    Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
     `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. Positional
     parameters are named "1", "2", …. Names of `variables` match in upper and lower case; a name in `shadowing_columns`
     (columns of the tables that are read) refers to the column instead. `now` is the time of CURRENT_TIMESTAMP.
@@ -80,7 +83,7 @@ def _checked_relation(time: exp.Expression | None) -> str:
 
 
 def name_columns(tree: exp.Query) -> exp.Query:
-    """A copy in which all result columns have a name."""
+    """A copy in which all result columns but those of `*` have a name. Raises InvalidQuery if two have the same one."""
     copy = tree.copy()
     select = first_select(copy)
     if select is not None:

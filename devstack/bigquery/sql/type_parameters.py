@@ -1,6 +1,7 @@
 """Parses the parameters of STRING(L), BYTES(L) and NUMERIC(P, S), and fits values to them.
 
-Source: "Data types", parameterized data types, and REST resource tables, `maxLength`, `precision` and `scale`.
+Source: BigQuery's "Data types", parameterized data types, and REST resource tables, `maxLength`, `precision` and
+`scale`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _EXACT = Context(prec=80)  # the default has fewer digits than a NUMERIC
 
 
 def checked_parameters(type_name: str, given: Parameters) -> Parameters:
-    """The parameters of a type, with the scale. Raises Invalid if the type cannot have them."""
+    """The parameters of a type; NUMERIC(P) gets the scale 0. Raises Invalid if the type cannot have them."""
     if not given:
         return ()
     if type_name in TYPES_WITH_LENGTH and len(given) == 1 and given[0] > 0:
@@ -32,7 +33,7 @@ def checked_parameters(type_name: str, given: Parameters) -> Parameters:
 
 
 def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
-    """Raises Invalid for parameters that the type of a TableFieldSchema cannot have."""
+    """The parameters in a TableFieldSchema. Raises Invalid for those that the type cannot have."""
     names = [name for name in ("maxLength", "precision", "scale") if api.get(name) is not None]
     if names not in ([], ["maxLength"], ["precision"], ["precision", "scale"]) or (
         "maxLength" in names and type_name not in TYPES_WITH_LENGTH
@@ -42,6 +43,7 @@ def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
 
 
 def parameters_to_api(type_name: str, parameters: Parameters) -> dict[str, str]:
+    """The properties of a TableFieldSchema for the parameters."""
     if not parameters:
         return {}
     names = ("maxLength",) if type_name in TYPES_WITH_LENGTH else ("precision", "scale")
@@ -77,7 +79,10 @@ def fitted_scalar(type_name: str, parameters: Parameters, value: Any) -> Any:
 
 
 def is_less_restrictive(type_name: str, before: Parameters, after: Parameters) -> bool:
-    """Whether `after` allows each value that `before` allows. Source: Data definition language, SET DATA TYPE."""
+    """Whether `after` allows each value that `before` allows.
+
+    Source: BigQuery's "Data definition language", ALTER COLUMN SET DATA TYPE.
+    """
     if not after or before == after:
         return True
     if not before:

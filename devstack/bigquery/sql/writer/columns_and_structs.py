@@ -164,12 +164,12 @@ def struct_sql(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] |
 
 
 def struct_field_name(item: exp.Expr) -> str:
-    """The field name that BigQuery infers: an alias, or the last part of a column's path. Else ""."""
+    """The field name that BigQuery infers: an alias, or the last part of a column's path; "" for other expressions."""
     return item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column | exp.Dot) else ""
 
 
 def struct_items(node: exp.Expr) -> list[exp.Expr] | None:
-    """The fields of `STRUCT(…)` or `(a, b)`. None for other expressions."""
+    """The fields of `STRUCT(…)` or `(a, b)`; None for other expressions. Raises InvalidQuery for `(a AS b, …)`."""
     if isinstance(node, exp.Tuple) and any(isinstance(item, exp.Alias) for item in node.expressions):
         raise InvalidQuery("Syntax error: Unexpected keyword AS: only STRUCT(…) has field names")
     if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and node.name.upper() == "STRUCT"):

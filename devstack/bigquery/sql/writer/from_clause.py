@@ -54,6 +54,7 @@ def _table(writer: Writer, node: exp.Table) -> str:
         return quote_identifier(node.name) + (f" AS {quote_identifier(alias.name)}" if alias is not None else "")
     _refuse_array_path(node)
     name = table_name_of(node)
+    # SQLGlot takes the whole path of a quoted INFORMATION_SCHEMA view for its alias; BigQuery takes the last part.
     alias_name = alias.name if alias is not None and "." not in alias.name else name.table.rpartition(".")[2]
     return f"{writer.resolve_table(name, time)} AS {quote_identifier(alias_name)}"
 

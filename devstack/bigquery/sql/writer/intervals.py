@@ -1,4 +1,7 @@
-"""Writes INTERVALs and parses date parts. Weeks begin on Monday in DuckDB, in BigQuery on the day the query names."""
+"""Writes INTERVALs and parses date parts.
+
+Weeks begin on Monday in DuckDB; in BigQuery on Sunday, or on the day that the query names.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _WEEK_DAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"
 
 
 def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
-    """A DuckDB interval."""
+    """A DuckDB interval. `units`: those that the function around it accepts.
+
+    Raises InvalidQuery for another unit, NotImplementedConstruct for what is no INTERVAL with one supported unit.
+    """
     if not isinstance(node, exp.Interval):
         raise NotImplementedConstruct(f"{construct_name(node)} in place of INTERVAL")
     unit_node, amount = node.args.get("unit"), node.this
@@ -46,7 +52,10 @@ def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UN
 
 
 def parse_date_part(node: exp.Expr) -> tuple[str, int]:
-    """The part's name and, for WEEK, how many days after Monday a week begins; 0 for other parts."""
+    """The part's name and, for WEEK, how many days after Monday a week begins; 0 for other parts.
+
+    ISOWEEK is returned as WEEK that begins on Monday. Raises InvalidQuery for WEEK of anything but a day.
+    """
     if isinstance(node, exp.Anonymous) and node.name.upper() == "WEEK" and len(node.expressions) == 1:
         day = node.expressions[0].name.upper()
         if day not in _WEEK_DAYS:

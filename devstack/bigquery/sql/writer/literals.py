@@ -18,7 +18,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def value_literal(value: QueryValue) -> str:
-    """A typed DuckDB literal."""
+    """The value as DuckDB SQL of the value's type."""
     return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
 
 
@@ -37,7 +37,10 @@ def _untyped(field: TableField, value: Any) -> str:
 
 
 def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """Names fields without a name `_field_N`, as BigQuery does. DuckDB needs a name for each field of a STRUCT."""
+    """The fields, those without a name as `_field_N`, as BigQuery names them; description and parameters are left out.
+
+    DuckDB needs a name for each field of a STRUCT.
+    """
     return tuple(
         TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)
         for number, field in enumerate(fields, start=1)

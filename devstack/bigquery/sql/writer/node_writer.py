@@ -53,14 +53,14 @@ class Writer:
     """
 
     resolve_table: ResolveTable
-    parameters: Mapping[str, QueryValue]
-    variables: Mapping[str, QueryValue]
+    parameters: Mapping[str, QueryValue]  # positional ones are named "1", "2", …
+    variables: Mapping[str, QueryValue]  # by lower-case name
     now: datetime
     check_only: bool = False
     shadowing_columns: Collection[str] = ()  # columns that take precedence over variables
     external_tables: Collection[str] = ()  # lower-case names of tables with the column _FILE_NAME
-    visible_ctes: list[set[str]] = field(default_factory=list)
-    unnest_count: int = 0
+    visible_ctes: list[set[str]] = field(default_factory=list)  # for each query around the node, the names of its WITH
+    unnest_count: int = 0  # of the UNNESTs written so far, to number their relations
 
     def write(self, node: exp.Expr) -> str:
         """The DuckDB SQL of a node."""
@@ -118,7 +118,8 @@ def integer_literal(node: exp.Expr | None) -> int | None:
 def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
     """The text of a literal or parameter that must be known before the query runs, such as a format.
 
-    In a check (`check_only`) it is "" for a parameter, whose value is not known yet.
+    In a check (`check_only`) it is "" for a parameter, whose value is not known yet. `purpose`: what the text is for,
+    in the NotImplementedConstruct that is raised for any other expression.
     """
     if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
         return node.name
@@ -132,4 +133,5 @@ def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
 
 
 def invalid_call(name: str, count: int, expected: str) -> InvalidQuery:
+    """The error for a call with a wrong number of arguments. `expected`: the possible numbers, such as `1 or 2`."""
     return InvalidQuery(f"No matching signature for function {name}: [{count}] arguments, expected [{expected}]")

@@ -133,7 +133,7 @@ def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 
 def _scientific(element: str, value: str) -> str:
-    """BigQuery writes NaN and negative zero without a sign."""
+    """FORMAT of one value with `element`, such as `%.3e`. BigQuery writes NaN and negative zero without a sign."""
     number = f"TRY_CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
     text = (
         f"CASE WHEN isnan({number}) THEN 'nan' WHEN {number} = 0 THEN printf('{element}', 0.0::DOUBLE) "
