@@ -62,7 +62,9 @@ class WebhookNotifier(BaseNotifier):
             )
             response.raise_for_status()
         except requests.RequestException as error:
-            raise type(error)(_without_path(error, url)) from None
+            error.args = (_without_path(error, url),)
+            error.__suppress_context__ = True  # the errors that caused it have the path, too
+            raise
 
 
 def _event(alert: Alert) -> dict[str, Any]:
