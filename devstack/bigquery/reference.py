@@ -30,11 +30,10 @@ from devstack.bigquery.jobs.job_configuration import (
     SOURCE_FORMATS,
 )
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
-from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES
+from devstack.bigquery.rest.supported_methods import ONLY_VALUES
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
-from devstack.bigquery.sql.transpile import supported_functions
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.storage.table_rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
 
@@ -78,11 +77,9 @@ def render() -> str:
     """The generated part as it must be, in Markdown."""
     limits = QuotaLimits()
     parts = [
-        "### REST methods\n",
-        f"{_codes(method.id for method in METHODS)}. Every other method is `notImplemented`.",
-        "",
-        "Parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; any other is "
-        "`notImplemented`. Only these values: "
+        "### REST methods and functions\n",
+        "Methods with their parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; "
+        "functions: `supported_functions` in `devstack/bigquery/sql/transpile.py`. Only these values of fields: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
         "\n### Load jobs\n",
@@ -99,8 +96,6 @@ def render() -> str:
         "",
         f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}. "
         f"Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
-        "\n### Functions\n",
-        f"{_codes(sorted(supported_functions()))}.",
         "\n### INFORMATION_SCHEMA\n",
         f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
         "\n### Limits\n",
