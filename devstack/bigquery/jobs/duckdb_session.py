@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from datetime import date
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from devstack.bigquery.bigquery_errors import StandInError, StoppedJob
+from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError, StoppedJob
+from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.sql import farm_fingerprint, json_text
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
 from devstack.bigquery.sql.transpile import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 MEMORY_LIMIT = "2GB"  # of all jobs together
 THREADS = "2"
 
@@ -96,7 +100,8 @@ class DuckDbSession:
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
         """Runs a SELECT. Returns its columns, and its rows in the Arrow types in which the stand-in stores rows.
 
-        `arrow_schema` defines these types.
+        `arrow_schema` defines these types. Raises InvalidQuery for a SELECT that fails, and for a date or time outside
+        of the years 1 to 9999, which DuckDB has and BigQuery has not.
         """
         relation = self._relation(sql)
         columns = _fields(relation)
@@ -107,7 +112,9 @@ class DuckDbSession:
         # `conform` finds columns by name, and a result may have several columns of one name.
         positional = tuple(TableField(f"c{i}", c.type, c.mode, c.fields) for i, c in enumerate(columns))
         conformed = conform(rows.rename_columns([column.name for column in positional]), positional)
-        return columns, conformed.rename_columns([column.name for column in columns])
+        named = conformed.rename_columns([column.name for column in columns])
+        _refuse_other_years(named)
+        return columns, named
 
     def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
         try:
@@ -119,6 +126,22 @@ class DuckDbSession:
         if self._stop.is_set():
             return StoppedJob("Job execution was cancelled: User requested cancellation")
         return translate_duckdb_error(error)
+
+
+def _refuse_other_years(rows: pa.Table) -> None:
+    """Raises InvalidQuery for a date or time outside of BigQuery's range, but not for one in an array or a STRUCT."""
+    for name, values in zip(rows.column_names, rows.columns, strict=True):
+        if pa.types.is_date32(values.type):
+            numbers, unit = values.cast(pa.int32()), 1
+        elif pa.types.is_timestamp(values.type):
+            numbers, unit = values.cast(pa.int64()), DAY_MS * 1000
+        else:
+            continue
+        extremes = pc.min_max(numbers).as_py()
+        if extremes["min"] is None:
+            continue
+        if extremes["min"] < _FIRST_DAY * unit or extremes["max"] >= (_LAST_DAY + 1) * unit:
+            raise InvalidQuery(f"Column {name} has a date or time outside of the years 1 to 9999, which overflows")
 
 
 def _fields(relation: duckdb.DuckDBPyRelation) -> tuple[TableField, ...]:
