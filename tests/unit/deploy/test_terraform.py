@@ -206,11 +206,8 @@ def as_table(grants: Sequence[Grant]) -> str:
         Bucket.ENVIRONMENT: "; of all buckets, only the environment's",
         Bucket.SPARK_STAGING: "; of all buckets, only Dataproc's staging bucket",
     }
-    lines = [
-        f"| {grant.who} | `{grant.role}` | {names[grant.place]}{limits[grant.only_bucket]} | {grant.why} |"
-        for grant in grants
-    ]
-    return "\n".join(["| Service account | Role | On | Why |", "| --- | --- | --- | --- |", *lines])
+    lines = [f"| {grant.who} | `{grant.role}` | {names[grant.place]}{limits[grant.only_bucket]} |" for grant in grants]
+    return "\n".join(["| Service account | Role | On |", "| --- | --- | --- |", *lines])
 
 
 def test_the_table_in_the_docs_is_the_list() -> None:
