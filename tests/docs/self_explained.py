@@ -126,4 +126,90 @@ SELF_EXPLAINED = (
     "The queries so far",
     "No policy tag",
     "No role",
+    # another run was faster
+    "[…] is being worked on",
+    "Generation […] was committed",
+    "Feed […] changed since",
+    "The lease of […] vanished",
+    "Environment […] took over",
+    "Attempt […] was approved",
+    "Delivery […] was registered",
+    "[…] changed since it was read",
+    "Target's labels are",
+    "Target was replaced",
+    # a run lost the lease
+    "The lease of […] is held",
+    "The lease of […] passed",
+    "Another run of",
+    # a delivery is refused
+    "Delivery […] of feed",
+    "Every delivery was refused",
+    "Delivery […] was refused",
+    "Object […] is not",
+    # a feed file or the profile is wrong
+    "[…] is not valid",
+    "Generation […] of feed",
+    "Feed […] changes",
+    # the release is not deployed as a whole
+    "SQL files",
+    "[…], which names",
+    "[…] does not have the format",
+    "Request […] has format",
+    "The web server",
+    "The GCS connector",
+    "Storage emulator",
+    # a record or file is gone or damaged
+    "[…] lacks fields",
+    "[…] is not JSON",
+    "[…] is […], expected",
+    "[…] is no delivery",
+    "File list",
+    "[…] cannot be read",
+    "[…] is gone",
+    "Arrival",
+    "Attempt […] lacks",
+    "Attempt […] has no",
+    "Attempt […] of engine",
+    "The request of",
+    "Request […] names",
+    "Exported file",
+    # target or a data file was changed
+    "Target […] holds",
+    "Target […] was exported",
+    "Date […] has",
+    "Target does not hold",
+    "Table […] does not exist: restore",
+    # checks failed
+    "… check(s)",
+    # a limit is reached
+    "Step […] would read",
+    "The generation has",
+    "No partition was",
+    # the engine does not fit
+    "Target […] has row access",
+    "BigQuery exported",
+    "Keys of feed",
+    "Generation […] has no files",
+    "Generation […] has no data",
+    # a BigQuery job failed
+    "… BigQuery jobs",
+    "[…] BigQuery jobs",
+    "BigQuery job […] still",
+    # spark cannot be started
+    "Spark run […] cannot",
+    "A quota",
+    "Google has",
+    # a Spark run failed
+    "Spark run […] was cancelled",
+    "Spark was not done",
+    # a fault of this project
+    "The plan changed",
+    "The plan gives",
+    "[…] has no live generation",
+    # alerts or checks of feeds fail
+    "Notifier(s) failed",
+    "The profile names",
+    "… of … feeds",
+    # the page shows nothing
+    "There is no such",
 )
