@@ -1,4 +1,7 @@
-"""tabledata.insertAll through google-cloud-bigquery."""
+"""tabledata.insertAll through google-cloud-bigquery.
+
+Pages of BigQuery's documentation: REST method tabledata.insertAll; Quotas and limits; Error messages.
+"""
 
 from __future__ import annotations
 

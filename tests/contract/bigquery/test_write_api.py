@@ -1,4 +1,8 @@
-"""The default stream of the Storage Write API, through google-cloud-bigquery-storage."""
+"""The default stream of the Storage Write API, through google-cloud-bigquery-storage.
+
+Pages of BigQuery's documentation: Supported protocol buffer and Arrow data types; Storage RPC reference, AppendRows;
+Quotas and limits.
+"""
 
 from __future__ import annotations
 

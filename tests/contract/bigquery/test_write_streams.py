@@ -1,4 +1,8 @@
-"""Write streams that clients create, through google-cloud-bigquery-storage."""
+"""Write streams that clients create, through google-cloud-bigquery-storage.
+
+Pages of BigQuery's documentation: Storage RPC reference, BigQueryWrite; Batch load data using the Storage Write API
+(gRPC); Quotas and limits.
+"""
 
 from __future__ import annotations
 
