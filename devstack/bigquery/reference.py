@@ -10,13 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
-from devstack.bigquery.jobs.dml_queue import (
-    MAXIMUM_RUNNING,
-    MAXIMUM_RUNNING_INSERTS,
-    MAXIMUM_WAITING,
-    MAXIMUM_WAITING_INSERTS,
-    UNQUEUED_INSERTS_PER_DAY,
-)
 from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
 from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
 from devstack.bigquery.jobs.extract_job import MAXIMUM_FILE_BYTES
@@ -34,8 +27,7 @@ from devstack.bigquery.rest.supported_methods import ONLY_VALUES
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
-from devstack.bigquery.storage.quotas import QuotaLimits
-from devstack.bigquery.storage.table_rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
+from devstack.bigquery.storage.table_rules import MAXIMUM_CLONES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
 BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
@@ -75,7 +67,6 @@ STATEMENTS: dict[type, str] = {
 
 def render() -> str:
     """The generated part as it must be, in Markdown."""
-    limits = QuotaLimits()
     parts = [
         "### REST methods and functions\n",
         "Methods with their parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; "
@@ -99,18 +90,8 @@ def render() -> str:
         "\n### INFORMATION_SCHEMA\n",
         f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
         "\n### Limits\n",
-        f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
-        f"- Partition modifications of a table, without DML: {limits.partition_modifications_per_day:,} in 24 hours "
-        f"(`--partition-modifications-per-day`); of a job: {limits.partitions_per_job:,}.",
-        f"- Updates of a table in 10 seconds: {limits.updates_per_10_s} unpartitioned (`--updates-per-10-s`), "
-        f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`). DML counts, but "
-        f"only its own limit refuses it: {limits.dml_per_10_s} statements in 10 seconds (`--dml-per-10-s`).",
-        f"- Loads, query results and clones into an unpartitioned table: {limits.table_modifications_per_day:,} in 24 "
-        "hours.",
-        f"- `UPDATE`, `DELETE` and `MERGE` of a table: {MAXIMUM_RUNNING} at a time, {MAXIMUM_WAITING} wait, "
-        f"{MAXIMUM_RETRIES} retries when another one changed the same partitions.",
-        f"- `INSERT` into a table: {UNQUEUED_INSERTS_PER_DAY:,} in 24 hours without a queue; then "
-        f"{MAXIMUM_RUNNING_INSERTS} at a time, {MAXIMUM_WAITING_INSERTS} wait.",
+        "As [BigQuery's rules](bigquery-rules.md) say; `--help` names the switches that set others. A base table has at "
+        f"most {MAXIMUM_CLONES:,} clones. DML that finds its partitions changed is tried {MAXIMUM_RETRIES} times more.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
