@@ -64,11 +64,16 @@ def test_the_minutes_of_spark() -> None:
     assert rewritten.startswith(f"Spark {minutes[1]} minutes with {SparkSize().max_executors} executors")
 
 
-def test_the_prices_of_the_forms_are_those_of_the_costs_page() -> None:
-    for form in SqlForm:
-        (line,) = [line for line in REPORT.splitlines() if line.startswith(f"| `bigquery`, form `{form}` |")]
-        assert cells(f"`{form}`")[:4] == [cell.strip() for cell in line.split("|")[2:-1]]
+def test_the_prices_of_slots_are_those_of_the_costs_page() -> None:
     enterprise = cells("USD a publish, Enterprise slots")
-    assert enterprise[2] == f"{cells('`qualify`')[2]} for the SELECT"
-    (merge,) = [line for line in REPORT.splitlines() if line.startswith("| `merge` |")]
-    assert enterprise[3] == f"{merge.split('|')[4].strip()} for the MERGE"
+    assert enterprise[2] == f"{enterprise_usd('`bigquery`, form `qualify`')} for the SELECT"
+    assert enterprise[3] == f"{enterprise_usd('`merge`')} for the MERGE"
+
+
+def enterprise_usd(statement: str) -> str:
+    (line,) = [line for line in REPORT.splitlines() if line.startswith(f"| {statement} |")]
+    return line.split("|")[4].strip()
+
+
+def test_the_form_group_by_takes_twice_the_slots() -> None:
+    assert MODEL.assumed.group_by_to_qualify_slot_ratio == 2
