@@ -18,7 +18,8 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
-_MIN_ROWS = 100_000  # of fewer rows, the two largest dates of a backlog have the same number of buckets, the smallest
+# With far fewer rows, both dates of the backlog would have the minimum number of buckets, and no line could be fitted.
+_MIN_ROWS = 100_000
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000
@@ -112,5 +113,6 @@ def _mib(size: int | None) -> float:
 
 def _buckets(rows: int, shape: DatasetShape) -> int:
     """The number of fingerprint buckets that the job uses for `rows` rows, with the deliveries of the shape."""
-    # The job does not estimate the share of differing rows, because nearly all keys were new when the parent was made.
+    # None: the job takes the expected share of differing rows from the parent's publish. Nearly all keys were new then,
+    # so it has no estimate.
     return 1 << bits_for(rows, None, len(snapshot_ids(shape)) - 1)

@@ -81,7 +81,7 @@ class DigestReader:
     """Computes digests of tables, and remembers the digests of their files.
 
     `open_file`: opens a file by its name. `identity`: returns the same value for all names of one file, such as hard
-    links. Of names with the same value only one is read.
+    links. Names with the same value are usually read once.
     """
 
     def __init__(self, open_file: Callable[[str], BinaryIO | pa.NativeFile], identity: Callable[[str], object]) -> None:

@@ -1,6 +1,6 @@
 """Publishes one feed from two environments: the stack's Airflow, and a second environment that this process stands for.
 
-While Airflow publishes the feed, the second environment must be refused. Then the second environment takes the feed
+While the feed belongs to Airflow, the second environment must be refused. Then the second environment takes the feed
 over in the middle of a publish, and publishes deliveries. Airflow must not publish until a run with the parameter
 `take_over` takes the feed back. Each delivery must be published exactly once, and Airflow may start no run for what the
 second environment published.

@@ -1,8 +1,8 @@
 """Fakes the Spark dedup job in plain Python, for tests of the publish protocol, which then need not start Spark.
 
 The fake reads a request and writes data files and a candidate, as the job does, but for simple inputs only. It expects
-deliveries without expired rows, and, except in a takeover of a table's rows, without duplicate keys. It copies a date
-forward only if the request excludes it.
+deliveries without expired rows, and, except in a takeover of a table's rows, without duplicate keys. A date that
+`request.dates` leaves out is written anew, too, though recorded as copied forward.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class FakeDedupJob:
     def _write_changes(
         self, request: DedupRequest, requested: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
     ) -> tuple[DataFile, ...]:
-        """Write new and changed rows into one file. Unlike the job, the fake reports no missing and returned keys."""
+        """Write new and changed rows into one file. Unlike the job, the fake finds no keys that are missing or back."""
         changes = [
             {
                 "publish_date": requested.publish_day,

@@ -36,9 +36,10 @@ def following(
 ) -> tuple[pa.Table, SnapshotChanges]:
     """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
 
-    Half of the differing rows have other values, a quarter are missing, and a quarter are new; no row has other values
-    in a table without value columns, and none is new if no key column can store a row's number. If `previous` lacks the
-    date `day`, `rows_per_date` rows of it are added, which count as new too.
+    Half of the differing rows have other values, a quarter are missing, and a quarter are new. In a table without value
+    columns no row has other values. If no key column can store a row's number, none is new, and three quarters have
+    other values. If `previous` lacks the date `day`, `rows_per_date` rows of it are added (see `_rows`), which count as
+    new too.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
@@ -68,9 +69,9 @@ def following(
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
-    """The rows of a date with these numbers, which the numbered key contains.
+    """A row of the date for each of `numbers`. The numbered key (see `_numbered_key`) has the row's number.
 
-    Without a numbered key, keys would repeat, so that the date gets only one row.
+    Without a numbered key, keys would repeat, so the date gets only one row.
     """
     other_keys = [name for name in table.keys if name != table.partition_column]
     columns: dict[str, pa.Array] = {
@@ -91,7 +92,7 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
 
 
 def _numbered_key(table: TableContract) -> str | None:
-    """The first key column, but for the partition column, whose type can store a row's number; None without any."""
+    """The first key column, other than the partition column, that can store a row's number; None if there is none."""
     types = ("STRING", "INT64", "BYTES", "NUMERIC")
     names = (name for name in table.keys if name != table.partition_column)
     return next((name for name in names if table.column(name).type in types), None)

@@ -58,8 +58,11 @@ def make_section(name: str, publisher: OraclePublisher, observation: Observation
     swaps, by_reader = publisher.swaps, observation.answers_by_reader
     found = [*problems, *(problem for observed in by_reader for problem in find_wrong_answers(observed, swaps))]
     all_observed = [answer for observed in by_reader for answer in observed]
-    percentiles = quantiles((answer.ended - answer.began for answer in all_observed), n=100)
+    durations = [answer.ended - answer.began for answer in all_observed]
+    percentiles = quantiles(durations, n=100) if len(durations) > 1 else [0.0] * 99
     median, p99 = percentiles[49], percentiles[98]
+    if len(durations) <= 1:
+        found.append(f"the readers got {len(durations)} answers: read their log")
     contents = {observed.answer for observed in all_observed}
     generations = sum(any(expected in contents for expected in swap.expected_answers.values()) for swap in swaps)
     events = ", ".join(f"{count} x {event}" for event, count in sorted(publisher.events.items()))

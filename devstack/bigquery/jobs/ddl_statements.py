@@ -90,7 +90,7 @@ def _clone(
     moment_us = None if statement.system_time is None else evaluator.reader.moment_us(statement.system_time)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
-        table_operation(current, statement.replace, False, table)  # another job may have created it meanwhile
+        table_operation(current, statement.replace, False, table)  # raises if another job has created it meanwhile
         clone_us = commit_us if moment_us is None else moment_us
         return clone_change(catalog, table, current, source, source_version, options, clone_us, commit_us)
 
@@ -106,7 +106,7 @@ def clone_source(statement: CreateClone, evaluator: SqlEvaluator) -> tuple[Table
     staler than its max_staleness allows.
     """
     source, version = evaluator.reader.version(statement.source, statement.system_time)
-    if evaluator.reader.merges_changes(source, version):
+    if evaluator.reader.merges_changes(source, version):  # the version lacks streamed changes that a query would add
         raise stale_source_error(source)
     check_fresh_enough_to_clone(source, evaluator.state.catalog.get(source), evaluator.state.catalog.clock.now_us())
     check_all_rows(evaluator.state.caller, evaluator.state.catalog, source, version, "CLONE")

@@ -1,4 +1,4 @@
-"""The request: the input of the dedup job. Each attempt has one request, which names folders of this attempt only."""
+"""The request: the input of the dedup job. Each attempt has one request. The job writes only below its folders."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class DedupRequest:
     - takes_over: only for a bootstrap or rebuild, what to do about duplicate keys. The one delivery is then the export
       of an existing table, whose rows have their own update ids. The manifest does not list this delivery.
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
-    - erases: only for an erasure, the URI of the file of keys; `deliveries` is then empty.
+    - erases: only if this attempt is an erasure, the URI of the file of keys to erase; `deliveries` is then empty.
     - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
 
     Each run of the job writes its data files below its own folder in `data_uri` (`…/<run>/date=D/…`), and the rows that

@@ -80,7 +80,7 @@ def refused_table_changes(before: TableContract, after: TableContract) -> list[s
     refused = refused_column_changes(before.columns, after.columns)
     fixed_types = {*before.keys, before.snapshot_id_column, *before.cluster_by}
     refused += [
-        f"the type of column [{name}] is another one, but it is a key or clusters the table"
+        f"column [{name}] has another type, and columns of keys, snapshot id and clustering must keep theirs"
         for name in widened_columns(before.columns, after.columns)
         if name in fixed_types
     ]

@@ -38,7 +38,7 @@ class StoredRows:
 
 
 class RangedRows:
-    """Rows whose buckets, of `2**bits`, are in one of `ranges`. Adding rows is thread-safe."""
+    """Rows whose bucket, one of `2**bits`, is in one of `ranges`. Adding rows is thread-safe."""
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
         self.ranges = ranges

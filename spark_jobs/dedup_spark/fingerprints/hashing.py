@@ -35,7 +35,7 @@ from dedup_spark.fingerprints.seed import Seed
 # Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
 _HALF_WORD_BITS = np.uint64(32)
-# A longer text is replaced by its digest, which takes one call: a text of megabytes has very many words.
+# A longer text is replaced by its digest, because mixing takes a call of numpy for each word of the longest text.
 _LONG_TEXT_BYTES = 1024
 # Factor and shift of each round of the finalizer, from SplitMix64.
 _FINAL_ROUNDS = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
@@ -147,7 +147,7 @@ class StrongChain(QuickChain):
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Change the state of these rows, whose NULL was mixed in as a fixed value, to tell it from this value."""
+        """Change the state of these rows, whose NULL was mixed in as a fixed value, so that it differs."""
         self._state[rows] *= _NULL_FACTOR
 
 
@@ -160,7 +160,7 @@ def _constants(seed: Seed, name: str) -> tuple[int, int, int]:
 
 
 def mix_texts(chains: Sequence[QuickChain], array: pa.Array) -> None:
-    """Mix in the length of each text, then its bytes, eight at a time.
+    """Mix in the length of each text, then its bytes, or those of a long text's digest, eight at a time.
 
     Without the length, bytes could move from the end of one column to the start of the next with the same hash.
     """

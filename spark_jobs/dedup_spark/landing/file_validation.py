@@ -198,9 +198,9 @@ class RunningValidation:
         )
 
     def _lost_rows(self, expected: int) -> list[str]:
-        """Return a problem if fewer rows were read than the footer says.
+        """Return a problem if other than `expected` rows were read, the number in the footer.
 
-        The reason is a page without values: pyarrow, unlike other readers, takes it for the end of the column.
+        The usual reason is a page without values: pyarrow, unlike other readers, takes it for the end of the column.
         """
         if self.rows == expected:
             return []
@@ -243,8 +243,8 @@ class RunningValidation:
 def _as_date(days_since_epoch: int) -> date:
     """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
 
-    BigQuery's dates have the same range, so another check refuses the file, except in the folder of the first date:
-    there the row counts as one of that date, which the retention drops.
+    BigQuery's dates have the same range, so `count_invalid_values` refuses the file. In the folder of the first date,
+    whose rows are not checked by it, the row counts as one of that date, which the retention drops.
     """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

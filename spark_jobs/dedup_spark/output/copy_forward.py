@@ -37,4 +37,4 @@ def copy_forward(
         stored_names = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
         fingerprint_paths = [stored.path_of(day) for day in sorted(fingerprint_dates)]
         paths += [path for path in fingerprint_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
-    fan_out.map(_Copier(parent.data_uri, data_uri), paths, 0, "copy files of the parent")
+    fan_out.map(_Copier(parent.data_uri, data_uri), paths, total_bytes=0, description="copy files of the parent")

@@ -20,8 +20,8 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     assert (preview.live_generation, preview.restored_generation) == (2, 1)
     assert (preview.live_rows, preview.restored_rows) == (3, 2)
     assert f"| {TODAY} | 2 | 1 | -1 | other keys |" in preview.text
-    assert "1 of 2 dates differ; -1 rows in all. Generations in between: 2." in preview.text
-    assert "At most 1 rows vanish as keys that are new in them; rows that get other values: at most 1." in preview.text
+    assert "1 of 2 dates differ; -1 rows in all. Generations that are taken back: 2." in preview.text
+    assert "At most 1 rows vanish, whose keys were new in these; rows that get other values: at most 1." in preview.text
     assert "manifests/00000002.json (now) and gs://" in preview.text
     assert f"Excluded until somebody replays them or they are delivered again: {taken_out}." in preview.text
     assert f"Waiting now: {waiting}." in preview.text
@@ -37,7 +37,7 @@ def test_forward_again_names_what_is_let_in_again(world: FeedOnStandIn) -> None:
     world.roll_back(1)
     text = world.preview(2).text
     assert f"No longer excluded: {taken_out}." in text
-    assert "Generations in between: 2. At most 0 rows appear" in text
+    assert "Generations that are added: 2. At most 0 rows appear" in text
 
 
 def test_a_date_is_described_by_its_fingerprints_where_they_tell_something(world: FeedOnStandIn) -> None:

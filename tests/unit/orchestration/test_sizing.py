@@ -36,7 +36,7 @@ def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
     assert size.executors == 100
     assert not size.within_target
     assert "to be rewritten, because it was asked for)" in size.summary
-    assert "LATER than the target of 20: raise spark.max_executors" in size.summary
+    assert "LATER than the target of 20: raise spark.executors or spark.max_executors" in size.summary
 
 
 def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:

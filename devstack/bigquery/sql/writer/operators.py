@@ -40,9 +40,10 @@ def _binary(writer: Writer, node: exp.Binary) -> str:
 
 
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
-    """Refuses comparisons of STRUCTs that may have different field names.
+    """Refuses comparisons of a written STRUCT(…), and of a tuple with anything but a tuple.
 
-    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal.
+    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. Two STRUCT columns
+    with different field names are not recognized here.
     """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
@@ -58,14 +59,17 @@ def _sum(writer: Writer, node: exp.Binary) -> str:
     left, right = _small_integer(writer, node.this), _small_integer(writer, node.expression)
     if left is not None and right is not None:
         return f"({int64_literal(left)} {symbol} {int64_literal(right)})"
-    # Only 32-bit integers can be added to a DATE in DuckDB, so small literals have no cast to BIGINT.
+    # Only 32-bit integers can be added to a DATE in DuckDB, so a small literal or parameter beside another expression,
+    # which may be a DATE, has no cast to BIGINT.
     written_left = str(left) if left is not None else writer.write(node.this)
     written_right = str(right) if right is not None else writer.write(node.expression)
     return f"({written_left} {symbol} {written_right})"
 
 
 def _small_integer(writer: Writer, node: exp.Expr) -> int | None:
+    """The value of a literal or query parameter that fits 32 bits and is not negative; None for other expressions."""
     number = integer_literal(node)
+    # With `check_only` parameters have no values; a Parameter within a Parameter is a system variable.
     if isinstance(node, PARAMETERS) and not writer.check_only and not isinstance(node.this, exp.Parameter):
         number = _integer_value(parameter_value(writer, node.name))
     return number if number is not None and 0 <= number <= _INT32_MAX else None

@@ -16,19 +16,20 @@ from dedup_clone.settings.spark_settings import Runner, SparkSize
 # A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
 # core of the machine that was measured.
 VCPUS_PER_CORE = 2
-# vCPU seconds for each row of the newest delivery. Dates of hundreds of millions of rows take twice as long a row as
-# dates of two million, because their fingerprints do not fit the processor's cache; these are the rates of large dates.
+# vCPU seconds for each row of the newest delivery. In dates of hundreds of millions of rows a row takes twice the time
+# that it takes in dates of two million, because their fingerprints do not fit the processor's cache. These are the
+# rates of large dates.
 DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_EXACTLY: 2.3e-6}
 # vCPU seconds for each row of an older delivery of a backlog, whose newest is adopted.
 OLDER_S_PER_ROW = 500e-9
 # vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
 ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.JOIN: 7.7e-6}
 CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
-# A core is useful for each date or for each task of this size, whichever are more; further cores would be idle.
+# There is work for as many cores as there are dates, or tasks of this size, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
-# Some editions of Dataproc's page on autoscaling allow serverless batches no more initial executors. Dynamic allocation
-# then requests the others.
+# The most initial executors of a serverless batch, by some versions of Dataproc's page on autoscaling. Dynamic
+# allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
 # Minutes from the submission of a run until its first executor works.
 START_MINUTES = {
@@ -72,7 +73,7 @@ class RunSize:
 
     @property
     def summary(self) -> str:
-        warning = f", LATER than the target of {self.target_minutes}: raise spark.max_executors"
+        warning = f", LATER than the target of {self.target_minutes}: raise spark.executors or spark.max_executors"
         return (
             f"{self.executors} executors of {self.executor_cores} cores ({self.reason}), "
             f"expected minutes {self.expected_minutes:.1f}" + ("" if self.within_target else warning)

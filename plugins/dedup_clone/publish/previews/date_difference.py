@@ -28,14 +28,14 @@ def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, v
         return "other keys"
     contents = (live.content_fingerprint, restored.content_fingerprint)
     if None in contents or not values_are_comparable:
-        return f"same keys; whether other values is {NOT_KNOWN}"
+        return f"same keys; whether values differ is {NOT_KNOWN}"
     if contents[0] != contents[1]:
         return "same keys, other values"
     return "same keys and values, but for update ids or files"
 
 
 def changes_between(services: Services, live: Manifest, restored: Manifest) -> str:
-    """A text with the most rows that can differ: the sums over the publishes between the two generations."""
+    """A text with upper bounds of the rows that differ: the sums over the publishes between the two generations."""
     later, forward = _publishes_since(services, live, restored), False
     if later is None:
         later, forward = _publishes_since(services, restored, live), True
@@ -47,8 +47,8 @@ def changes_between(services: Services, live: Manifest, restored: Manifest) -> s
     changed = NOT_KNOWN if None in counts else f"at most {sum(c or 0 for c in counts)}"
     names = ", ".join(str(m.generation) for m in reversed(later)) or "none"
     return (
-        f"Generations in between: {names}. At most {new} rows {'appear' if forward else 'vanish'} as "
-        f"keys that are new in them; rows that get other values: {changed}."
+        f"Generations that are {'added' if forward else 'taken back'}: {names}. At most {new} rows "
+        f"{'appear' if forward else 'vanish'}, whose keys were new in these; rows that get other values: {changed}."
     )
 
 
@@ -59,7 +59,7 @@ def _publishes_since(services: Services, newer: Manifest, older: Manifest) -> li
     """
     found: list[Manifest] = []
     origin, manifest = older.generation if older.restores is None else older.restores, newer
-    for _ in range(MANIFESTS_READ):
+    for _ in range(MANIFESTS_READ + 1):
         if manifest.generation in (older.generation, origin):
             return found
         before = manifest.parent if manifest.restores is None else manifest.restores

@@ -37,7 +37,8 @@ class AdoptDate:
 
     `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
     changed rows. `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the
-    files. `parts`: runs parts of the work as Spark tasks; None if this call does all of it.
+    files. `limits`: how many rows and hashes are compared at a time. `parts`: runs parts of the work as Spark tasks;
+    None if this call does all of it.
     """
 
     table: TableContract
@@ -142,7 +143,7 @@ class AdoptDate:
             (Difference.CHANGED, diff.changed_examples),
             (Difference.SURVIVOR, diff.survivor_examples),
         ):
-            # Of a new key there is a row of each delivery that has it.
+            # Without duplicates: of a new key there is a row of each delivery that has it.
             for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:MAX_EXAMPLES]:
                 yield KeyExample(task.day, difference, text)
 
