@@ -1,11 +1,10 @@
-"""Every error of the code has an entry in docs/runbook.md, or tells what to do; and every entry is an error."""
+"""Every error of the code has an entry in docs/runbook.md, and every entry is an error."""
 
 from __future__ import annotations
 
 import re
 
 from tests.docs.raised_messages import REPOSITORY, raised_messages
-from tests.docs.self_explained import SELF_EXPLAINED
 
 SECTION = (
     (REPOSITORY / "docs" / "runbook.md").read_text(encoding="utf-8").split("\n## Errors\n", 1)[1].split("\n## ", 1)[0]
@@ -14,7 +13,6 @@ GROUPS = re.split(r"^### .*$", SECTION, flags=re.MULTILINE)[1:]
 ENTRIES = [
     " ".join(entry.split()) for group in GROUPS for entry in re.findall(r"`([^`]+)`", group.split("**Means**", 1)[0])
 ]
-KNOWN = [*ENTRIES, *SELF_EXPLAINED]
 
 
 def test_messages_of_several_parts_of_the_code_are_found() -> None:
@@ -27,16 +25,13 @@ def test_messages_of_several_parts_of_the_code_are_found() -> None:
 
 
 def test_each_message_has_an_entry() -> None:
-    unlisted = [f"{m.where}: {m.text}" for m in raised_messages() if not m.text.startswith(tuple(KNOWN))]
-    assert not unlisted, (
-        "begin an entry of docs/runbook.md, Errors, or of self_explained.py with the first words of:\n"
-        + "\n".join(unlisted)
-    )
+    unlisted = [f"{m.where}: {m.text}" for m in raised_messages() if not m.text.startswith(tuple(ENTRIES))]
+    assert not unlisted, "begin an entry of docs/runbook.md, Errors, with the first words of:\n" + "\n".join(unlisted)
 
 
 def test_each_entry_is_the_beginning_of_a_message() -> None:
     texts = [message.text for message in raised_messages()]
-    assert [entry for entry in KNOWN if not any(text.startswith(entry) for text in texts)] == []
+    assert [entry for entry in ENTRIES if not any(text.startswith(entry) for text in texts)] == []
 
 
 def test_nothing_advises_to_delete_or_to_roll_back_current() -> None:
@@ -48,5 +43,5 @@ def test_nothing_advises_to_delete_or_to_roll_back_current() -> None:
 
 
 def test_each_entry_is_listed_once_and_has_words() -> None:
-    assert sorted({entry for entry in KNOWN if KNOWN.count(entry) > 1}) == []
-    assert [entry for entry in KNOWN if not re.search(r"[A-Za-z]{4}", entry)] == []
+    assert sorted({entry for entry in ENTRIES if ENTRIES.count(entry) > 1}) == []
+    assert [entry for entry in ENTRIES if not re.search(r"[A-Za-z]{4}", entry)] == []

@@ -98,7 +98,10 @@ def test_the_roles_of_columns_stay() -> None:
     columns = (Column("day", "DATE"), Column("number", "NUMERIC"), Column("id", "INT64"))
     assert refused_table_changes(before, replace(before, columns=columns, retention_days=1)) == []
     clustered = replace(before, cluster_by=("number",))
-    assert "columns of keys, snapshot id and clustering" in refused_table_changes(clustered, replace(clustered, columns=columns))[0]
+    assert (
+        "columns of keys, snapshot id and clustering"
+        in refused_table_changes(clustered, replace(clustered, columns=columns))[0]
+    )
     assert refused_table_changes(before, replace(before, keys=("day", "number"))) == [
         "keys is [day, number], it was [day]"
     ]
