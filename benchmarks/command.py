@@ -49,7 +49,7 @@ _SUB_COMMANDS = {
     ),
     memory.COMMAND: _SubCommand(
         memory.ROWS,
-        "measure memory and use of the cores for one date, by default of 1.6 to 100 million rows",
+        "measure memory and use of the cores for one date, by default of 6 to 100 million rows",
         lambda options: memory.run(options.rows),
         memory.report,
     ),

@@ -1,6 +1,6 @@
 """Measures the job on one large date: peak memory of a Python worker, and use of the cores (sub-command `memory`).
 
-By default the date has 1.6 to 100 million rows in the parent, and about as many in each arriving snapshot.
+By default the date has 6 to 100 million rows in the parent, and about as many in each arriving snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Part:
 def parts(rows: int) -> list[Part]:
     """The parts of the table. The largest data set has `rows` rows; every data set has one date."""
     small, medium, large = (DatasetShape(rows // divisor, 1) for divisor in (16, 4, 1))
-    backlogs = [DatasetShape(rows // divisor, 1, Variant.BACKLOG_6) for divisor in (64, 16)]
+    backlogs = [DatasetShape(rows // divisor, 1, Variant.BACKLOG_6) for divisor in (4, 1)]
     return [
         Part("fingerprints stored, one core", ADOPT_ONE_CORE, [small, medium, large]),
         Part("fingerprints computed, one core", ADOPT_COMPUTED_ONE_CORE, [small, large]),
