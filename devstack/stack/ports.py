@@ -4,12 +4,15 @@ The chosen ports are stored, and used again by the next start.
 """
 
 import json
+import secrets
 import socket
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
+# Linux gives the ports from 32768 on to outgoing connections, one of which could take a port before its server does.
+FREE_PORTS = range(20_000, 30_000)
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,11 @@ def is_free(port: int) -> bool:
 
 
 def any_free_port(other_than: Collection[int] = ()) -> int:
-    """A free port that is none of `other_than`."""
+    """A random free port of FREE_PORTS that is none of `other_than`."""
     while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind((HOST, 0))
-            port: int = probe.getsockname()[1]
-        if port not in other_than:
+        # `random` would draw the same ports in all processes that seed it with the same number, as test runners do.
+        port = secrets.choice(FREE_PORTS)
+        if port not in other_than and is_free(port):
             return port
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -61,10 +60,15 @@ def test_no_two_parts_get_the_same_port(tmp_path: Path) -> None:
 
 
 def test_a_free_port_that_is_chosen_already_is_not_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = MagicMock()
-    offered.return_value.__enter__.return_value.getsockname.side_effect = [("", 5000), ("", 5000), ("", 5001)]
-    monkeypatch.setattr(ports.socket, "socket", offered)
-    assert ports.any_free_port({5000}) == 5001
+    free = ports.any_free_port()
+    with listener() as taken:
+        monkeypatch.setattr(ports, "FREE_PORTS", [taken, free - 1, free])
+        assert {ports.any_free_port({free - 1}) for _ in range(20)} == {free}
+
+
+def test_linux_gives_no_free_port_to_an_outgoing_connection_before_its_server_listens() -> None:
+    # https://docs.kernel.org/networking/ip-sysctl.html, ip_local_port_range: by default 32768 to 60999.
+    assert all(ports.any_free_port() < 32_768 for _ in range(20))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"unknown": 1}'])
