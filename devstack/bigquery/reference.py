@@ -90,9 +90,8 @@ def render() -> str:
         "\n### INFORMATION_SCHEMA\n",
         f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
         "\n### Limits\n",
-        "As [BigQuery's rules](bigquery-rules.md) say; `--help` names the switches that set others. A base table has "
-        f"at most {MAXIMUM_CLONES:,} clones. DML that finds its partitions changed is tried {MAXIMUM_RETRIES} times "
-        "more.",
+        "As [BigQuery's rules](bigquery-rules.md) say; `--help` names switches for others. A base table has at most "
+        f"{MAXIMUM_CLONES:,} clones. DML that finds its partitions changed is tried {MAXIMUM_RETRIES} times more.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
