@@ -58,13 +58,18 @@ def unchecked_kinds(state: FeedState) -> set[IncidentKind]:
 
 
 def evaluate(
-    now: datetime, state: FeedState, *, previous: FreshnessVerdict | None = None, runbook: str = ""
+    now: datetime,
+    state: FeedState,
+    *,
+    previous: FreshnessVerdict | None = None,
+    reported: Iterable[Incident] = (),
+    runbook: str = "",
 ) -> FreshnessVerdict:
-    """The verdict at `now` (UTC). `previous`: the verdict before it, see `keep_first_seen`.
+    """The verdict at `now` (UTC). `previous`: the verdict before it; `reported`: see `keep_first_seen`.
 
     `runbook`: the runbook's address, which the verdict repeats.
     """
-    incidents = keep_first_seen(find_incidents(now, state), now, previous)
+    incidents = keep_first_seen(find_incidents(now, state), now, previous, reported)
     return FreshnessVerdict(
         format_version=VERDICT_VERSION,
         feed=state.feed,
@@ -81,13 +86,20 @@ def evaluate(
     )
 
 
-def keep_first_seen(incidents: Iterable[Incident], now: datetime, previous: FreshnessVerdict | None) -> list[Incident]:
+def keep_first_seen(
+    incidents: Iterable[Incident],
+    now: datetime,
+    previous: FreshnessVerdict | None,
+    reported: Iterable[Incident] = (),
+) -> list[Incident]:
     """Return the incidents, each with the time at which it began as far as that is known.
 
-    A check that cannot tell when its incident began sets `since` to `now`. If the previous verdict has the incident,
-    its `since` replaces that.
+    A check that cannot tell when its incident began sets `since` to `now`. If the previous verdict has the incident, or
+    it is among the `reported` ones, which have not ended, that `since` replaces it. A reported incident counts first:
+    while BigQuery does not answer it stays open, but no verdict has it.
     """
-    first_seen = {incident.name: incident.since for incident in previous.incidents} if previous else {}
+    before = [*(previous.incidents if previous else ()), *reported]
+    first_seen = {incident.name: incident.since for incident in before}
     return [replace(i, since=first_seen.get(i.name, now)) if i.since == now else i for i in incidents]
 
 

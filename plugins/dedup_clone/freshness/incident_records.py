@@ -49,6 +49,14 @@ class IncidentRecord:
     notified_of_end: tuple[str, ...]
 
 
+def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
+    """The incidents that were reported and have not ended. Damaged records are left out."""
+    infos = store.objects(FeedLayout(feed).incidents)
+    names = [info.name for info in infos if info.name.endswith(".json")]
+    found = (store.parse_if_sound(IncidentRecord, name, store.read(name)) for name in names)
+    return [record.incident for record in found if record is not None and record.ended_at is None]
+
+
 class IncidentRecords:
     """The incident records of one feed. `notifiers` are the names of all notifiers that the profile has now."""
 

@@ -100,6 +100,21 @@ def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog:
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {kind}"]
 
 
+def test_drift_keeps_the_time_at_which_it_began_when_bigquery_answers_again(dog: Watchdog) -> None:
+    world = dog.world
+    world.publish(world.land(7, [row(7, 1)]))
+    target = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    target.labels = {"dedup_clone_generation": "6"}
+    world.bigquery.update_table(target, ["labels"])
+    assert dog.check() == ["ALERT: target_drift"]
+    (began,) = [incident.since for incident in verdict_of(world).incidents]
+    dog.later = 5 * MINUTE
+    check_feed(dog.setup, Mock(bigquery_answers=False))
+    assert verdict_of(world).incidents == ()
+    assert dog.check(later=10 * MINUTE) == []
+    assert [incident.since for incident in verdict_of(world).incidents] == [began]
+
+
 def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
     dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

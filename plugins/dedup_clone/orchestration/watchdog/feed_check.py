@@ -12,7 +12,7 @@ from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
 from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, read_feed_state
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -117,6 +117,7 @@ def _evaluate(
 ) -> tuple[FeedState, FreshnessVerdict]:
     now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
     previous = read_verdict(services.store, services.feed.feed)
+    reported = open_incidents(services.store, services.feed.feed)
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
@@ -125,7 +126,7 @@ def _evaluate(
         check_interval=check_interval(setup.folders.profiles),
         reads_bigquery=reads_bigquery,
     )
-    return state, evaluate(now, state, previous=previous, runbook=setup.deployment.alerts.runbook)
+    return state, evaluate(now, state, previous=previous, reported=reported, runbook=setup.deployment.alerts.runbook)
 
 
 def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
