@@ -21,7 +21,7 @@ SOURCE_ROOTS = ("plugins/", "spark_jobs/")
 
 
 class AllowedImports(Contract):
-    """The contract. `allowed`: its lines, which must cover every module of the repository."""
+    """The contract. `allowed`: its lines, which must cover every module in the folders of the repository."""
 
     type_name = "allowed_imports"
     allowed = fields.ListField(subfield=fields.StringField())

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dedup_clone.contract.errors import ConfigurationError
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import read_profile
 from deploy.probe.all_assumptions import all_assumptions, try_all
@@ -44,7 +45,7 @@ def _log(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status: 0, or 2 if an assumption does not hold, or 1 if the probe could not run."""
+    """Returns the exit status: 0, or 2 if an assumption does not hold or for a wrong option, 1 if it could not run."""
     parser = argparse.ArgumentParser(prog="python -m deploy.probe", description=__doc__)
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
     parser.add_argument("--project", help="the project to test; by default that of the profile")
@@ -57,7 +58,9 @@ def main(arguments: list[str]) -> int:
 
 
 def run_probe(clients: Clients, report_file: Path | None) -> int:
-    """Test all assumptions, and write the report."""
+    """Test all assumptions, and write the report. Raises ConfigurationError at once if the file cannot be written."""
+    if report_file is not None:
+        _require_writable(report_file)
     with throwaway_dataset(clients) as probe:
         buckets = f"[{probe.bucket.name}] and [{probe.landing_bucket.name}]"
         _log(f"Dataset [{probe.dataset}] and buckets {buckets} are deleted at the end. If the probe is killed, run:")
@@ -65,11 +68,21 @@ def run_probe(clients: Clients, report_file: Path | None) -> int:
         _log(f"The probe starts no more queries after it has spent {BUDGET_USD} USD; a few cents are expected.")
         results = try_all(probe, all_assumptions(), _log)
         report = as_markdown(results, probe, clients.server, datetime.now(UTC))
-    if report_file is None:
-        print(report)
-    else:
-        report_file.write_text(report, encoding="utf-8")
+        # Before the dataset is deleted, which may fail.
+        if report_file is None:
+            print(report, flush=True)
+        else:
+            report_file.write_text(report, encoding="utf-8")
     return 2 if any(result.verdict is ProbeVerdict.DOES_NOT_HOLD for result in results) else 0
+
+
+def _require_writable(report_file: Path) -> None:
+    try:
+        report_file.touch()
+    except OSError as error:
+        raise ConfigurationError(
+            f"The report cannot be written to [{report_file}]: {error.strerror}. Name a file in a folder that exists."
+        ) from error
 
 
 if __name__ == "__main__":

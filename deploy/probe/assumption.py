@@ -40,7 +40,8 @@ class Assumption:
     """Something that this project relies on, and its test.
 
     `statement`: what is assumed. `rule`: what this project does because of it. `code`: the files that rely on it.
-    `instead`: what to set or do if it does not hold. `test`: tests it and returns the evidence; raises DoesNotHold.
+    `instead`: what to set or do if it does not hold. `test`: tests it and returns the evidence; raises DoesNotHold,
+    CannotTry or BudgetSpent.
     """
 
     name: str

@@ -37,7 +37,7 @@ def resource_path(table: str) -> str:
 @assumption(
     "clone-keeps-types-with-parameters",
     statement="A clone has the parameters of its source's types, such as those of STRING(10)",
-    rule="A publish stops only if target has parameters that staging lacks.",
+    rule="A publish stops only if target has parameters that staging lacks: the clone brings those of staging.",
     code=("plugins/dedup_clone/warehouse/table_options.py",),
     instead="Have no parameterized types on target and staging.",
 )
@@ -55,7 +55,7 @@ def clone_keeps_parameters(probe: ProbeDataset) -> str:
 @assumption(
     "clone-keeps-default-values",
     statement="A clone has the default values of its source's columns",
-    rule="A publish stops only if target has a default value that staging lacks.",
+    rule="A publish stops only if target has a default value that staging lacks: the clone brings those of staging.",
     code=("plugins/dedup_clone/warehouse/table_options.py", "plugins/dedup_clone/checks/option_checks.py"),
     instead="Have no default values on target: each publish would remove them.",
 )
@@ -76,7 +76,7 @@ def clone_keeps_default_values(probe: ProbeDataset) -> str:
 @assumption(
     "clone-keeps-foreign-keys",
     statement="A clone has the foreign keys of its source",
-    rule="A publish stops only if target has a foreign key that staging lacks.",
+    rule="A publish stops only if target has a foreign key that staging lacks: the clone brings those of staging.",
     code=("plugins/dedup_clone/warehouse/table_options.py", "plugins/dedup_clone/checks/option_checks.py"),
     instead="Have no foreign keys on target: each publish would remove them.",
 )

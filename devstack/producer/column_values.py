@@ -1,6 +1,6 @@
 """Makes values of any column type from numbers.
 
-A number always gives the same value; different numbers mostly give different values.
+A number always gives the same value. Different numbers may give equal values, except in `key_values`.
 """
 
 from collections.abc import Callable

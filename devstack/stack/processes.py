@@ -93,11 +93,11 @@ def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
     if not scheduler:
         yield
         return
-    task_supervisors = scheduler.children()
-    task_processes = [process for supervisor in task_supervisors for process in _children(supervisor)]
-    _signal(task_supervisors, psutil.Process.kill)
-    _signal(task_processes, psutil.Process.kill)
     try:
+        task_supervisors = scheduler.children()
+        task_processes = [process for supervisor in task_supervisors for process in _children(supervisor)]
+        _signal(task_supervisors, psutil.Process.kill)
+        _signal(task_processes, psutil.Process.kill)
         yield
     finally:
         _signal([scheduler], psutil.Process.resume)

@@ -43,7 +43,7 @@ def compare_fingerprints(
 
 
 def describe(record: AuditRecord) -> str:
-    """The outcome as text, with what was found and expected."""
+    """The outcome as text; if it is UNEQUAL, with what was found and expected."""
     if record.outcome is AuditOutcome.EQUAL:
         rows = record.found.rows if record.found else 0
         return f"partition {record.date} is equal: {rows} rows, {record.bytes_billed} bytes billed"

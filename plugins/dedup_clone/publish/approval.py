@@ -12,7 +12,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
 
-def asker_and_reason(asked_by: str, reason: str) -> str:
+def requester_and_reason(asked_by: str, reason: str) -> str:
     """Who asks for the approval, and why. `asked_by`: who triggered the run; empty if Airflow does not know."""
     return f"Asked by {asked_by or 'somebody unknown to Airflow'}. Reason given: {reason}"
 
@@ -20,7 +20,7 @@ def asker_and_reason(asked_by: str, reason: str) -> str:
 def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> str | None:
     """Markdown with the evidence of each accepted failure; None when the run needs no approval.
 
-    `asked_by`: as in `asker_and_reason`.
+    `asked_by`: as in `requester_and_reason`.
     """
     accepted = accepted_failures(read_check_results(services, spec.attempt, "before").items)
     if not accepted:
@@ -29,7 +29,7 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
     return (
         f"**{services.feed.feed}: generation {spec.generation} fails {len(accepted)} check(s) "
         f"that its run accepts**\n\n"
-        f"{asker_and_reason(asked_by, spec.reason)}\n\n"
+        f"{requester_and_reason(asked_by, spec.reason)}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "
         f"it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, and "

@@ -28,7 +28,8 @@ def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
         if statistics.has_min_max:
             try:
                 ranges.append((statistics.min, statistics.max))
-            except (ValueError, OverflowError):  # not text, or no time of Python: validation checks values, not bounds
+            except (ValueError, OverflowError):
+                # A bound is not UTF-8, or a time that Python cannot represent. Values are validated, bounds are not.
                 return None
         elif not (statistics.has_null_count and statistics.null_count == metadata.num_rows):
             return None

@@ -29,7 +29,8 @@ class CastChecks:
         """Add a batch of the column. `rows_before`: the rows of the file before this batch."""
         if _is_castable(column, values):
             return
-        wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
+        # `take` copies the row alone: a cast of a slice also casts the elements of the other rows' arrays.
+        wrong = [n for n in range(len(values)) if not _is_castable(column, values.take(pa.array([n])))]
         if wrong:  # otherwise the batch is only too large for one array, and smaller batches are cast later
             count, row = self.failed.get(column.name, (0, rows_before + wrong[0] + 1))
             self.failed[column.name] = count + len(wrong), row

@@ -12,6 +12,8 @@ from google.api_core.exceptions import Forbidden, ServiceUnavailable, TooManyReq
 from google.auth.exceptions import RefreshError
 from google.cloud import storage
 
+from dedup_clone.contract.errors import ConfigurationError
+from deploy.probe.__main__ import run_probe
 from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import Assumption, AssumptionTest, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
@@ -200,6 +202,12 @@ def test_what_needs_a_policy_tag_is_not_tried_without_one(clients: Clients) -> N
     with throwaway_dataset(replace(clients, policy_tag=None)) as probe:
         results = try_all(probe, [a for a in all_assumptions() if a.name in names])
     assert [r.verdict for r in results] == [ProbeVerdict.NOT_TRIED] * len(names)
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_spent(clients: Clients, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be written to .*/none/report\.md"):
+        run_probe(clients, tmp_path / "none" / "report.md")
+    assert [d.dataset_id for d in clients.bigquery.list_datasets()] == []
 
 
 def test_a_probe_that_dies_cleans_up(clients: Clients) -> None:

@@ -52,16 +52,23 @@ def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedOnStandIn) -> No
     found = try_out(world, name)
     assert found.changes_target
     assert found.effect == f"rows of {name} replace older ones; rows that they lack stay"
-    assert (found.live_generation, found.state.dates, found.state.copied_forward) == (2, 2, 1)
+    assert (found.live_generation, found.live.dates, found.live.copied_forward) == (2, 2, 1)
     assert found.seconds is not None
     parent = world.services.manifests.read(1)
     layout = world.services.layout
-    assert found.state.folders_deleted == (layout.data_folder(parent.attempt),)
+    assert found.live.folders_deleted == (layout.data_folder(parent.attempt),)
     assert 0 < found.cost.query_usd < 0.001
     text = dry_run_text(found)
     assert "Target would change: rows of" in text
     assert "| dates kept as they are | 1 of 2 |" in text
     assert f"| included | {name} |" in text
+
+
+def test_the_files_of_a_new_date_are_loaded_besides_those_of_the_live_generation(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, number, day=YESTERDAY) for number in range(500)]))
+    found = try_out(world, world.land(8, [row(8, 1)]))
+    assert found.live.size > found.landed.size > 0
+    assert found.loaded_bytes == found.live.size + found.landed.size
 
 
 def test_a_replay_of_what_is_live_would_change_nothing(world: FeedOnStandIn) -> None:
@@ -71,7 +78,7 @@ def test_a_replay_of_what_is_live_would_change_nothing(world: FeedOnStandIn) -> 
     assert not found.changes_target
     assert found.effect.endswith("so the new generation would have the same rows")
     assert found.applied == (found.delivery,)
-    assert (found.landed.files, found.state.copied_forward) == (0, 1)
+    assert (found.landed.files, found.live.copied_forward) == (0, 1)
     assert "| read of landing | nothing |" in dry_run_text(found)
     assert try_out(world, name, plan="window").landed.files == 1
 

@@ -14,6 +14,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, parse_keys
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.page.restore_options import generation_view
 from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
@@ -22,6 +23,7 @@ from dedup_clone.publish.rollback.resolve_rollback import restorable_generations
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
+from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.warehouse.row_text_sql import row_text
 from devstack.producer.declared_snapshots import schema
@@ -208,6 +210,10 @@ def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: 
 @pytest.mark.exhaustive
 def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None:
     published.erase(KEYS)
+    index = IndexFile(published.services.store, published.feed.feed).read()
+    assert index
+    offered = {g.generation: generation_view(index, g, published.now())["restorable"] for g in index.generations}
+    assert offered == {1: None, 2: None}
     published.publish(published.land(8, [row(8, 1, 50), row(8, 3, day=YESTERDAY)]))
     assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
     with pytest.raises(ConfigurationError, match="may contain keys that were erased since"):

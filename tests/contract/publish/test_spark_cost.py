@@ -6,7 +6,7 @@ import pytest
 
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.spark_usage import SparkUsage
-from dedup_clone.publish.records.cost_projection import project_cost
+from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -31,7 +31,7 @@ def test_what_spark_used_is_priced_in_the_ledger_and_without_a_full_size_not_pro
     world.write_reporting_tables()
     sql = f"SELECT spark_usd, dcu_hours FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(pytest.approx(0.3), 5.0)]
-    assert project_cost(world.services, world.services.manifests.read(1), ()) is None
+    assert cost_at_full_size(world.services, world.services.manifests.read(1), ()) is None
 
 
 @pytest.mark.exhaustive

@@ -237,3 +237,9 @@ def test_the_row_of_a_value_that_cannot_be_cast_counts_from_the_start_of_the_fil
     for rows_before, values in ((0, [b"a", b"b"]), (2, [b"c", b"\xe9", b"\xe9"])):
         checks.add(column, pa.array(values, pa.binary()), rows_before)
     assert checks.problems((column,)) == ["column [name]: 2 values cannot be cast to [STRING], the first in row [4]"]
+
+
+def test_the_row_of_an_array_that_cannot_be_cast_is_found_among_good_ones() -> None:
+    checks, column = CastChecks(), Column("tags", "STRING", ColumnMode.REPEATED)
+    checks.add(column, pa.array([[b"ok"], [b"fine", b"good"], [b"\xff"], []], pa.list_(pa.binary())), 0)
+    assert checks.problems((column,)) == ["column [tags]: 1 values cannot be cast to [STRING], the first in row [3]"]

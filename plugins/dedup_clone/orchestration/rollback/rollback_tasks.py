@@ -10,7 +10,7 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.rollback.rollback_form import requested_generation
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import with_asker
+from dedup_clone.orchestration.shared.form_fields import with_requester_and_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.previews.rollback_preview import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
@@ -22,7 +22,7 @@ def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
     with fail_without_retry():
         preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)
     services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-    return {**to_plain(preview), "text": with_asker(context, preview.text)}
+    return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

@@ -27,12 +27,12 @@ class EngineDispatchMixin(BaseOperator):
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
-        # For the new operator that Airflow makes after a deferral, without a call of execute(): only Spark defers.
+        # After a deferral Airflow makes a new operator and does not call execute() again. Only Spark defers.
         self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
-        # If an engine in SQL fails, this object tells the watch DAG that it may have read rows: watch/publish_runs.py.
+        # If the attempt fails, this object tells the watch DAG that it may have read rows (watch/publish_runs.py).
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
         result = None

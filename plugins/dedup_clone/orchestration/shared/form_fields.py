@@ -6,7 +6,7 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.billing import GIB
 from dedup_clone.orchestration.shared.task_runtime import triggered_by
-from dedup_clone.publish.approval import asker_and_reason
+from dedup_clone.publish.approval import requester_and_reason
 
 
 def required_reason(description: str) -> Param:
@@ -14,9 +14,9 @@ def required_reason(description: str) -> Param:
     return Param("", type="string", minLength=1, title="Reason", description=description)
 
 
-def with_asker(context: Context, text: str) -> str:
+def with_requester_and_reason(context: Context, text: str) -> str:
     """Returns the approver's text, to which the name of the person who triggered the run and the reason are added."""
-    return f"{text}\n\n{asker_and_reason(triggered_by(context), context['params']['reason'])}"
+    return f"{text}\n\n{requester_and_reason(triggered_by(context), context['params']['reason'])}"
 
 
 def count_limit_bytes(context: Context) -> int:

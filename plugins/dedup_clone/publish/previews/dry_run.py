@@ -71,8 +71,8 @@ class DryRun:
     """What a publish that starts now would do.
 
     `changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease;
-    empty if none does. `state`: what would happen to the live generation. `loaded_bytes`: the size of the files that
-    would be loaded. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
+    empty if none does. `live`: what would happen to the live generation. `loaded_bytes`: about the size of the files
+    that would be loaded. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
     """
 
     feed: str
@@ -87,7 +87,7 @@ class DryRun:
     superseded: tuple[Delivery, ...]
     at_work: str
     landed: LandingInput
-    state: LiveInput
+    live: LiveInput
     loaded_bytes: int
     seconds: float | None
     cost: Cost
@@ -96,7 +96,8 @@ class DryRun:
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     """Return what the publish would do.
 
-    Raises CheckFailed, and what `require_own_feed` and `decide` raise, as the publish itself would.
+    Raises CheckFailed, and what `require_own_feed` and `decide` raise, as the publish itself would, and errors of Cloud
+    Storage.
     """
     require_own_feed(services)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
@@ -123,8 +124,8 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
         superseded=decision.backlog.superseded,
         at_work="" if intent is None else f"run [{intent.run_id}] of [{intent.dag_id}]",
         landed=landed,
-        state=live,
-        loaded_bytes=max(live.size, landed.size) if applied and engine.runs_spark else 0,
+        live=live,
+        loaded_bytes=live.size + max(0, landed.size - live.size_of_delivered) if applied and engine.runs_spark else 0,
         seconds=_expected_seconds(services, engine, landed.size) if applied else None,
         cost=_expected_cost(services, engine, decision.parent, landed) if applied else Cost(0, 0, 0, 0.0, None, None),
     )
@@ -151,7 +152,7 @@ def _effect(services: Services, publish_request: PublishRequest, decision: Decis
 
 
 def _status_kept(services: Services, decision: Decision) -> str:
-    """What the replayed delivery, of which only some dates are applied, still is afterwards, as text."""
+    """Which status the replayed delivery keeps, as text: only some of its dates are applied."""
     (delivery,) = decision.backlog.apply
     if decision.parent and delivery in decision.parent.excluded:
         return "the delivery itself stays excluded"
@@ -161,7 +162,11 @@ def _status_kept(services: Services, decision: Decision) -> str:
 
 
 def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
-    """Whether the Spark job would not read landing: all deliveries are included already, and no plan rewrites them."""
+    """Whether the Spark job would not read landing.
+
+    This is so if all deliveries are included already and no plan rewrites them, unless the retention became longer: the
+    deliveries may have dates that the parent dropped.
+    """
     live = decision.parent
     if live is None or not engine.runs_spark or plan not in (Plan.AUTO, Plan.ADOPT):
         return False
@@ -202,8 +207,9 @@ def _is_data_file(arrival: Arrival, landed: LandedObject) -> bool:
 
 
 def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, bool, list[str]]:
-    """Rows by the files' footers; whether they are estimated, because of many files only some footers are read; and
-    one problem for each footer that cannot be read.
+    """The number of rows, whether it is an estimate, and one problem for each footer that cannot be read.
+
+    It is an estimate if there are so many files that only some footers are read.
     """
     step = -(-len(files) // FOOTERS_READ) or 1
     sample = files[::step]

@@ -29,7 +29,7 @@ def dry_run_text(preview: DryRun) -> str:
 
 
 def _details(preview: DryRun) -> list[tuple[str, str]]:
-    landed, state, cost = preview.landed, preview.state, preview.cost
+    landed, live, cost = preview.landed, preview.live, preview.cost
     about = "about " if landed.rows_are_estimated else ""
     rows = "rows unknown" if landed.problems else f"{about}{landed.rows} rows"
     dates = "dates unknown until they are read" if landed.dates is None else f"dates {format_dates(landed.dates)}"
@@ -44,10 +44,10 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
         ("read of state", _read_of_state(preview)),
         (
             "dropped, older than the retention",
-            f"{format_dates(landed.too_old)} of landing; {format_dates(state.expired)} of the "
-            f"live generation ({state.expired_rows} rows)",
+            f"{format_dates(landed.too_old)} of landing; {format_dates(live.expired)} of the "
+            f"live generation ({live.expired_rows} rows)",
         ),
-        ("dates kept as they are", f"{state.copied_forward} of {state.dates}"),
+        ("dates kept as they are", f"{live.copied_forward} of {live.dates}"),
         (
             "seconds of dedup",
             "unknown before there are publishes" if preview.seconds is None else f"about {preview.seconds:.0f}",
@@ -55,7 +55,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
         ("loaded into staging", _loaded(preview)),
         (
             "deleted after the commit",
-            f"{len(state.folders_deleted)} data folders: {', '.join(state.folders_deleted) or 'none'}",
+            f"{len(live.folders_deleted)} data folders: {', '.join(live.folders_deleted) or 'none'}",
         ),
         ("billed", f"about {_size(cost.query_bytes_billed)} of queries, {cost.query_usd:.4f} USD on demand"),
         *_streamed(cost),
@@ -66,7 +66,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
 def _read_of_state(preview: DryRun) -> str:
     if not preview.engine.runs_spark:
         return f"about {_size(preview.cost.table_bytes_read)} of tables, by BigQuery"
-    size = _size(preview.state.size_of_delivered)
+    size = _size(preview.live.size_of_delivered)
     if preview.plan in (Plan.AUTO, Plan.ADOPT):
         return f"at most {size}; a small part where the delivery's files are adopted"
     return size
@@ -75,7 +75,7 @@ def _read_of_state(preview: DryRun) -> str:
 def _loaded(preview: DryRun) -> str:
     if not preview.engine.runs_spark:
         return "by the engine's statement"
-    partitions = preview.state.dates or len(preview.landed.dates or ())
+    partitions = preview.live.dates or len(preview.landed.dates or ())
     return f"about {_size(preview.loaded_bytes)} in at most {partitions} partitions, free"
 
 

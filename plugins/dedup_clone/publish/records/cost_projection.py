@@ -1,4 +1,4 @@
-"""Projects the cost of a complete snapshot to the full size that a feed declares."""
+"""Computes what a complete snapshot would cost at the full size that a feed declares."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dedup_clone.state.ledger import LedgerRecord
 GB = 1e9  # bytes
 
 
-def project_cost(
+def cost_at_full_size(
     services: Services, live: Manifest | None, records: tuple[LedgerRecord, ...]
 ) -> IndexProjection | None:
-    """The projection; None if the feed file has no `full_size_gb`, or nothing is published yet.
+    """The cost at `full_size_gb`; None if the feed file has no `full_size_gb`, or nothing is published yet.
 
     It is assumed that rows keep their size and columns, and that the cost of Spark grows with the rows: the last cost
     that is recorded is multiplied by the growth of the table.

@@ -12,7 +12,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.date_ranges import date_ranges
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.cost_projection import project_cost
+from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -103,7 +103,7 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
         excluded=live.excluded if live else (),
         time_travel=_time_travel(services, inputs),
         audit=_audit(services),
-        projection=_projection(services, inputs, records),
+        projection=_projected_cost(services, inputs, records),
     )
 
 
@@ -186,10 +186,18 @@ def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecor
         generation = former.get(record.generation) or _generation(services, record)
         if generation is not None:
             generations.append(generation)
-    folders = {g.generation: g.data_folder for g in generations}
-    # Prune retains the folders of the live generation and its parent.
-    retained = {folders.get(inputs.live.generation), folders.get(inputs.live.parent or 0)} if inputs.live else set()
-    return tuple(replace(g, has_files=g.data_folder is not None and g.data_folder in retained) for g in generations)
+    live = inputs.live
+    erasure_generation = last_erasure_generation(services, live.generation if live else None)
+    restorable = [g for g in generations if g.generation >= erasure_generation]
+    folders = {g.generation: g.data_folder for g in restorable}
+    # Prune retains the folders of the live generation and its parent, the latter if no erasure came after it.
+    retained = ({folders.get(live.generation), folders.get(live.parent or 0)} if live else set()) - {None}
+    return tuple(
+        replace(g, has_files=g.data_folder in retained)
+        if g in restorable
+        else replace(g, has_files=False, checked_at=None)
+        for g in generations
+    )
 
 
 def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | None:
@@ -223,10 +231,11 @@ def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
     return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
 
 
-def _projection(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
+def _projected_cost(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
+    """The cost at the full size: computed after a publish, otherwise taken from the stored index."""
     if inputs.stored and all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
         return inputs.stored.projection
-    return project_cost(services, inputs.live, records)
+    return cost_at_full_size(services, inputs.live, records)
 
 
 def _audit(services: Services) -> IndexAudit | None:

@@ -174,7 +174,8 @@ def _stored_fingerprints(
         return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
     if policy is not MergePolicy.BY_VALUE:
         return None
-    # These are fingerprints of the date's previous delivery. The parent has all of its rows, with the same values.
+    # They are of the date's previous delivery. They serve only if the parent still has all of its rows, with the same
+    # values, and apart from these only survivors.
     found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None
