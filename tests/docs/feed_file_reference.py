@@ -41,16 +41,16 @@ table:
   retention_days: 730
 ```
 
-With its first line editors complete keys and mark errors.
+Its first line makes editors with YAML support complete keys and mark errors. An error names file, line and key.
 
-A feed can bring checks of its own: a publish stops before the swap if a query returns wrong rows. With
-`checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:
+A feed can bring checks of its own: queries that return wrong rows. A publish whose query returns one stops before the
+swap. With `checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:
 
 ```sql
 SELECT order_id, amount FROM {{ staging }} AS orders WHERE orders.amount < 0
 ```
 
-With `min` or `max` the query returns one number instead, which must lie in that range (NULL does not).
+With `min` or `max` the query returns one number instead, which must lie in that range; NULL does not.
 """
 
 
@@ -68,18 +68,18 @@ def _section(model: type[BaseModel], path: str) -> Iterator[str]:
     if path:
         yield _with_links(inspect.cleandoc(model.__doc__ or ""))
         yield ""
-    yield "| Key, or example | Value | Default | Meaning |"
-    yield "| --- | --- | --- | --- |"
+    yield "| Key | Value | Default | Example | Meaning |"
+    yield "| --- | --- | --- | --- | --- |"
     schema = Feed.model_json_schema()
     properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
     for name, field in model.model_fields.items():
         inner = section_model(field.annotation)
         anchor = f"{path}{name}".replace(".", "").replace("`", "")
         is_described_below = inner is not None and inner is not model and not field.examples
-        meaning = "" if is_described_below else " ".join((field.description or "").split())
-        value = _value(schema, properties[name])
-        shown = f"[section](#{anchor})" if is_described_below else value
-        yield _with_links(f"| {_key(name, field, value)} | {shown} | {_default(field)} | {meaning} |")
+        meaning = f"[below](#{anchor})" if is_described_below else " ".join((field.description or "").split())
+        value, default = _value(schema, properties[name]), _default(field)
+        example = _example(name, field, value)
+        yield _with_links(f"| `{name}` | {value} | {default} | {example} | {meaning} |")
     yield ""
     for name, field in model.model_fields.items():
         inner = section_model(field.annotation)
@@ -102,10 +102,10 @@ def _default(field: FieldInfo) -> str:
     return f"`{json.dumps(plain)}`"
 
 
-def _key(name: str, field: FieldInfo, value: str) -> str:
-    """The key, with an example in YAML on one line where its possible values do not show how it is written."""
+def _example(name: str, field: FieldInfo, value: str) -> str:
+    """The key with an example, in YAML on one line, where its possible values do not show how it is written."""
     if not field.examples or not re.search(r"\b(text|list|mapping)\b", value):
-        return f"`{name}`"
+        return ""
     flow = yaml.safe_dump({name: field.examples[0]}, default_flow_style=True, sort_keys=False, width=10_000)
     return f"`{flow.strip()[1:-1]}`"
 
@@ -125,7 +125,7 @@ def _value(schema: dict[str, Any], part: dict[str, Any]) -> str:
         return f"list of {_value(schema, part['items'])}"
     if kind == "object":
         return "section" if "properties" in part else "mapping"
-    words = {"integer": "integer", "number": "number", "string": "text", "boolean": "boolean"}
+    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true`, `false`"}
     if "minimum" in part and "maximum" in part:
         return f"{words[kind]}, {part['minimum']:,} to {part['maximum']:,}"
     bounds = [f"{sign} {part[key]:,}" for key, sign in (("minimum", "≥"), ("maximum", "≤")) if key in part]

@@ -27,15 +27,15 @@ class SqlCheck(StrictModel):
     """A query over the rows that would be published: one SELECT in the file `dags/feeds/<feed>/<name>.sql`."""
 
     name: CheckName = Field(examples=["no_negative_amounts"])
-    """Results and forms say `sql_<name>`."""
+    """The check is called `sql_<name>` in results and forms."""
     max_rows: Annotated[int, Field(ge=0)] = Field(default=0, examples=[10])
-    """Rows that the query may return."""
+    """How many rows the query may return."""
     min: float | None = Field(default=None, examples=[1000000])
-    """Smallest number that the query may return."""
+    """Smallest number that the query may return, in one row with one column (null: no limit)."""
     max: float | None = Field(default=None, examples=[2000000])
-    """Greatest number."""
+    """Greatest number (null: no limit)."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[GIB])
-    """Most bytes billed for one run."""
+    """Most bytes billed for one run of the query."""
 
     @model_validator(mode="after")
     def has_one_kind_of_bound(self) -> Self:
@@ -62,17 +62,17 @@ class CheckSettings(StrictModel):
     """Bounds of the checks before the swap. Shares are of the rows on dates that parent and delivery have."""
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
-    """Result if a delivery has a key more than once."""
+    """Result if a delivery has a key more than once; one row of the key counts."""
     max_missing_dates: Annotated[int, Field(ge=0)] = Field(default=1, examples=[0])
     """Dates of the parent that a delivery may lack."""
     max_new_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows whose key the parent lacks."""
     max_survivor_share: Share = Field(default=0.2, examples=[0.05])
-    """Largest share of rows that the delivery lacks, and that stay."""
+    """Largest share of rows that stay although the delivery lacks their key."""
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """From the 7th publish on, no share exceeds this many times its median in the last 20 (null: no limit)."""
+    """From the 7th publish (no replay) on: how many times its median in the last 20 each share may be (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()

@@ -22,58 +22,58 @@ from dedup_clone.settings.table_settings import TableSettings
 
 
 class LandingSettings(StrictModel):
-    """Where snapshots land (docs/data-contract.md)."""
+    """Landed files are `<prefix>/snapshot_id=N/[<partition column>=D/]*.parquet`; the marker is written last."""
 
     prefix: ObjectPrefix = Field(examples=["shop/orders"])
-    """Folder in the landing bucket."""
+    """Folder of the feed in the landing bucket."""
     format: Literal["parquet"] = Field(default="parquet", examples=["parquet"])
     """Has no effect: all files are Parquet."""
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(default="_SUCCESS", examples=["_DONE"])
     """The empty object that the producer writes last."""
     date_folders: bool = Field(default=True, examples=[False])
-    """Whether each date has a folder."""
+    """Whether each date has a folder `<partition column>=YYYY-MM-DD`."""
 
 
 class DedupSettings(StrictModel):
     """How the Spark job compares."""
 
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
-    """How each date is written (docs/architecture.md)."""
+    """How each date is written (docs/architecture.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])
-    """Compare keys (in mode `last_changed` also values), not their hashes."""
+    """Compare keys (in mode `last_changed` also values) themselves, not by hashes (ADRs 0005, 0006)."""
     compare_values: bool = Field(default=True, examples=[False])
-    """Whether plan `adopt` counts changed rows."""
+    """Whether plan `adopt` reads values, too, to count changed rows."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
-    """Size of written files; larger if one load job could not take so many."""
+    """Target size of written files; they are larger if one load job could not take so many."""
 
 
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
     publish: Literal["staging", "direct"] = Field(default="staging", examples=["direct"])
-    """Into which table rows are streamed; `direct`: into target."""
+    """Into which table rows are streamed. With `direct`, into target, readers see each as it is applied."""
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.02, examples=[0.05])
-    """If more of the rows are new or changed, a free load job fills staging instead."""
+    """If a larger share of the rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=15, examples=[30])
-    """How soon BigQuery applies rows; it advises twice an apply job's duration plus seven minutes."""
+    """Within how long BigQuery applies streamed rows; it advises twice an apply job's duration plus seven minutes."""
 
 
 class ContentAuditSettings(StrictModel):
-    """Some partitions of target are compared with the published files each day (docs/content-audit.md)."""
+    """Each day, some partitions of target are compared with the published files."""
 
     enabled: bool = Field(default=True, examples=[False])
     """Whether the DAG has a schedule."""
     partitions_per_day: Annotated[int, Field(ge=1, le=100)] = Field(default=1, examples=[4])
     """Partitions compared each day."""
     bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[256 * GIB])
-    """Most bytes billed in one UTC day."""
+    """Most bytes billed for it in one UTC day."""
 
 
 class Feed(StrictModel):
     """One feed file."""
 
     feed: FeedName = Field(examples=["orders"])
-    """Name of the feed, its file, its table and its DAGs."""
+    """Name of the feed, its file and its table; its DAGs are `<feed>_watch`, …"""
     description: str = Field(examples=["One row for each order and day."])
     """What one row is; shown on the page and in Airflow."""
     owner: str = Field(examples=["data-platform"])
@@ -83,7 +83,7 @@ class Feed(StrictModel):
     table: TableSettings
     """The table and the roles of its columns."""
     update_id_mode: UpdateIdMode = Field(default=UpdateIdMode.LAST_SEEN, examples=["last_changed"])
-    """Whether a row has the id of the newest snapshot that contains it, or of the one that last changed it."""
+    """A row has the id of the newest snapshot that contains it (`last_seen`), or of the one that last changed it."""
     engine: Engine = Field(default=Engine.SPARK, examples=["bigquery"])
     """What deduplicates (docs/engines.md)."""
     form: SqlForm = Field(default=SqlForm.QUALIFY, examples=["group_by"])
@@ -91,7 +91,7 @@ class Feed(StrictModel):
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=TIB, examples=[64 * GIB])
-    """An engine in SQL refuses queries that bill more."""
+    """Most bytes billed for one query of an engine in SQL. A larger query is refused."""
     runner: Runner | None = Field(default=None, examples=["cluster"])
     """Where Spark runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
@@ -103,11 +103,11 @@ class Feed(StrictModel):
     freshness: FreshnessSettings = FreshnessSettings()
     """The freshness SLA."""
     full_size_gb: Annotated[float, Field(gt=0)] | None = Field(default=None, examples=[15000])
-    """Table size to which the page projects costs."""
+    """Size of the whole table, in GB, to which the page projects costs (null: none)."""
     changes: bool = Field(default=False, examples=[True])
-    """Whether publishes write `FEED_changes` (docs/changes.md)."""
+    """Whether each publish writes what it changed to `FEED_changes` (docs/changes.md)."""
     changes_days: Annotated[int, Field(ge=1, le=3652)] = Field(default=60, examples=[14])
-    """How long it keeps changes."""
+    """How long `FEED_changes` keeps them."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """Comparison with the published files."""
 

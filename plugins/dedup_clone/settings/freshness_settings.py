@@ -55,7 +55,7 @@ class FreshnessSettings(StrictModel):
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
     ] = Field(default=60, examples=[120])
-    """Longest time from arrival to swap (also: `promise_minutes`, deprecated)."""
+    """Longest time from arrival to swap (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
     max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[480])

@@ -28,7 +28,7 @@ class OptionSettings(StrictModel):
     labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=MAX_LABELS, examples=[{"team": "sales"}]
     )
-    """This project adds three that begin with `dedup_clone_`."""
+    """Labels. This project adds three, whose keys begin with `dedup_clone_`."""
     require_partition_filter: bool = Field(default=False, examples=[True])
     """Whether queries without a filter on the partition column fail."""
     kms_key: KmsKey | None = Field(

@@ -143,11 +143,11 @@ class SparkSize(StrictModel):
     """The size of the Spark job (docs/runners.md)."""
 
     target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = Field(default=20, examples=[40])
-    """How long the job should take, which determines executors."""
+    """How long the job should take; determines the number of executors."""
     max_executors: Annotated[int, Field(ge=2, le=2000)] = Field(default=100, examples=[200])
     """Most executors of a publish."""
     executors: Annotated[int, Field(ge=2, le=2000)] | None = Field(default=None, examples=[12])
-    """Executors to ask for; a run may have twice as many (null: computed)."""
+    """Executors to ask for; a run may have twice as many (null: computed for each publish)."""
     executor_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
     """Cores of an executor."""
     driver_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])

@@ -33,15 +33,15 @@ class ColumnSettings(StrictModel):
     type: Literal[
         "INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"
     ] = Field(examples=["INT64"])
-    """BigQuery's type (Parquet types: docs/data-contract.md)."""
+    """Type in BigQuery (Parquet types: docs/data-contract.md)."""
     mode: ColumnMode = Field(default=ColumnMode.NULLABLE, examples=["REPEATED"])
     """REPEATED makes the column an array."""
     since: Annotated[int, Field(ge=0)] | None = Field(default=None, examples=[2001])
-    """First snapshot id whose files must have it (docs/change-a-feed.md)."""
+    """First snapshot id whose files must have it (null: all); see docs/change-a-feed.md."""
     description: Annotated[str, Field(max_length=1024)] = Field(default="", examples=["Amount in EUR."])
     """Shown by BigQuery. Removing it here leaves it on the table."""
     fields: tuple[ColumnSettings, ...] = Field(default=(), examples=[[{"name": "city", "type": "STRING"}]])
-    """Columns of a STRUCT."""
+    """The nested columns of a STRUCT."""
 
     @model_validator(mode="after")
     def fields_belong_to_structs(self) -> Self:
@@ -72,7 +72,7 @@ class ColumnSettings(StrictModel):
 
 
 class PolicySettings(StrictModel):
-    """Policies that staging must have, else nothing is published."""
+    """Policies that staging must have, else nothing is published. This project never creates them."""
 
     row_access: tuple[ColumnName, ...] = Field(default=(), examples=[["only_own_region"]])
     """Names of row access policies."""
@@ -96,9 +96,9 @@ class TableSettings(StrictModel):
     )
     """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
-    """A DATE column, one of the keys."""
+    """A DATE column, one of the keys; the table has a partition for each day."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
-    """An INT64 column with the snapshot id in every row."""
+    """An INT64 column that equals the snapshot id in every row."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
     """The columns that identify a row."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = Field(
