@@ -207,13 +207,23 @@ def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: 
     assert folders == {published.services.manifests.read(3).attempt}
 
 
+def test_the_page_offers_no_rollback_behind_an_erasure(published: FeedOnStandIn) -> None:
+    published.publish(published.land(8, [row(8, 1), row(8, PERSON)]))
+    before = offered_rollbacks(published)
+    assert (before[1], before[2]) != (None, None)
+    published.erase(KEYS)
+    assert offered_rollbacks(published) == {1: None, 2: None, 3: None}
+
+
+def offered_rollbacks(world: FeedOnStandIn) -> dict[int, str | None]:
+    index = IndexFile(world.services.store, world.feed.feed).read().index
+    assert index
+    return {g.generation: generation_view(index, g, world.now())["restorable"] for g in index.generations}
+
+
 @pytest.mark.exhaustive
 def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None:
     published.erase(KEYS)
-    index = IndexFile(published.services.store, published.feed.feed).read()
-    assert index
-    offered = {g.generation: generation_view(index, g, published.now())["restorable"] for g in index.generations}
-    assert offered == {1: None, 2: None}
     published.publish(published.land(8, [row(8, 1, 50), row(8, 3, day=YESTERDAY)]))
     assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
     with pytest.raises(ConfigurationError, match="may contain keys that were erased since"):

@@ -46,11 +46,15 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What the index is derived from. `stored`: the former index; None when there is none. `attempts`: newest last."""
+    """What the index is derived from. `stored`: the former index; None when there is none. `attempts`: newest last.
+
+    `erasure_generation`: that of the last erasure, 0 without one. Earlier generations may still contain erased keys.
+    """
 
     stored: Index | None
     live: Manifest | None
     attempts: list[LedgerRecord]
+    erasure_generation: int
 
     @property
     def new_attempts(self) -> list[LedgerRecord]:
@@ -74,7 +78,8 @@ def refresh_index(services: Services) -> None:
         generation = services.current.read().generation
         live = None if generation is None else services.manifests.read(generation)
         attempts = indexed_and_later_attempts(services.store, services.feed.feed, stored.index)
-        index = _derive(services, _Inputs(stored.index, live, attempts))
+        inputs = _Inputs(stored.index, live, attempts, last_erasure_generation(services, generation))
+        index = _derive(services, inputs)
         file.write(index, expected_object_generation=stored.object_generation)
 
     retry_lost_race(write)
@@ -166,8 +171,7 @@ def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
         results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
         if results:
             checks.append(IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results)))
-    erasure_generation = last_erasure_generation(services, inputs.live.generation if inputs.live else None)
-    return tuple([c for c in checks if c.generation >= erasure_generation][-ATTEMPTS_WITH_CHECKS:])
+    return tuple([c for c in checks if c.generation >= inputs.erasure_generation][-ATTEMPTS_WITH_CHECKS:])
 
 
 def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
@@ -184,20 +188,14 @@ def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecor
     generations = []
     for record in records[-GENERATIONS_LISTED:]:
         generation = former.get(record.generation) or _generation(services, record)
+        if generation is not None and record.generation < inputs.erasure_generation:
+            generation = replace(generation, checked_at=None, data_folder=None)  # nothing may restore it
         if generation is not None:
             generations.append(generation)
-    live = inputs.live
-    erasure_generation = last_erasure_generation(services, live.generation if live else None)
-    restorable = [g for g in generations if g.generation >= erasure_generation]
-    folders = {g.generation: g.data_folder for g in restorable}
-    # Prune retains the folders of the live generation and its parent, the latter if no erasure came after it.
-    retained = ({folders.get(live.generation), folders.get(live.parent or 0)} if live else set()) - {None}
-    return tuple(
-        replace(g, has_files=g.data_folder in retained)
-        if g in restorable
-        else replace(g, has_files=False, checked_at=None)
-        for g in generations
-    )
+    folders = {g.generation: g.data_folder for g in generations}
+    # Prune retains the folders of the live generation and its parent.
+    retained = {folders.get(inputs.live.generation), folders.get(inputs.live.parent or 0)} if inputs.live else set()
+    return tuple(replace(g, has_files=g.data_folder is not None and g.data_folder in retained) for g in generations)
 
 
 def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | None:
