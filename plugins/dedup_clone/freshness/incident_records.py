@@ -51,10 +51,12 @@ class IncidentRecord:
 
 def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
     """The incidents that were reported and have not ended. Damaged records are left out."""
-    infos = store.objects(FeedLayout(feed).incidents)
-    names = [info.name for info in infos if info.name.endswith(".json")]
-    found = (store.parse_if_sound(IncidentRecord, name, store.read(name)) for name in names)
+    found = (store.parse_if_sound(IncidentRecord, name, store.read(name)) for name in _record_names(store, feed))
     return [record.incident for record in found if record is not None and record.ended_at is None]
+
+
+def _record_names(store: ObjectStore, feed: str) -> list[str]:
+    return [info.name for info in store.objects(FeedLayout(feed).incidents) if info.name.endswith(".json")]
 
 
 class IncidentRecords:
@@ -159,8 +161,7 @@ class IncidentRecords:
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
         """Each record and its object generation, by incident name."""
-        names = [info.name for info in self._store.objects(self._layout.incidents) if info.name.endswith(".json")]
-        found = (self._read(name) for name in names)
+        found = (self._read(name) for name in _record_names(self._store, self._layout.feed))
         return {one[0].incident.name: one for one in found if one is not None}
 
     def _read(self, name: str) -> tuple[IncidentRecord, int] | None:
