@@ -127,7 +127,9 @@ def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) ->
 
 @pytest.mark.parametrize(("page", "sql"), RUN, ids=[f"{page}-{sql[:30]}" for page, sql in RUN])
 def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> None:
-    stack.connection.bigquery_client().query_and_wait(sql)
+    job = stack.connection.bigquery_client().query(sql)
+    job.result()
+    assert (job.state, job.errors) == ("DONE", None)
 
 
 def test_googles_grammar_takes_the_sql_of_the_pages() -> None:

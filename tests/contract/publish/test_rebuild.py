@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,7 +22,7 @@ from dedup_clone.publish.rebuild.resolve_rebuild import (
     prepare_swap,
     resolve_rebuild,
 )
-from dedup_clone.publish.records.changes_table import load_changes
+from dedup_clone.publish.records.changes_table import FIRST_PAUSE, load_changes
 from dedup_clone.publish.recovery import recover
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
@@ -29,7 +30,6 @@ from dedup_clone.state.index import IndexFile
 from dedup_clone.state.ledger import Outcome
 from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.stand_in_faults import add_fault, clear_faults
 from tests.contract.publish.rebuild_steps import (
     FIRST,
@@ -45,7 +45,18 @@ from tests.contract.publish.rebuild_steps import (
     without_attribute,
 )
 
+SPARK = pytest.param("Spark", marks=[pytest.mark.spark, pytest.mark.exhaustive])
 
+
+@pytest.fixture
+def dedup_job(world: FeedOnStandIn, request: pytest.FixtureRequest) -> None:
+    """Makes the world's publishes use the real Spark job if the test's parameter is "Spark"."""
+    if request.param == "Spark":
+        world.dedup = request.getfixturevalue("real_dedup")
+
+
+@pytest.mark.usefixtures("dedup_job")
+@pytest.mark.parametrize("dedup_job", ["fake", SPARK], indirect=True)
 def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot_is_published_on_top(
     world: FeedOnStandIn,
 ) -> None:
@@ -106,19 +117,9 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
 
 
 @pytest.mark.exhaustive
-@pytest.mark.spark
-def test_the_spark_job_takes_over_the_copied_rows(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> None:
-    world.dedup = real_dedup
-    test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot_is_published_on_top(world)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("job", ["fake", pytest.param("Spark", marks=pytest.mark.spark)])
-def test_in_mode_last_changed_rows_keep_their_update_ids_through_a_rebuild_and_after_it(
-    world: FeedOnStandIn, request: pytest.FixtureRequest, job: str
-) -> None:
-    if job == "Spark":
-        world.dedup = request.getfixturevalue("real_dedup")
+@pytest.mark.usefixtures("dedup_job")
+@pytest.mark.parametrize("dedup_job", ["fake", SPARK], indirect=True)
+def test_in_mode_last_changed_rows_keep_their_update_ids_through_a_rebuild_and_after_it(world: FeedOnStandIn) -> None:
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 2, 31)]))
@@ -145,7 +146,8 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
     world.feed = as_text(world.feed)
     rebuild(world, renamed={"attr_value": "value"})
     clear_faults(world.bigquery._connection.API_BASE_URL)
-    load_changes(world.services)  # as the watchdog does
+    later = world.services.now() + FIRST_PAUSE
+    load_changes(replace(world.services, now=lambda: later))  # as the watchdog does
     found = world.bigquery.query_and_wait(f"SELECT generation, new_row.attr_value AS value FROM {name}")
     assert [tuple(r.values()) for r in found] == [(2, 21)]
     newest = {**row(9, 1), "value": "22", "note": None}
