@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dedup_clone.freshness.feed_state import FeedState, read_feed_state
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.publish.services import Services
 
 

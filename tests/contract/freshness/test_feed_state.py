@@ -9,7 +9,7 @@ import pytest
 from google.cloud.bigquery import Table
 
 from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.freshness import feed_state
+from dedup_clone.freshness import read_feed_state
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.late_run import current_task
 from dedup_clone.publish.recovery import commit_or_discard
@@ -150,7 +150,7 @@ def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark(world, "snapshot_id=7")
-    find_backlog = feed_state.find_backlog
+    find_backlog = read_feed_state.find_backlog
 
     def register_two(*arguments: Any) -> Any:
         world.land(8, [row(8, 1)])
@@ -158,7 +158,7 @@ def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
         world.services.arrivals.register(world.services.landing, marker)
         return find_backlog(*arguments)
 
-    monkeypatch.setattr(feed_state, "find_backlog", register_two)
+    monkeypatch.setattr(read_feed_state, "find_backlog", register_two)
     assert [w.delivery.snapshot_id for w in read_state(world.services).waiting] == [7]
 
 
@@ -172,7 +172,7 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
     world.publish(world.land(9, [row(9, 1)]))
     spec, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
     world.swap(spec, swap)
-    ended_attempts = feed_state.ended_attempts
+    ended_attempts = read_feed_state.ended_attempts
 
     def commit_after(*arguments: Any) -> Any:
         attempts = ended_attempts(*arguments)
@@ -180,7 +180,7 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
             world.commit(spec)
         return attempts
 
-    monkeypatch.setattr(feed_state, "ended_attempts", commit_after)
+    monkeypatch.setattr(read_feed_state, "ended_attempts", commit_after)
     state = read_state(world.services)
     assert state.live is not None
     assert state.refused == ()

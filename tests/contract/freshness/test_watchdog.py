@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness import feed_state
+from dedup_clone.freshness import feed_state, read_feed_state
 from dedup_clone.freshness.evaluation import BIGQUERY_KINDS
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecords
@@ -118,7 +118,8 @@ def test_drift_keeps_the_time_at_which_it_began_when_bigquery_answers_again(dog:
 def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
     dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_state, "REFUSALS_READ", 2)
+    for module in (feed_state, read_feed_state):
+        monkeypatch.setattr(module, "REFUSALS_READ", 2)
     world = dog.world
 
     def refuse(snapshot_id: int) -> None:

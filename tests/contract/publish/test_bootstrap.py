@@ -8,7 +8,8 @@ import pytest
 
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.feed_state import DagActivity, read_feed_state
+from dedup_clone.freshness.feed_state import DagActivity
+from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.publish.planning.parent_generation import export_folder
 from dedup_clone.publish.previews.dry_run import dry_run

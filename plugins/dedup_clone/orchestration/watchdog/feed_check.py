@@ -10,10 +10,11 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
-from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState, read_feed_state
+from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
+from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services

@@ -1,0 +1,173 @@
+"""Reads the state of a feed for the freshness checks.
+
+It reads a few small objects and listings, and metadata of target and of the running step's job. What Airflow knows is
+passed in. No query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.freshness.feed_state import (
+    REFUSALS_READ,
+    DagActivity,
+    FailedRun,
+    FeedState,
+    InvalidMarker,
+    PendingJob,
+    RefusedDelivery,
+    TargetState,
+    WaitingDelivery,
+)
+from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.audits import AuditsFile
+from dedup_clone.state.current import Intent
+from dedup_clone.state.index import ended_attempts
+from dedup_clone.state.layout import delivery_of
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.warehouse.metadata import TableMetadata
+
+
+def read_feed_state(
+    services: Services,
+    *,
+    watch_dag: DagActivity | None,
+    publish_dag: DagActivity | None,
+    find_failed_run: Callable[[tuple[Delivery, ...]], FailedRun | None],
+    check_interval: timedelta,
+    reads_bigquery: bool = True,
+) -> FeedState:
+    """Read the feed's state. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
+
+    Without `reads_bigquery`, the state has neither target nor the running step's job.
+
+    CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
+    that a run was at work, so that the new content of target is not taken for drift. The ledger is read after CURRENT,
+    because a commit writes the ledger record first: so the live generation's record is found.
+    """
+    listing = services.landing.list_markers()
+    registered_at = _registration_times(services)
+    marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
+    feed = services.feed.feed
+    current = services.current.read()
+    table = services.warehouse.table(services.feed.target) if reads_bigquery else None
+    attempts = ended_attempts(services.store, feed)
+    records = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
+    live = next((r for r in reversed(records) if r.generation == current.generation), None)
+    intent = current.intent
+    manifest = None if current.generation is None else services.manifests.read(current.generation)
+    waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
+    failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
+    newest_failed = bool(waiting and failures) and max(w.delivery for w in waiting) in failures[-1].deliveries
+    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
+    return FeedState(
+        feed=feed,
+        settings=services.feed.freshness,
+        current=current,
+        lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
+        live=live,
+        history=tuple(r for r in records if r.is_publish),
+        failures=failures,
+        failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
+        arrivals=tuple(sorted(arrival_times)),
+        waiting=waiting,
+        refused=tuple(_refused(services, live, registered_at)),
+        excluded=() if manifest is None else manifest.excluded,
+        invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
+        target=_target_state(services, table, live, manifest) if reads_bigquery else None,
+        watch_dag=watch_dag,
+        publish_dag=publish_dag,
+        failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
+        check_interval=check_interval,
+        audits=AuditsFile(services.store, feed).read(),
+        pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
+    )
+
+
+def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
+    """The attempt's last BigQuery job if it waits to start; if that job is a script, its statement that waits."""
+    job = services.warehouse.job(intent.jobs[-1]) if intent.jobs else None
+    if job is None or job.ended:
+        return None
+    if job.started_at is None:
+        return None if job.created_at is None else PendingJob(job.job_id, job.created_at, is_statement=False)
+    for child in services.warehouse.child_jobs(job.job_id):
+        if child.started_at is None and child.created_at is not None:
+            return PendingJob(child.job_id, child.created_at, is_statement=True)
+    return None
+
+
+def _registration_times(services: Services) -> dict[Delivery, datetime]:
+    """When each delivery was registered, which is seconds after it arrived unless the watch DAG did not run.
+
+    The times come from the listing of the arrival records, which can be large and are not read.
+    """
+    prefix = services.layout.arrivals
+    found = {delivery_of(info.name, prefix): info.created_at for info in services.store.objects(prefix)}
+    return {delivery: created_at for delivery, created_at in found.items() if delivery is not None}
+
+
+def _waiting(
+    services: Services,
+    manifest: Manifest | None,
+    marked_at: dict[Delivery, datetime],
+    registered_at: dict[Delivery, datetime],
+) -> Iterable[WaitingDelivery]:
+    """The deliveries that are not live yet. If a marker was deleted, its delivery's registration counts as arrival.
+
+    The arrival records are listed again here, so the watch DAG may have registered further deliveries since the first
+    listing. Those that also landed since then are left to the next check.
+    """
+    arrived_at = registered_at | marked_at
+    registered = [delivery for delivery in find_backlog(services, manifest).apply if delivery in arrived_at]
+    for delivery in registered:
+        yield WaitingDelivery(delivery, arrived_at[delivery], is_registered=True)
+    for delivery in marked_at.keys() - registered_at.keys() - set(registered):
+        yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
+
+
+def _refused(
+    services: Services, live: LedgerRecord | None, registered: Collection[Delivery]
+) -> Iterable[RefusedDelivery]:
+    """The newest open refusals, at most REFUSALS_READ. `registered`: all registered deliveries.
+
+    A refusal is open if it was recorded since the last swap. (The commit after the swap records the refusals of the
+    same publish.) It is also open if its snapshot is newer than the live one and was not delivered again: a replay,
+    rollback, erasure or rebuild swaps, too, but makes no newer snapshot live.
+    """
+    latest = {delivery.snapshot_id: delivery for delivery in sorted(registered)}
+
+    def is_open(delivery: Delivery | None, recorded_at: datetime) -> bool:
+        if delivery is None:
+            return False
+        if live is None or live.swapped_at is None or recorded_at >= live.swapped_at:
+            return True
+        return delivery.snapshot_id > live.snapshot_id and latest.get(delivery.snapshot_id, delivery) <= delivery
+
+    prefix = services.layout.refused
+    infos = [i for i in services.store.objects(prefix) if is_open(delivery_of(i.name, prefix), i.created_at)]
+    newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
+    for refusal in services.store.read_records(Refusal, newest):
+        yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
+
+
+def _target_state(
+    services: Services, table: TableMetadata | None, live: LedgerRecord | None, manifest: Manifest | None
+) -> TargetState:
+    """`table`: target's metadata. `live`, `manifest`: ledger record and manifest of the live generation."""
+    feed = services.feed
+    swap = None if live is None else find_swap(services, live.attempt)
+    return TargetState(
+        table=table,
+        staging=feed.staging,
+        cloned_at=None if swap is None else swap.cloned_at,
+        # Only the next swap sets a retention that was changed in the feed file since the last one.
+        retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
+        materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
+    )
