@@ -360,6 +360,11 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             "SELECT CONCAT('a', NULL), 'a' || 'b', LENGTH('héé'), LENGTH(b'abc'), BYTE_LENGTH('héé'), REPLACE('abc', '', 'x'), LPAD('a', 3, 'xy'), TRIM('  a '), TRIM('xax', 'x')",
             [(None, "ab", 3, 3, 5, "abc", "xya", "a", "a")],
         ),
+        # A group that takes no part in the match gives NULL, an empty one "". Page: "String functions", REGEXP_EXTRACT.
+        (
+            "SELECT REGEXP_EXTRACT('ab', '(z)?b'), REGEXP_EXTRACT('ab', '()b'), REGEXP_EXTRACT('', '^(.*)$'), REGEXP_EXTRACT('', '(z)?'), REGEXP_EXTRACT('', '^$'), REGEXP_EXTRACT('xyztb', '(.)+b')",
+            [(None, "", "", None, "", "t")],
+        ),
         (
             r"SELECT REGEXP_CONTAINS('abc', 'b'), REGEXP_EXTRACT('abc', 'a(b)'), REGEXP_EXTRACT('abc', 'z'), REGEXP_REPLACE('abc', '(b)', r'[\1]')",
             [(True, "b", None, "a[b]c")],
