@@ -55,10 +55,26 @@ def _safe(writer: Writer, node: exp.SafeFunc) -> str:
 def _window_call(writer: Writer, node: exp.Window) -> str:
     if not isinstance(node.this, exp.Anonymous):
         raise NotImplementedConstruct(f"OVER after {type(node.this).key.upper()}")
-    return _window_function(writer, node.this, window_sql(writer, node))
+    return _window_function(writer, node.this, window_sql(writer, node), _has_order(node))
 
 
-def _window_function(writer: Writer, node: exp.Anonymous, window: str) -> str:
+def _has_order(window: exp.Window) -> bool:
+    """Whether the window has ORDER BY, also by the named window that it refers to.
+
+    True for a name without definition too: DuckDB reports that better.
+    """
+    select = window.parent_select
+    definitions = {item.name.lower(): item for item in (select.args.get("windows") or [] if select else [])}
+    current: exp.Window | None = window
+    while current is not None and current.args.get("order") is None:
+        base = current.args.get("alias")
+        if base is None:
+            return False
+        current = definitions.pop(base.name.lower(), None)
+    return True
+
+
+def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order: bool) -> str:
     name = node.name.upper()
     if name in AGGREGATES:
         return _aggregate(writer, name, node.expressions, f" OVER {window}")
@@ -69,8 +85,7 @@ def _window_function(writer: Writer, node: exp.Anonymous, window: str) -> str:
     argument_counts, needs_order = WINDOW[name]
     if len(node.expressions) not in argument_counts:
         raise invalid_call(name, len(node.expressions), " or ".join(map(str, argument_counts)))
-    refers_to_named_window = window.startswith(('"', '("'))  # whose definition may have the ORDER BY
-    if needs_order and "ORDER BY" not in window and not refers_to_named_window:
+    if needs_order and not has_order:
         raise InvalidQuery(f"Window ORDER BY is required for analytic function {name.lower()}")
     arguments = [_window_argument(writer, item) for item in node.expressions]
     return f"{name.lower()}({', '.join(arguments)}) OVER {window}"

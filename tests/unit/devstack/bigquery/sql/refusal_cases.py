@@ -148,6 +148,12 @@ SEMANTICS: dict[str, str] = {
     "SELECT a FROM `d.t$20240101`": "partition decorator",
     "SELECT 1 AS a, 2 AS A": "Duplicate column names",
     "SELECT RANK() OVER () FROM d.t": "Window ORDER BY is required",
+    # Page: "Numbering functions": of these only ROW_NUMBER does not require ORDER BY, also of a named window.
+    "SELECT DENSE_RANK() OVER w FROM d.t WINDOW w AS (PARTITION BY a)": "Window ORDER BY is required",
+    "SELECT NTILE(2) OVER (w) FROM d.t WINDOW v AS (PARTITION BY a), w AS v": "Window ORDER BY is required",
+    "SELECT RANK() OVER (PARTITION BY ARRAY(SELECT x FROM UNNEST(b) x ORDER BY x)[OFFSET(0)]) FROM d.t": (
+        "Window ORDER BY is required"
+    ),
     "SELECT ROW_NUMBER() FROM d.t": "without an OVER clause",
     "SELECT SUBSTR('a') FROM d.t": "No matching signature for function SUBSTR",
     "SELECT a FROM d.t EXCEPT ALL SELECT 1": "EXCEPT DISTINCT",
