@@ -152,8 +152,9 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
         last = arguments[-1]
         if isinstance(last, exp.Limit):
             limit = integer_literal(last.expression)
-            if limit is None or last.args.get("offset"):
-                raise NotImplementedConstruct("LIMIT of an aggregate that is not one integer literal")
+            # BigQuery's documentation does not say whether LIMIT 0 gives an empty array or NULL.
+            if limit is None or limit < 1 or last.args.get("offset"):
+                raise NotImplementedConstruct("LIMIT of an aggregate that is not one positive integer literal")
         elif isinstance(last, exp.Order):
             order = last
         elif isinstance(last, exp.HavingMax):

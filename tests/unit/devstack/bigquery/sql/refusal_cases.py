@@ -73,6 +73,9 @@ CONSTRUCTS: dict[str, str] = {
     "SELECT SAFE.APPROX_QUANTILES(a, 2) FROM d.t": "SAFE. before aggregate or window function APPROX_QUANTILES",
     "SELECT APPROX_TOP_COUNT(a, 2) FROM d.t": "function APPROX_TOP_COUNT",
     "SELECT RAND()": "function RAND",
+    # Page: "Aggregate function calls", LIMIT: it does not say what none of the inputs gives.
+    "SELECT ARRAY_AGG(a LIMIT 0) FROM d.t": "LIMIT of an aggregate that is not one positive integer literal",
+    "SELECT STRING_AGG(a LIMIT 0) FROM d.t": "LIMIT of an aggregate that is not one positive integer literal",
     "SELECT d.f(1)": "function d.f",
     "SELECT NET.HOST('x')": "NETFUNC",
     "SELECT FORMAT('%5.2f', 1.0)": "FORMAT element %5.2f",
