@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
+from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSettings
 
@@ -42,10 +44,9 @@ def describe_clustering(settings: TableSettings) -> str:
 
 def check_settings(table: TableId, settings: TableSettings) -> None:
     """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key."""
+    _check_names_differ(table, settings.schema)
     names = [column.name.lower() for column in settings.schema]
     for name in names:
-        if names.count(name) > 1:
-            raise Invalid(f"Duplicate column name [{name}] in the schema of {table}: name each column once.")
         if name.startswith(RESERVED_PREFIXES):
             raise Invalid(f"{reserved_name_message(name)}: rename the column of {table}.")
         if len(name) > MAXIMUM_NAME_LENGTH:
@@ -68,6 +69,15 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
     _check_primary_key(table, settings)
+
+
+def _check_names_differ(table: TableId, columns: Sequence[TableField], parent: str = "") -> None:
+    """Raises Invalid if two columns, or two fields of one STRUCT, have the same name. `parent`: the STRUCT's path."""
+    names = [column.name.lower() for column in columns]
+    for column, name in zip(columns, names, strict=True):
+        if names.count(name) > 1:
+            raise Invalid(f"Duplicate column name [{parent}{name}] in the schema of {table}: name each column once.")
+        _check_names_differ(table, column.fields, f"{parent}{name}.")
 
 
 def _check_primary_key(table: TableId, settings: TableSettings) -> None:
