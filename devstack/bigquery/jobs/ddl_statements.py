@@ -6,6 +6,7 @@ CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -95,7 +96,24 @@ def _clone(
         return clone_change(catalog, table, current, source, source_version, options, clone_us, commit_us)
 
     check_cancelled()
-    catalog.commit(table, build, commit_info_of(outcome))
+    return commit_creation(catalog, table, build, commit_info_of, outcome, statement.if_not_exists)
+
+
+def commit_creation(
+    catalog: Catalog,
+    table: TableId,
+    build: Callable[[TableVersion | None, int], Change],
+    commit_info_of: CommitInfoOf,
+    outcome: Outcome,
+    if_not_exists: bool,
+) -> Outcome:
+    """Commits a new table. With IF NOT EXISTS it skips a table that another job has created since the first look."""
+    try:
+        catalog.commit(table, build, commit_info_of(outcome))
+    except Duplicate:
+        if not if_not_exists:
+            raise
+        return replace(outcome, ddl_operation="SKIP")
     return outcome
 
 

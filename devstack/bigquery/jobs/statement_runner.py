@@ -195,8 +195,9 @@ class StatementRunner:
                 change = write_change("create", settings, None, segments, "WRITE_EMPTY", None, commit_us)
                 return ddl_statements.create_change(table, latest, settings, dict(change.partitions))
 
-            self.state.catalog.commit(table, build, commit_info_of(outcome))
-        return outcome
+            return ddl_statements.commit_creation(
+                self.state.catalog, table, build, commit_info_of, outcome, statement.if_not_exists
+            )
 
     def _assert(self, statement: statements.Assert, evaluator: SqlEvaluator, started: float) -> Outcome:
         scanned = self._scan_within_limit(exp.select(statement.condition), evaluator)

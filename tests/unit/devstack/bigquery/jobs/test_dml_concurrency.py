@@ -15,7 +15,7 @@ import pytest
 
 from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
 from devstack.bigquery.clock import HOUR_US, Clock
-from devstack.bigquery.jobs import dml_queue, dml_runner
+from devstack.bigquery.jobs import ddl_statements, dml_queue, dml_runner
 from devstack.bigquery.jobs.dml_queue import (
     MAXIMUM_RUNNING,
     MAXIMUM_RUNNING_INSERTS,
@@ -228,3 +228,21 @@ def test_inserts_of_the_last_24_hours_count(warehouse: Warehouse, monkeypatch: p
     assert waited[0] >= 60
     warehouse.stand_in.clock.advance(24 * HOUR_US)
     assert queue._inserts_of_day(T) == 0
+
+
+@pytest.mark.parametrize("definition", ["CLONE d.t", "(v INT64)", "AS SELECT 1 AS v"])
+def test_of_two_statements_with_if_not_exists_one_creates_the_table(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, definition: str
+) -> None:
+    """Page: "Data definition language", CREATE TABLE: with IF NOT EXISTS it has no effect if the table exists."""
+    sql, operations, first = f"CREATE TABLE IF NOT EXISTS d.u {definition}", list[str](), threading.Lock()
+    original = ddl_statements.evaluate_options
+
+    def after_the_same_statement(*arguments: Any) -> Any:
+        if first.acquire(blocking=False):
+            operations.append(warehouse.statistics(sql)["ddlOperationPerformed"])
+        return original(*arguments)
+
+    monkeypatch.setattr(ddl_statements, "evaluate_options", after_the_same_statement)
+    operations.append(warehouse.statistics(sql)["ddlOperationPerformed"])
+    assert operations == ["CREATE", "SKIP"]
