@@ -6,13 +6,17 @@ whose value is the stack's folder.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
+from devstack.stack.stack_errors import StackError
+
 STACK_VARIABLE = "DEDUP_CLONE_STACK"
+ATTEMPTS = 3  # to end one process
 
 
 def _own_process_ids() -> set[int]:
@@ -115,9 +119,18 @@ def wait_for_end(pid: int, timeout_s: float) -> bool:
 
 
 def sweep(local: Path, timeout_s: float) -> int:
-    """End processes of the stack until there are none, also those that start meanwhile. Returns how many were found."""
-    ended_ids: set[int] = set()
+    """End processes of the stack until there are none, also those that start meanwhile. Returns how many were found.
+
+    Raises StackError for a process that outlives all attempts: SIGKILL does not end one that waits in the kernel.
+    """
+    attempts: Counter[int] = Counter()
     while processes := of_stack(local):
-        ended_ids.update(process.pid for process in processes)
+        found = [process.pid for process in processes]
+        if stuck := [pid for pid in found if attempts[pid] == ATTEMPTS]:
+            raise StackError(
+                f"Processes [{', '.join(map(str, stuck))}] of the stack in {local} still run after {ATTEMPTS} times "
+                "SIGKILL: see what they wait for (ps -o pid,stat,wchan,args), end them, and try again."
+            )
+        attempts.update(found)
         end(processes, timeout_s)
-    return len(ended_ids)
+    return len(attempts)

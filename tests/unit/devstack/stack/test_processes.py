@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from devstack.stack import processes
+from devstack.stack.stack_errors import StackError
 from testkit.waiting import wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
@@ -96,6 +97,16 @@ def test_sweep_ends_everything_even_what_ignores_the_request(tmp_path: Path, sta
     assert processes.of_stack(tmp_path) == []
     assert stubborn.poll() is not None
     assert parent.poll() is not None
+
+
+@pytest.mark.timeout(20)  # an endless sweep must not wait for the timeout of all tests
+def test_sweep_gives_up_on_a_process_that_survives_being_killed(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubborn = start(STUBBORN)
+    monkeypatch.setattr(psutil.Process, "kill", lambda process: None)
+    with pytest.raises(StackError, match=rf"Processes \[{stubborn.pid}\] of the stack"):
+        processes.sweep(tmp_path, timeout_s=0.05)
 
 
 def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> None:
