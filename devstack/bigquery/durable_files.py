@@ -16,9 +16,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Create the folder, and parents that are missing. All survive a crash, as entries of the folders around them."""
+    missing = [created for created in (folder, *folder.parents) if not created.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for created in missing:
+        sync_folder(created.parent)
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """Write the file. Readers find the old content or the new one, never a part of it, even after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     with temporary.open("wb") as stream:
         stream.write(content)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from devstack.bigquery.durable_files import sync_folder
+from devstack.bigquery.durable_files import make_folder, sync_folder
 from devstack.bigquery.storage.logical_bytes import column_bytes
 from devstack.bigquery.storage.model import Segment
 
@@ -31,7 +31,7 @@ class SegmentStore:
         self._folder = folder
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     def path(self, segment: Segment) -> Path:
         return self._folder / segment.file

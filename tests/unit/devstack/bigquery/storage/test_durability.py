@@ -9,8 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from devstack.bigquery import durable_files
 from devstack.bigquery.storage.garbage_collector import remove_unreferenced_segments
 from devstack.bigquery.storage.model import TableVersion
+from devstack.bigquery.storage.segment_store import SegmentStore
 from testkit.local_servers import REPOSITORY
 from tests.thoroughness import times
 from tests.unit.devstack.bigquery.storage.tables import numbers, open_catalog, table_id
@@ -40,6 +44,17 @@ def test_segments_that_a_kill_left_without_a_version_are_removed(tmp_path: Path)
     remove_unreferenced_segments(catalog)
     named = {segment.file for version in _all_versions(tmp_path) for segment in version.segments()}
     assert catalog.segments.files() == named
+
+
+def test_folder_of_a_new_file_is_synced_into_its_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a crash of the machine loses the file with its folder, whose entry was not on the disk yet."""
+    synced: list[Path] = []
+    monkeypatch.setattr(durable_files, "sync_folder", synced.append)
+    durable_files.write_durably(tmp_path / "dataset" / "table" / "1.json", b"{}")
+    assert set(synced) == {tmp_path, tmp_path / "dataset", tmp_path / "dataset" / "table"}
+    synced.clear()
+    SegmentStore(tmp_path / "segments")
+    assert synced == [tmp_path]
 
 
 def _write_until_killed(folder: Path, seconds: float) -> dict[str, int]:
