@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -20,6 +21,7 @@ _SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 _OPEN_OR_COMMA = {"(", "[", ","}
 _CLOSE_OR_COMMA = {")", "]", ",", ""}
 _OPERATORS = {"+", "-", "*", "/", "=", "<", ">", "<=", ">=", "<>", "!=", "||", "&", "|", "^", "~"}
+_SET_OPERATORS = {"UNION", "INTERSECT", "EXCEPT"}
 _LIST_KEYWORDS = {"GROUP BY", "ORDER BY", "PARTITION BY"}
 _EXPRESSION_STARTS = {"ALL", "ARRAY", "CASE", "CAST", "CUBE", "EXISTS", "EXTRACT", "FALSE", "GROUPING"} | {
     *("IF", "INTERVAL", "NOT", "NULL", "ROLLUP", "STRUCT", "TRUE")
@@ -37,6 +39,7 @@ def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: 
     if not tokens:
         raise cursor.unexpected()
     _refuse_misplaced_tokens(cursor.text, tokens)
+    _refuse_mixed_set_operators(cursor.text, tokens)
     tree = parse_tokens(tokens, cursor.text, cursor.ordinals())
     _refuse_reserved_names(tree)
     if not (may_be_interval and isinstance(tree, exp.Interval)):
@@ -79,6 +82,24 @@ def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
                 _refuse_escapes(text[token.start : token.end + 1])
         elif _is_out_of_place(_text(token), before, after, following):
             raise syntax_error(text, token, f"Unexpected {describe(token, text)}")
+
+
+def _refuse_mixed_set_operators(text: str, tokens: Sequence[Token]) -> None:
+    """Refuses different set operators between the same parentheses, for which SQLGlot would choose an order."""
+    operators = [""]  # for each open parenthesis, the set operator in it
+    for token, following in pairwise(tokens):
+        word = _text(token)
+        if word == "(":
+            operators.append("")
+        elif word == ")":
+            operators = operators[:-1] or [""]
+        elif word in _SET_OPERATORS and _text(following) in {"ALL", "DISTINCT"}:  # not SELECT * EXCEPT (…)
+            operator = f"{word} {_text(following)}"
+            if operators[-1] not in ("", operator):
+                raise syntax_error(
+                    text, token, f"{operators[-1]} and {operator} in one query need parentheses for their grouping"
+                )
+            operators[-1] = operator
 
 
 def _text(token: Token | None) -> str:

@@ -160,6 +160,10 @@ SEMANTICS: dict[str, str] = {
     "SELECT ROW_NUMBER() FROM d.t": "without an OVER clause",
     "SELECT SUBSTR('a') FROM d.t": "No matching signature for function SUBSTR",
     "SELECT a FROM d.t EXCEPT ALL SELECT 1": "EXCEPT DISTINCT",
+    # Page: "Query syntax", parenthesized set operators.
+    "SELECT 1 UNION ALL SELECT 2 UNION DISTINCT SELECT 3": "UNION ALL and UNION DISTINCT in one query need parentheses",
+    "SELECT (SELECT 1 UNION DISTINCT (SELECT 2) EXCEPT DISTINCT SELECT 3)": "UNION DISTINCT and EXCEPT DISTINCT",
+    "SELECT 1 UNION ALL SELECT 2 INTERSECT DISTINCT SELECT 3": "UNION ALL and INTERSECT DISTINCT",
     "SELECT DATE_ADD(a, INTERVAL 1 HOUR) FROM d.t": "expected one of",
     "MERGE d.t USING d.s ON TRUE WHEN MATCHED THEN INSERT ROW": "Expected keyword UPDATE SET",
     "MERGE d.t USING d.s ON TRUE WHEN NOT MATCHED THEN DELETE": "Expected keyword INSERT",

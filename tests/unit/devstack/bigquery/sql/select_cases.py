@@ -180,6 +180,10 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v EXCEPT DISTINCT SELECT 1", [(None,), (2,)]),
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v INTERSECT DISTINCT SELECT NULL", [(None,)]),
         ("(SELECT 1 AS x) UNION ALL (SELECT 2) ORDER BY x LIMIT 1 OFFSET 1", [(2,)]),
+        (
+            "SELECT * EXCEPT (y) FROM (SELECT 1 AS x, 2 AS y) UNION ALL (SELECT 1 UNION DISTINCT SELECT 1) UNION ALL SELECT 2",
+            [(1,), (1,), (2,)],
+        ),
     ),
     "from": (
         (
