@@ -21,14 +21,20 @@ _AS_TEXT = "CAST({0} AS VARCHAR)"
 _AS_BYTES = f"CASE WHEN {_IS_BLOB} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
 _UTC = "AT TIME ZONE 'UTC'"
 _WHITESPACE = "[\\s\\pZ]+"
-_SUBSTRING_FROM = (
-    "CASE WHEN {1} > 0 THEN substring({0}, {1}) WHEN {1} = 0 OR -({1}) >= length({0}) THEN {0} "
-    "ELSE substring({0}, length({0}) + {1} + 1) END"
+# The characters of STRING or the bytes of BYTES. DuckDB's array_slice cuts both, and arrays, which BigQuery refuses.
+_SIZE = (
+    f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) WHEN typeof({{0}}) LIKE '%]' THEN "
+    + error_sql("'No matching signature for a function of STRING or BYTES: ' || typeof({0})")
+    + f" ELSE length({_AS_TEXT}) END"
 )
+# A NULL literal has no type, and the text gives it that of STRING. `least` and `array_slice` ignore NULL.
+_CUT_NULL = "CASE WHEN FALSE THEN '' WHEN {0} IS NULL OR {1} IS NULL THEN NULL "
+_FIRST = f"CASE WHEN {{1}} > 0 THEN {{1}} WHEN {{1}} = 0 OR -({{1}}) >= {_SIZE} THEN 1 ELSE {_SIZE} + {{1}} + 1 END"
+_SUBSTRING_FROM = f"{_CUT_NULL}ELSE array_slice({{0}}, {_FIRST}, {_SIZE}) END"
 _SUBSTRING_LENGTH = (
-    "CASE WHEN {2} < 0 THEN " + error_sql("'Third argument in SUBSTR() cannot be negative'") + " "
-    "WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 OR -({1}) >= length({0}) THEN substring({0}, 1, {2}) "
-    "ELSE substring({0}, length({0}) + {1} + 1, {2}) END"
+    f"{_CUT_NULL}WHEN {{2}} IS NULL THEN NULL "
+    "WHEN {2} < 0 THEN " + error_sql("'Third argument in SUBSTR() cannot be negative'") + " "
+    f"ELSE array_slice({{0}}, {_FIRST}, {_FIRST} - 1 + least({{2}}, {_SIZE})) END"
 )
 _NEGATIVE = error_sql("'Second argument in {name}() cannot be negative'")
 _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
@@ -45,6 +51,12 @@ def _checked_float(name: str, call: str, arguments: int = 1) -> str:
     listed = " || ', ' || ".join(f"CAST({position} AS VARCHAR)" for position in positions)
     failure = error_sql(f"'Floating point error in function: {name}(' || {listed} || ')'")
     return f"CASE WHEN {are_finite} AND NOT isfinite({call}) THEN {failure} ELSE {call} END"
+
+
+def _part(name: str, positions: str) -> str:
+    """The template of LEFT or RIGHT. `positions`: of the first and the last character or byte, from 1."""
+    negative = _NEGATIVE.replace("{name}", name)
+    return f"{_CUT_NULL}WHEN {{1}} < 0 THEN {negative} ELSE array_slice({{0}}, {positions}) END"
 
 
 def _padded(name: str) -> Mapping[int | str, str]:
@@ -91,7 +103,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "IFNULL": {2: "coalesce({0}, {1})"},
     "IS_INF": {1: "isinf(CAST({0} AS DOUBLE))"},
     "IS_NAN": {1: "isnan(CAST({0} AS DOUBLE))"},
-    "LEFT": {2: _NEGATIVE_LENGTH.replace("{name}", "LEFT") + "left({0}, {1}) END"},
+    "LEFT": {2: _part("LEFT", f"1, least({{1}}, {_SIZE})")},
     "LENGTH": {1: f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"},
     "LN": {1: _checked_float("LN", "ln({0})")},
     "LOG10": {1: _checked_float("LOG10", "log10({0})")},
@@ -108,7 +120,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "REPEAT": {2: _NEGATIVE_LENGTH.replace("{name}", "REPEAT") + "repeat({0}, {1}) END"},
     "REPLACE": {3: "CASE WHEN {1} = '' THEN {0} ELSE replace({0}, {1}, {2}) END"},
     "REVERSE": {1: "reverse({0})"},
-    "RIGHT": {2: _NEGATIVE_LENGTH.replace("{name}", "RIGHT") + "right({0}, {1}) END"},
+    "RIGHT": {2: _part("RIGHT", f"{_SIZE} - least({{1}}, {_SIZE}) + 1, {_SIZE}")},
     "RPAD": _padded("RPAD"),
     "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
     "SAFE_ADD": {2: "TRY({0} + {1})"},

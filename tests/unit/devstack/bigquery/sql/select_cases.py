@@ -356,6 +356,19 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ),
     ),
     "text": (
+        # Bytes are counted in BYTES, characters in STRING. Page: "String functions", LEFT, RIGHT and SUBSTR.
+        (
+            "SELECT SUBSTR(b'hello', 2), SUBSTR(b'hello', -2), SUBSTR(b'hello', 0, 2), SUBSTR(b'hello', -10, 7), SUBSTR(b'hello', 10), SUBSTR(b'hello', 4, 9), SUBSTR(b'hello', 2, 0)",
+            [(b"ello", b"lo", b"he", b"hello", b"", b"lo", b"")],
+        ),
+        (
+            "SELECT LEFT(x, 2), RIGHT(x, 3), LEFT(x, 0), RIGHT(x, 0), LEFT(x, 9), RIGHT(x, 9), SUBSTR(x, 2, 1), LEFT(x, CAST(NULL AS INT64)) FROM UNNEST([CAST('äz' AS BYTES), NULL]) x",
+            [(b"\xc3\xa4", b"\xc3\xa4z", b"", b"", b"\xc3\xa4z", b"\xc3\xa4z", b"\xa4", None), (None,) * 8],
+        ),
+        (
+            "SELECT LEFT('äöü', 2), RIGHT('äöü', 2), LEFT('', 1), RIGHT('', 1), RIGHT('a', 0), LEFT('a', 9223372036854775807), SUBSTR('äöü', 2, 9223372036854775807), SUBSTR('a', 1, CAST(NULL AS INT64)), LEFT(NULL, 1)",
+            [("äö", "öü", "", "", "", "a", "öü", None, None)],
+        ),
         (
             "SELECT SUBSTR('hello', 2), SUBSTR('hello', -2), SUBSTR('hello', 0, 2), SUBSTR('hello', -10, 7), SUBSTR('hello', 10), SUBSTR(NULL, 1)",
             [("ello", "lo", "he", "hello", "", None)],
