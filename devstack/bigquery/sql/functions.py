@@ -124,7 +124,8 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "RPAD": _padded("RPAD"),
     "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
     "SAFE_ADD": {2: "TRY({0} + {1})"},
-    "SAFE_MULTIPLY": {2: "TRY({0} * {1})"},
+    # Rounded as products of the operator * are (writer/operators.py).
+    "SAFE_MULTIPLY": {2: "TRY(round({0} * {1}, CASE WHEN typeof({0} * {1}) LIKE 'DECIMAL%' THEN 9 ELSE 400 END))"},
     "SAFE_SUBTRACT": {2: "TRY({0} - {1})"},
     "SHA256": {1: f"unhex(sha256({_AS_BYTES}))"},
     "SPLIT": {1: "string_split({0}, ',')", 2: "string_split({0}, {1})"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct
-from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.field_types import NUMERIC_SCALE, QueryValue
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
 from devstack.bigquery.sql.writer.intervals import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
@@ -20,7 +20,6 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.LTE: "<=",
     exp.And: "AND",
     exp.Or: "OR",
-    exp.Mul: "*",
     exp.DPipe: "||",
     exp.BitwiseAnd: "&",
     exp.BitwiseOr: "|",
@@ -49,6 +48,17 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
     if any(structs) or (any(tuples) and not all(tuples)):
         raise NotImplementedConstruct("comparison of STRUCT values other than (a, b) with (c, d)")
+
+
+@handles(exp.Mul, supported_args="this expression safe")
+def _multiply(writer: Writer, node: exp.Mul) -> str:
+    product = f"({writer.write(node.this)} * {writer.write(node.expression)})"
+    if any(integer_literal(operand) is not None for operand in (node.this, node.expression)):
+        return product
+    # DuckDB adds the decimal digits of both factors; BigQuery rounds NUMERIC to nine, halves away from zero. Of other
+    # types, so many digits change no number.
+    digits = f"CASE WHEN typeof({product}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END"
+    return f"round({product}, {digits})"
 
 
 @handles(exp.Add, exp.Sub, supported_args="this expression")

@@ -54,6 +54,24 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             [(1, 7, 6, -6, None, None, 1, False)],
         ),
         ("SELECT NUMERIC '1.5' + NUMERIC '2', NUMERIC '1.5' * 2", [(Decimal("3.5"), Decimal("3"))]),
+        # Page: "Data types", decimal types: halves are rounded away from zero at the ninth decimal digit.
+        (
+            "SELECT x * x, x * y, x * NUMERIC '-0.000000001', x * 3, x * z, z * z, 2 * 3, n * n, SAFE_MULTIPLY(x, y), x * y = y FROM (SELECT NUMERIC '0.5' AS x, NUMERIC '0.000000001' AS y, 0.1 AS z, 7 AS n)",
+            [
+                (
+                    Decimal("0.25"),
+                    Decimal("0.000000001"),
+                    Decimal("-0.000000001"),
+                    Decimal("1.5"),
+                    0.05,
+                    0.010000000000000002,
+                    6,
+                    49,
+                    Decimal("0.000000001"),
+                    True,
+                )
+            ],
+        ),
     ),
     "null order": (
         (
