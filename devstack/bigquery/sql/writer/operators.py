@@ -28,6 +28,7 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _UNARY = {exp.BitwiseNot: "(~{0})", exp.Exists: "EXISTS ({0})", exp.Not: "(NOT {0})", exp.Paren: "({0})"}
+_PATHS = (exp.Column, exp.Dot, exp.Bracket)  # columns, their fields and elements
 _INT32_MAX = 2**31 - 1
 
 
@@ -35,14 +36,16 @@ _INT32_MAX = 2**31 - 1
 def _binary(writer: Writer, node: exp.Binary) -> str:
     if isinstance(node, _COMPARISONS):
         refuse_struct_comparison([node.this, node.expression])
+        left, right = writer.write(node.this), _compared(writer, node.this, node.expression)
+        return f"({left} {_SYMBOLS[type(node)]} {right})"
     return f"({writer.write(node.this)} {_SYMBOLS[type(node)]} {writer.write(node.expression)})"
 
 
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
     """Refuses comparisons of a written STRUCT(…), and of a tuple with anything but a tuple.
 
-    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. Two STRUCT columns
-    with different field names are not recognized here.
+    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. For two STRUCT
+    columns `_compared` recognizes them.
     """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
@@ -59,6 +62,18 @@ def _multiply(writer: Writer, node: exp.Mul) -> str:
     # types, so many digits change no number.
     digits = f"CASE WHEN typeof({product}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END"
     return f"round({product}, {digits})"
+
+
+def _compared(writer: Writer, left: exp.Expr, right: exp.Expr) -> str:
+    """SQL of the right operand of a comparison. It fails at run time for a STRUCT column of another type than `left`.
+
+    The condition is around the operand and not the comparison, so that DuckDB still joins by equal values.
+    """
+    if not (isinstance(left, _PATHS) and isinstance(right, _PATHS)):
+        return writer.write(right)
+    left_type, right_type = f"typeof({writer.write(left)})", f"typeof({writer.write(right)})"
+    differs = f"{left_type} LIKE 'STRUCT%' AND {left_type} <> {right_type}"
+    return f"({unsupported_when(differs, 'comparison of STRUCTs of different types', writer.write(right))})"
 
 
 @handles(exp.Add, exp.Sub, supported_args="this expression")
@@ -152,7 +167,7 @@ def _in(writer: Writer, node: exp.In) -> str:
         inner = query.this if isinstance(query, exp.Subquery) else query
         among = writer.write(inner)
     else:
-        among = ", ".join(writer.write_all(node.expressions))
+        among = ", ".join(_compared(writer, node.this, item) for item in node.expressions)
     return f"({writer.write(node.this)} {_negation(node)}IN ({among}))"
 
 

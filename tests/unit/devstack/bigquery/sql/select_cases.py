@@ -199,6 +199,10 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v INTERSECT DISTINCT SELECT NULL", [(None,)]),
         ("(SELECT 1 AS x) UNION ALL (SELECT 2) ORDER BY x LIMIT 1 OFFSET 1", [(2,)]),
         (
+            "SELECT a = b, a != b, a IN (b), a.x = b.x FROM (SELECT STRUCT(1 AS x) AS a, STRUCT(1 AS x) AS b)",
+            [(True, False, True, True)],
+        ),
+        (
             "SELECT * EXCEPT (y) FROM (SELECT 1 AS x, 2 AS y) UNION ALL (SELECT 1 UNION DISTINCT SELECT 1) UNION ALL SELECT 2",
             [(1,), (1,), (2,)],
         ),

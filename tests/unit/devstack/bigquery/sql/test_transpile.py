@@ -142,6 +142,19 @@ def test_failure_at_run_is_an_invalid_query(query: str, message: str) -> None:
         ("SELECT CAST([1] AS STRING)", "CAST of ARRAY or STRUCT AS STRING"),
         ("SELECT FORMAT('%t', [1])", "CAST of ARRAY or STRUCT AS STRING"),
         ("SELECT DIV(NUMERIC '5.5', 2)", "DIV of NUMERIC"),
+        # Page: "Data types", STRUCT: the fields are compared in their order, whatever their names.
+        (
+            "SELECT a = b FROM (SELECT STRUCT(1 AS x) AS a, STRUCT(1 AS y) AS b)",
+            "comparison of STRUCTs of different types",
+        ),
+        (
+            "SELECT a[OFFSET(0)] IN (b.s) FROM (SELECT [STRUCT(1 AS x)] AS a, STRUCT(STRUCT(1 AS y) AS s) AS b)",
+            "comparison of STRUCTs of different types",
+        ),
+        (
+            "SELECT 1 FROM (SELECT STRUCT(1 AS x) AS a) t LEFT JOIN (SELECT STRUCT(1 AS y) AS a) u ON t.a = u.a",
+            "comparison of STRUCTs of different types",
+        ),
     ],
 )
 def test_what_only_types_can_tell_is_refused_at_run(query: str, construct: str) -> None:
