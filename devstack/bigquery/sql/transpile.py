@@ -3,8 +3,8 @@
 The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
 convert its result to INT64 with a check. Known differences from BigQuery: comparisons treat NaN as equal to itself and
 greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; products of NUMERIC
-overflow from 1e20 on, not from 1e29; WHERE accepts an alias of the SELECT list; a cast of a STRUCT that is no
-constructor matches fields by name; and some type errors are not found.
+overflow from 1e20 on, not from 1e29; a cast of a STRUCT that is no constructor matches fields by name; and some type
+errors are not found.
 """
 
 from __future__ import annotations

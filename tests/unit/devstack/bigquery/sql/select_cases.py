@@ -198,6 +198,16 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v EXCEPT DISTINCT SELECT 1", [(None,), (2,)]),
         ("SELECT v FROM UNNEST([1, 2, 2, NULL]) v INTERSECT DISTINCT SELECT NULL", [(None,)]),
         ("(SELECT 1 AS x) UNION ALL (SELECT 2) ORDER BY x LIMIT 1 OFFSET 1", [(2,)]),
+        # In WHERE a name is a column, never an alias. Page: "Query syntax", visibility of aliases.
+        ("SELECT x + 1 AS x FROM UNNEST([1, 2, NULL]) x WHERE x > 1", [(3,)]),
+        (
+            "SELECT t.*, u.x + t.x AS y FROM (SELECT 1 AS x UNION ALL SELECT 2) t CROSS JOIN (SELECT 5 AS x, 6 AS y) u WHERE y = 6 AND t.x = 2",
+            [(2, 7)],
+        ),
+        (
+            "SELECT -x AS x, COUNT(*) AS n FROM UNNEST([1, 1, 2, 3]) x WHERE x IN (SELECT 1 UNION ALL SELECT 3) AND EXISTS (SELECT 1 FROM UNNEST([1, 2]) y WHERE y = x) GROUP BY 1 HAVING n > 1 ORDER BY x",
+            [(-1, 2)],
+        ),
         (
             "SELECT a = b, a != b, a IN (b), a.x = b.x FROM (SELECT STRUCT(1 AS x) AS a, STRUCT(1 AS x) AS b)",
             [(True, False, True, True)],

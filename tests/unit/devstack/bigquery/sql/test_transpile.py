@@ -117,6 +117,13 @@ def test_nameless_columns_are_numbered_as_bigquery_does() -> None:
         ("SELECT EXP(1000)", "Floating point error in function: EXP(1000)"),
         ("SELECT GENERATE_ARRAY(1, 5, 0)", "Sequence step cannot be 0"),
         ("SELECT RPAD('a', -1)", "Second argument in RPAD() cannot be negative"),
+        # Page: "Query syntax", visibility of aliases: WHERE is not among the clauses that see the SELECT list.
+        ("SELECT x + 1 AS y FROM UNNEST([1]) x WHERE y > 1", '"y" not found'),
+        ("SELECT s.x AS x FROM (SELECT STRUCT(1 AS x) AS s) WHERE x > 0", '"x" not found'),
+        (
+            "SELECT x + 1 AS y FROM UNNEST([1]) x WHERE EXISTS (SELECT 1 FROM UNNEST([2]) z WHERE z = y)",
+            '"y" not found',
+        ),
         ("SELECT x * x FROM (SELECT NUMERIC '99999999999999999999999999999' AS x)", "Overflow"),
         ("SELECT LEFT(b'a', -1)", "Second argument in LEFT() cannot be negative"),
         ("SELECT LEFT([1], 1)", "No matching signature for a function of STRING or BYTES"),
