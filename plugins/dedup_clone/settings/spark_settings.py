@@ -26,7 +26,7 @@ LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
-MAX_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
+MAX_DATAPROC_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
 
 _NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
 # Properties that feeds may not set, and why. A name that ends in a dot stands for all names that begin with it.
@@ -107,7 +107,7 @@ class SparkSettings(StrictModel):
     runtime_version: RuntimeVersion = "2.3"
     cluster: ClusterSettings = ClusterSettings()
     procedure_connection: ConnectionPath | None = None
-    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_DATAPROC_LABELS)] = Field(default_factory=dict)
     usd_per_dcu_hour: Annotated[float, Field(ge=0)] = 0.06
     usd_per_vcpu_hour: Annotated[float, Field(ge=0)] | None = None
 

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from dedup_clone.orchestration.runners.serverless import batch_of
 from dedup_clone.orchestration.runners.sizing import RunSize, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
-from dedup_clone.settings.spark_settings import MAX_LABELS, SparkSettings, SparkSize
+from dedup_clone.settings.spark_settings import MAX_DATAPROC_LABELS, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake import rules
@@ -62,7 +62,7 @@ SMALLEST = SparkSize(executors=2, max_executors=2, memory_gb_per_core=2)
 def test_the_service_accepts_every_size_and_the_most_labels_of_every_runtime(
     runner: str, size: SparkSize, version: str, fakes, simulate: Simulate
 ) -> None:
-    changes = {"runtime_version": version, "labels": {f"label_{n}": "x" * 63 for n in range(MAX_LABELS)}}
+    changes = {"runtime_version": version, "labels": {f"label_{n}": "x" * 63 for n in range(MAX_DATAPROC_LABELS)}}
     settings = RUNNERS[runner][1].model_copy(update=changes)
     fakes(runner)
     done = simulate(runner, size=size, settings=settings).run()
@@ -71,7 +71,7 @@ def test_the_service_accepts_every_size_and_the_most_labels_of_every_runtime(
 
 def test_a_profile_with_more_labels_than_dataproc_accepts_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 29 items"):
-        SparkSettings(labels={f"label_{n}": "x" for n in range(MAX_LABELS + 1)})
+        SparkSettings(labels={f"label_{n}": "x" for n in range(MAX_DATAPROC_LABELS + 1)})
 
 
 PROPERTIES = spark_properties(RunSize(2, 4, 4, 1.0, 20, 1.0, ""), SparkSize())
