@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dedup_clone.contract.records import digest
 from dedup_clone.contract.table import Column
@@ -76,32 +77,36 @@ def read(uri: str, hasher: KeyHasher, expected_digest: str) -> StoredFingerprint
     """
     try:
         with storage.open_input(uri) as stream:
-            content = bytes(stream.read())
+            found = _read(stream, hasher)
     except OSError:
         return None
-    found = _decode(content, hasher)
     return found if found and found.buckets.digest() == expected_digest else None
 
 
-def _decode(content: bytes, hasher: KeyHasher) -> StoredFingerprints | None:
-    if len(content) < _HEADER.size:
+def _read(stream: pa.NativeFile, hasher: KeyHasher) -> StoredFingerprints | None:
+    header = stream.read(_HEADER.size)
+    if len(header) < _HEADER.size:
         return None
-    magic, version, bits, with_values, seed_id, update_id, key_digest, checksum = _HEADER.unpack_from(content)
-    body = memoryview(content)[_HEADER.size :]
+    magic, version, bits, with_values, seed_id, update_id, key_digest, checksum = _HEADER.unpack(header)
     expected = (_MAGIC, VERSION, hasher.seed.public_id, _key_digest(hasher.columns))
-    if (magic, version, seed_id, key_digest) != expected:
+    if (magic, version, seed_id, key_digest) != expected or not MIN_BITS <= bits <= MAX_BITS:
         return None
-    bucket_bytes = 28 if with_values else 20  # a count of four bytes, and three or two sums of eight
-    if not MIN_BITS <= bits <= MAX_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:
+    # Each array is read into memory of its own, so that sums of values can be freed before the others.
+    counts, *sums = (stream.read(width << bits) for width in (4, 8, 8, *([8] if with_values else [])))
+    found_checksum = 0
+    for part in (counts, *sums):
+        found_checksum = zlib.crc32(part, found_checksum)
+    if found_checksum != checksum or len(sums[-1]) != 8 << bits or stream.read(1):
         return None
-    size = 1 << bits
-    counts = np.frombuffer(body, "<u4", size).astype(np.uint32, copy=False)
-    first_sums, second_sums, *others = (
-        np.frombuffer(body, "<u8", size, offset * size).astype(np.uint64, copy=False)
-        for offset in range(4, bucket_bytes, 8)
+    first_sums, second_sums, *others = (np.frombuffer(part, "<u8").astype(np.uint64, copy=False) for part in sums)
+    buckets = BucketFingerprints(
+        bits,
+        np.frombuffer(counts, "<u4").astype(np.uint32, copy=False),
+        first_sums,
+        second_sums,
+        others[0] if others else None,
     )
-    value_sums = others[0] if others else None
-    return StoredFingerprints(update_id, BucketFingerprints(bits, counts, first_sums, second_sums, value_sums))
+    return StoredFingerprints(update_id, buckets)
 
 
 def _key_digest(columns: tuple[Column, ...]) -> bytes:

@@ -71,6 +71,8 @@ def find_differences(
         selection = select_differing_keys(coarsened[0], coarsened[1:], has_base=base is not None)
     is_compared = np.asarray(selection.kinds != SKIPPED)
     compares_values = base is not None and coarsened[0].values_differ(coarsened[1]) is not None
+    for fingerprints in coarsened[1:]:
+        fingerprints.value_sums = None  # they have been compared, and of a large date they take 32 MB
     diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if compares_values else None)
     if base is None:
         _find_duplicates(inputs, coarsened[0], limits, diff)
@@ -179,7 +181,8 @@ def _compare_ranges(
 
     `row_counts`: about how many rows all inputs have in each bucket.
     """
-    ranges = split_buckets(selection.expected_rows(row_counts), limits.rows)
+    # With older deliveries a date has more arrays of other kinds in memory, so fewer rows are compared at a time.
+    ranges = split_buckets(selection.expected_rows(row_counts), limits.rows // 2 if inputs.older else limits.rows)
     if not ranges:
         return NO_INDICES
     selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
