@@ -82,7 +82,7 @@ class AirflowApi:
     def import_errors(self) -> list[str]:
         """For each DAG file that cannot be imported its name and the last line of the stack trace."""
         return [
-            f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}"
+            f"{error['filename']}: {(error['stack_trace'].strip() or 'no stack trace').splitlines()[-1]}"
             for error in self.get("importErrors")["import_errors"]
         ]
 

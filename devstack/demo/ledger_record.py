@@ -60,7 +60,7 @@ def read_entry(bucket: "Bucket", feed: str, run_id: str) -> LedgerEntry:
     blobs = sorted(bucket.client.list_blobs(bucket, prefix=f"{feed}/ledger/"), key=lambda blob: blob.name, reverse=True)
     for blob in blobs:
         record = json.loads(blob.download_as_bytes())
-        if record["outcome"] == PUBLISHED and record["run_id"] == run_id:
+        if record.get("outcome") == PUBLISHED and record.get("run_id") == run_id:
             return parse_entry(record, blob.name)
     raise DemoError(
         f"Run [{run_id}] of [{feed}_publish] succeeded, but gs://{bucket.name}/{feed}/ledger/ has no record of it "

@@ -455,6 +455,16 @@ def test_partitions_that_are_overdue_are_not_counted_as_expiring_soon(shown: Cal
     assert first_expires == "overdue"
 
 
+def test_a_delivery_of_too_many_dates_to_list_leaves_the_form_usable(shown: Callable[[str], Page]) -> None:
+    text = (
+        "import('./static/1/dates.js').then((m) => {"
+        " const field = m.datesField({ partitions: [], retention: 730, today: '2026-02-01' });"
+        " field.offer('1990-01-01..2025-12-31'); field.input.value = '2025-12-31';"
+        " return [field.list.textContent, field.values()]; })"
+    )
+    assert shown("/nothing/").value(text) == ["1990-01-01..2025-12-31 has more than 10,000 dates.", ["2025-12-31"]]
+
+
 def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown: Callable[[str], Page]) -> None:
     known = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
     data = {"live": known, "costs": {**known, "publishes": 1}, "projection": {**known, "full_size_gb": 15, "times": 2}}

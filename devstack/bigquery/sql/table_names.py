@@ -37,7 +37,7 @@ def parse_connection_name(cursor: TokenCursor) -> tuple[str, str, str]:
     """Returns the project, the location and the id of a connection, which must all be written."""
     start = cursor.current
     parts = _parse_path(cursor)
-    if len(parts) != 3:
+    if len(parts) != 3 or not all(parts):
         message = f"Invalid connection name [{'.'.join(parts)}]: expected PROJECT.LOCATION.CONNECTION"
         raise InvalidQuery(message, *(line_and_column(cursor.text, start.start) if start else ()))
     return parts[0], parts[1], parts[2]

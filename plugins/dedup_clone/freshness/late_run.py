@@ -16,6 +16,7 @@ from dedup_clone.state.ledger import LedgerRecord, count_loads, job_steps
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.retired import RetiredFile
 from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.streamed_changes import StreamedChanges
 
 ENDED_STATES = ("success", "failed")  # of a run in Airflow
 NEXT_STEP = "open the run and read the log of the task that it has reached."
@@ -91,7 +92,8 @@ def _task_of(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
         return "[swap_target] or [commit_generation]"
     if swap in written:
         return "[approve_accepted]" if intent.waits_for_approval else "[swap_target]"
-    if count_loads(intent.jobs):
+    streamed = store.read_record(StreamedChanges, layout.streamed_changes(intent.attempt))  # by engine `cdc`
+    if count_loads(intent.jobs) or (streamed and streamed.applied_at):
         return "[load_staging] or [check_staging]"
     return "[load_staging]" if candidate in written else "[dedup_snapshot]"
 

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.audit.fingerprint_target import _live_target
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ContractViolation, LostRace
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.orchestration.shared import bigquery_operators
+from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.rollback.resolve_rollback import find_restorable
 from dedup_clone.publish.step_specs import PublishSpec
@@ -28,6 +31,7 @@ from tests.contract.engines.streamed_feed import (
     load_jobs,
     snapshot,
 )
+from tests.contract.feed_setups import setup_of
 
 
 @pytest.fixture
@@ -73,6 +77,18 @@ def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(
     third = world.publish_expected(3, snapshot(3))
     assert third.is_direct
     assert not load_jobs(world, third)
+
+
+def test_the_load_task_names_target_as_what_it_writes(world: StreamedFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = world.resolve(world.land_expected(2, snapshot(2)))
+    world.deduplicate(spec)
+    monkeypatch.setattr(bigquery_operators, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(bigquery_operators, "pull_spec", lambda context: spec)
+    task: Any = LoadStagingOperator(task_id="load_staging", setup=setup_of(world))
+    with pytest.raises(TaskDeferred):
+        task.execute({})
+    _, (written,) = task.datasets(Engine.CDC)
+    assert written.name.endswith(f".{world.feed.target}")
 
 
 @pytest.mark.exhaustive

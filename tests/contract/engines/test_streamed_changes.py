@@ -15,6 +15,7 @@ from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column
+from dedup_clone.freshness.late_run import current_task
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.previews.dry_run import dry_run
@@ -101,7 +102,7 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
     world: StreamedFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish_expected(1, snapshot(1))
-    spec = world.resolve(world.land_expected(2, snapshot(2)))
+    spec = world.resolve(world.land_expected(2, snapshot(2)), run_id="run-a")
     world.deduplicate(spec)
     monkeypatch.setattr(bigquery_operators, "open_feed_services", lambda setup: world.services)
     monkeypatch.setattr(bigquery_operators, "pull_spec", lambda context: spec)
@@ -109,9 +110,11 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     assert deferred.value.method_name == "resume_after_interval"
+    assert current_task(world.services.store, world.feed.feed, "run-a") == "task [load_staging]"
     assert staging_state(world) == (StagingState.LOADING, True)
     world.wait_for_changes()
     assert task.resume_after_interval({}) == "2 changed rows"
+    assert current_task(world.services.store, world.feed.feed, "run-a").startswith("task [load_staging] or [check")
     assert staging_state(world) == (StagingState.LOADED, False)
     world.swap(spec, world.check(spec))
     world.commit(spec)

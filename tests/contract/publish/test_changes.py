@@ -13,7 +13,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.changes import FIXED_COLUMNS
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import AlertNotSent, ContractViolation
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import commit
 from dedup_clone.publish.prune import prune
@@ -192,10 +192,12 @@ def test_the_watchdog_loads_what_is_missing_although_other_feeds_and_tables_fail
     monkeypatch.setattr(reporting, "read_feed_setup", lambda *_: setup)
     monkeypatch.setattr(reporting, "feeds_with_pending_changes", lambda _: ["damaged", world.feed.feed])
     monkeypatch.setattr(reporting, "write_reporting_tables", Mock(side_effect=ServiceUnavailable("BigQuery")))
+    monkeypatch.setattr(reporting, "report_late_rows", Mock(side_effect=AlertNotSent("no receiver answers")))
     log = Mock()
     monkeypatch.setattr(reporting, "log", log)
     with pytest.raises(ServiceUnavailable):
         reporting.load_waiting_rows(setup)
+    assert "not sent" in log.error.call_args.args[0]
     assert [call.args[1:3] for call in log.warning.call_args_list] == [("damaged", "ContractViolation")]
     assert changes(world) == OF_SECOND
     assert feeds_with_pending_changes(world.services.store) == []

@@ -25,6 +25,15 @@ def test_the_events_of_a_publish_lead_from_landing_to_target(listener: Listener,
     assert listener.lineage() == expected(setup, engine)
 
 
+def test_rows_that_are_streamed_into_target_lead_there(listener: Listener) -> None:
+    folders = find_folders(REPOSITORY / "dags")
+    setup = read_feed_setup(folders.feeds / "worked_example.yaml", folders)
+    ti: Any = task_instance(dag_of(setup), "load_staging")
+    ti.task.engine, ti.task.streams_into_target = Engine.CDC, True  # as after its execution
+    listener.on_task_instance_success(None, ti)
+    assert listener.lineage()["load_staging"][1] == expected(setup, Engine.CDC)["swap_target"][1]
+
+
 def test_a_load_that_loaded_nothing_names_nothing(listener: Listener) -> None:
     """A rollback may need no load, because the swap clones staging as of an earlier time."""
     folders = find_folders(REPOSITORY / "dags")

@@ -21,7 +21,7 @@ from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, _event, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from tests.shared.freshness_states import NOW
 from tests.shared.incidents import BEGAN, incident
@@ -109,6 +109,12 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
 
 ENDED = replace(BEGAN, ended_at=NOW)
 PAGE = (Path(__file__).parents[3] / "docs" / "alerting.md").read_text()
+
+
+def test_the_page_names_every_field_of_a_webhook_message() -> None:
+    paragraph = PAGE.partition("The JSON has the\n")[2].partition("`notifiers` are")[0]
+    fields = {*_event(BEGAN)} - {"text", "payload"}  # the message, and PagerDuty's own field
+    assert fields <= set(re.findall(r"`(\w+)`", paragraph))
 
 
 def send_by_connection_of_the_page(name: str, hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,7 @@ class LoadStagingOperator(AttemptJobOperator):
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
+        self.streams_into_target = False
 
     def execute(self, context: Context) -> str:
         """Streams the changed rows, or loads only the changed partitions; else one deferrable job loads everything."""
@@ -153,6 +154,7 @@ class LoadStagingOperator(AttemptJobOperator):
             candidate, manifest = read_candidate(services, spec)
             changes = changes_to_stream(services, spec, candidate, manifest)
             if changes is not None:
+                self.streams_into_target = changes.table_name == services.feed.target
                 stream_changes(services, spec, manifest, changes)
                 if not finish_if_applied(services, spec, manifest, changes.table_name):
                     self.log.info("waits until BigQuery has applied the streamed changes")
@@ -177,8 +179,9 @@ class LoadStagingOperator(AttemptJobOperator):
         finish_staging(services, spec, *read_candidate(services, spec))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the load reads, which depends on the engine, and staging."""
+        """What the load reads, which depends on the engine, and the table that it fills: staging, or target."""
         names = self.setup.names
         tables = [table_dataset(self.setup, name) for name in (names.target_table, names.incoming_table)]
         inputs = [state_dataset(self.setup)] if engine.runs_spark else tables
-        return inputs, [table_dataset(self.setup, names.staging_table)]
+        written = names.target_table if self.streams_into_target else names.staging_table
+        return inputs, [table_dataset(self.setup, written)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
@@ -26,20 +27,27 @@ NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records an
 def load_waiting_rows(setup: FeedSetup) -> None:
     """Load the waiting rows of all feeds, and report tables that have lacked rows for long. `setup`: that of any feed.
 
-    Raises what `write_reporting_tables` raises, and AlertNotSent if tables lack rows and somebody could not be told.
+    Raises what `write_reporting_tables` raises; else AlertNotSent if tables lack rows and somebody could not be told.
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
     feeds = feeds_with_pending_changes(services.store)
+    is_loaded = False
     try:
         write_reporting_tables(services, holder=WATCHDOG)
+        is_loaded = True
     finally:
         for feed in feeds:
             try:
                 _load_changes(feed, setup)
             except Exception as error:
                 log.warning("feed=%s its changes are not loaded: %s: %s", feed, type(error).__name__, error)
-        report_late_rows(services, setup.deployment.alerts)
+        try:
+            report_late_rows(services, setup.deployment.alerts)
+        except AlertNotSent as error:
+            if is_loaded:
+                raise
+            log.error("an alert about missing rows was not sent: %s", error)  # the load's own error fails the task
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:

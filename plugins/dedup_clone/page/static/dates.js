@@ -97,12 +97,14 @@ export function datesField({ partitions, retention, today }) {
       h("details", {}, h("summary", {}, `Days of ${name}`), rows));
   };
   const offer = (text) => {
-    offered = parseDates(text);
+    let problem = "The dates of this delivery are not known here: if its feed has no date folders, only the whole snapshot can be replayed.";
+    // Too many dates to list are not offered, but can be entered.
+    try { offered = parseDates(text); } catch (error) { [offered, problem] = [[], error.message]; }
     [boxes, months] = [[], []];
     const names = [...new Set(offered.map((date) => date.slice(0, 7)))].reverse();
     list.replaceChildren(offered.length
       ? h("details", {}, h("summary", {}, `Choose from the ${offered.length} dates of this delivery`), h("div", { class: "months" }, names.map(month)))
-      : h("p", { class: "muted" }, "The dates of this delivery are not known here: if its feed has no date folders, only the whole snapshot can be replayed."));
+      : h("p", { class: "muted" }, problem));
     validate();
     tick();
   };

@@ -47,6 +47,12 @@ def test_run_without_a_record_is_an_error_that_names_both(bucket: Bucket) -> Non
         ledger_record.read_entry(bucket, "feed", "publish__2__99")
 
 
+def test_a_record_without_an_outcome_is_none_of_a_publish(bucket: Bucket) -> None:
+    bucket.blob("feed/ledger/00000012-def.json").upload_from_string("{}")
+    with pytest.raises(DemoError, match="no record of it"):
+        ledger_record.read_entry(bucket, "feed", "publish__2__99")
+
+
 def test_record_of_a_publish_that_compared_no_values_is_read() -> None:
     assert ledger_record.parse_entry({**RECORD, "changed_rows": None}, "some-record").changed_rows is None
 

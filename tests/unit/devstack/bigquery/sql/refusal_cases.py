@@ -128,6 +128,7 @@ SYNTAX: dict[str, str] = {
 }
 
 SEMANTICS: dict[str, str] = {
+    "CREATE PROCEDURE d.p() WITH CONNECTION `p..spark` LANGUAGE PYTHON": "expected PROJECT.LOCATION.CONNECTION",
     "CREATE OR REPLACE ROW ACCESS POLICY IF NOT EXISTS p ON d.t FILTER USING (TRUE)": "both OR REPLACE and IF NOT",
     "CREATE TABLE d.t": "Expected a column list, AS query or CLONE",
     "CREATE TABLE d.t (a INT64, A STRING)": "Duplicate column name A",
