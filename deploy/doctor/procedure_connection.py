@@ -49,7 +49,7 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
 def _missing_bucket_roles(live: LiveEnvironment, account: str) -> Iterator[Finding]:
     """A finding for each role on a bucket that the connection's account lacks.
 
-    A procedure runs as this account, which needs the same roles as the Spark account, as which batches run.
+    A procedure runs as this account, so it needs the roles of the Spark account, which runs batches.
     """
     for grant in live.grants:
         if grant.who is not Principal.SPARK or grant.place not in (Resource.LANDING, Resource.STATE):
@@ -57,7 +57,8 @@ def _missing_bucket_roles(live: LiveEnvironment, account: str) -> Iterator[Findi
         bucket = bucket_name(live, Bucket(grant.place.value))
         bindings = bucket_policy(live, str(bucket)).get("bindings", [])
         if not any(b["role"] == grant.role and f"serviceAccount:{account}" in b["members"] for b in bindings):
-            text = f"its account [{account}] lacks [{grant.role}] on {grant.place}. Why it needs the role: {grant.why}."
+            text = f"the connection's account [{account}] lacks [{grant.role}] on {grant.place}. "
+            text += f"Why it needs the role: {grant.why}."
             command = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} "
             command += f"--member=serviceAccount:{account} --role={grant.role}"
             yield Finding(Level.FAIL, "connection", text, command)

@@ -62,9 +62,10 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def require_supported(table: TableContract) -> None:
-    """Raise ConfigurationError if the job does not support a column's type, or not for a key, date or snapshot id.
+    """Raise ConfigurationError if the job does not support the table's columns.
 
-    The same if the partition column is no key, or the snapshot id is one.
+    That is so if it does not support a column's type, or does not support it as that of a key, partition column or
+    snapshot id; if the partition column is no key; or if the snapshot id is a key.
     """
     for column in table.columns:
         _require_supported_type(column, column.name)

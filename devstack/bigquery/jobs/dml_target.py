@@ -51,7 +51,7 @@ class DmlTarget:
     def checked_casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:
         """SQL of values, each cast to its field's type. `from_clause`: where the columns in the values come from.
 
-        Raises InvalidQuery if BigQuery would not assign a value of that type.
+        Raises InvalidQuery if BigQuery would not assign a value, by its own type, to its field.
         """
         sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {from_clause}"
         untyped = self._session.untyped_positions(sql)

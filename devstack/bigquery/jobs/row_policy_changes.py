@@ -75,7 +75,8 @@ def add_policy_change(
 def drop_policy_change(table: TableId, name: str, *, how_to_remove_all: str | None) -> BuildChange:
     """The change that removes a policy.
 
-    `how_to_remove_all`: if the table's last policy must not be removed, the sentence that tells how to do it anyway.
+    `how_to_remove_all`: None if the table's last policy may be removed. Otherwise removing it is refused, by an error
+    that ends with this sentence, which tells how to remove all policies.
     """
     return _change(
         table,

@@ -119,7 +119,7 @@ class SqlEvaluator:
         return columns, rows
 
     def assignable_sql(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> str:
-        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery does not assign its columns to these, by position."""
+        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery cannot assign its columns to `columns`."""
         query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
         if len(query_columns) != len(columns):
             raise InvalidQuery(
@@ -158,7 +158,7 @@ class SqlEvaluator:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
-        """The NAME_COLUMN of the rows that fulfil all conditions."""
+        """Of `rows`, each of which describes a part of a table, the names of those that fulfil all conditions."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)

@@ -60,7 +60,7 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
-# Returns, for a statement's outcome, what the table version that the statement commits records of the job.
+# Makes the record of the job that the table version of a statement has, from the statement's outcome.
 CommitInfoOf = Callable[[Outcome], CommitInfo]
 
 

@@ -1,7 +1,7 @@
 """Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
 
-A writer first writes segments. Then it commits under the table's lock, and holds this lock only while it writes
-metadata. Readers use the version that is current and never wait for a writer.
+A writer first writes segments, except for the few rows of a change log. Then it commits under the table's lock, which
+it holds only for a short time. Readers use the version that is current and never wait for a writer.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Catalog:
             dataset = self.datasets.get(table_id.dataset_id)
             current, latest = self.find(table_id), history.latest()
             if current is None and latest is not None and not latest.dropped:
-                # The drop of an expired table comes first, so that time travel does not read the table of before.
+                # Record the expired table's drop first, so that time travel does not read it as the new table.
                 self.commit_expired(table_id)
                 latest = history.latest()
             now_us = self.clock.now_us()
@@ -216,7 +216,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
-        """Commits the table's last version before its drop again, if it was dropped at `dropped_since_us` or later."""
+        """Restores a dropped table as it was before its drop, if it was dropped at `dropped_since_us` or later."""
         with self._lock(table_id):
             history = self.history(table_id)
             latest = history.latest()
@@ -274,7 +274,7 @@ class Catalog:
     def _drop_tables_without_dataset(self) -> None:
         """Drops tables whose dataset does not exist.
 
-        Such tables exist if the process was killed while it dropped a dataset.
+        Such tables exist while a dataset is dropped, and if the process was killed meanwhile.
         """
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:

@@ -73,8 +73,8 @@ def sortable_sequence_number(number: str) -> str:
 def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
     """Appends the changes to the table's change log, and returns the new version.
 
-    Raises NotFound, AccessDenied, Invalid if the table takes no changes or only some of its changes have a sequence
-    number, and InvalidRows if some changes are wrong. If it raises, no change is stored.
+    Raises NotFound; AccessDenied; Invalid if the table takes no changes, or if some changes, pending or new, have a
+    sequence number and others have none; and InvalidRows if some changes are wrong. Then no change is stored.
     """
     if not changes:
         return catalog.get(table)

@@ -1,6 +1,6 @@
 """Refuses deliveries before Spark starts, where names, sizes and some footers of their files show enough.
 
-The Spark job validates every file of the deliveries that are left. The engines in SQL begin with the footers anyway.
+The Spark job validates every file of the deliveries that are left. Engines in SQL begin with the footers themselves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDel
     """Examine the deliveries from the newest on, and return the refused ones, oldest first.
 
     The search ends at the first delivery without a problem: for it Spark has to start anyway, and validates the older
-    ones too. The search also ends at a delivery that the parent includes, because the job may not read it at all.
+    ones too. The search also ends at a delivery that the parent includes, because the job possibly never reads it.
     """
     refused: list[RefusedDelivery] = []
     for item in reversed(request.deliveries):

@@ -100,9 +100,10 @@ class InvalidMarkers:
 class LandingWatch:
     """Polls landing for new deliveries, with few requests: one environment may poll for hundreds of feeds.
 
-    Each marker costs a request, so most polls skip the markers that old snapshots had before. The first poll, and then
-    every `polls_per_full_listing`-th, requests all markers. So a marker in a new folder, or of one of the newest
-    snapshots, is found by the next poll; a marker of an old snapshot that is written again, by the next full listing.
+    Each marker costs a request, so most polls skip the markers of old snapshots that the last full listing found. The
+    first poll, and then every `polls_per_full_listing`-th, requests all markers. So a marker in a new folder, or of one
+    of the newest snapshots, is found by the next poll; a marker of an old snapshot that is written again, by the next
+    full listing.
     Arrival records are listed only if a poll found a marker whose delivery was not registered when they were last
     listed.
     """

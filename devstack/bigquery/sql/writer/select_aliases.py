@@ -1,6 +1,6 @@
 """Resolves aliases and column numbers of the SELECT list in GROUP BY, QUALIFY and ORDER BY.
 
-There BigQuery takes a name for the alias, if there is one, and DuckDB in most places for a column of the tables.
+There, if a name is both an alias and a column, BigQuery reads it as the alias, and DuckDB mostly as the column.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from devstack.bigquery.sql.writer.node_writer import integer_literal
 
 
 def resolve_aliases(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr:
-    """The expression with what the aliases in it stand for; the same node if there are none.
+    """The expression with each alias replaced by what it stands for; the same node if there are none.
 
-    Names in subqueries are left as they are, and aliases of window functions that use a named window, because DuckDB
-    does not know it in ORDER BY.
+    Two kinds of names are left as they are: names in subqueries, and aliases of window functions over a named window,
+    because DuckDB does not know named windows in ORDER BY.
     """
     named: dict[str, exp.Expr] = {
         item.alias.lower(): item.this
@@ -43,7 +43,7 @@ def alias_of(node: exp.Expr, projections: Sequence[exp.Expr]) -> str | None:
 
 
 def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr], clause: str) -> exp.Expr | int:
-    """What a column number stands for: an alias or a projection; after a `*` the number itself.
+    """What a column number stands for: an alias or a projection. After a `*`, whose columns are not known, the number.
 
     Another expression is returned as it is. Raises InvalidQuery for a number that no projection has.
     `clause`: where the number stands.

@@ -115,7 +115,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 ) from error
 
     def _wait_before_deferral(self) -> None:
-        """Waits some seconds for the job, because a deferral takes longer than a short job: the task starts twice."""
+        """Waits some seconds for the job, because to start a deferred task anew takes longer than a short job."""
         deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(next(pause))
@@ -127,7 +127,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         """Called after the job succeeded."""
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Replaces the provider's method, which asks BigQuery for the job and names each of its files by itself."""
+        """Replaces the provider's method, which asks BigQuery for the job and lists each of its files as a dataset."""
         return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:

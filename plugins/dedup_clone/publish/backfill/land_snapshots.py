@@ -13,7 +13,7 @@ from dedup_clone.state.store import in_parallel
 
 
 def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
-    """Land the next snapshots of the archive, unless a delivery waits. Returns whether nothing is left to do.
+    """Land the next snapshots of the archive, unless it has to wait. Returns whether nothing is left to do.
 
     Raises ContractViolation if landing has other objects in the folder of such a snapshot. Raises ConfigurationError as
     `find_archived` does.

@@ -33,10 +33,10 @@ def check_existing_table(
 
 
 def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: list[date]) -> int:
-    """The bytes that queries read to compare `days` of the target table of `names` with staging, by dry runs.
+    """The bytes that queries would read to compare `days` of an existing table with staging, estimated by dry runs.
 
-    Staging is not loaded yet: each of its partitions counts as much as that of the table. `table`: the columns that
-    the table has now.
+    Staging is not loaded yet, so its partitions are taken to be as large as the table's. `names`: its target table is
+    the existing one. `table`: the columns that this table has now.
     """
     configurations = [_fingerprint_query(services, names, table, day) for day in days]
     return 2 * sum(services.warehouse.jobs.dry_run_bytes(configuration) for configuration in configurations)

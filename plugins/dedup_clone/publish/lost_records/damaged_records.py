@@ -61,7 +61,7 @@ def _records_to_examine(services: Services) -> Iterator[_Record]:
         yield from (_Record(kind, name, consequence) for name in names if delivery_of(name, folder) is not None)
     for name in [info.name for info in store.objects(layout.ledger) if generation_of(info.name) is not None]:
         yield _Record(LedgerRecord, name, "the table dedup_clone_ledger has a copy")
-    audits = "all partitions are audited again, and none is known to be unequal until then"
+    audits = "all partitions are audited again; until then, what was found unequal before is not known"
     yield _Record(Audits, layout.audits, audits)
     for name in [info.name for info in store.objects(layout.incidents) if info.name.endswith(".json")]:
         yield _Record(dict, name, "the watchdog reports the incident again, if it is still open")
@@ -85,7 +85,7 @@ def _records_of_lease(services: Services) -> Iterator[_Record]:
 
 
 def _records_of_reporting(services: Services) -> Iterator[_Record]:
-    """What the reporting tables and `FEED_changes` still lack. Each of these records can be made again."""
+    """What the reporting tables and `FEED_changes` still lack. None is needed to publish."""
     backlog, feed = ReportingBacklog(services.store), services.feed.feed
     yield _Record(ReportingWriter, backlog.writer, "the next load of the reporting tables writes it")
     for attempt in backlog.attempts(feed):

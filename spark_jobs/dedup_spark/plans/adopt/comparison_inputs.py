@@ -29,9 +29,10 @@ _MIN_CACHED_SHARE = 0.25
 class ComparisonInputs:
     """The deliveries and the parent of one date, opened for comparison.
 
-    The parent's base are its rows with the date's highest update_id, which is `base_id`; its other rows are survivors,
-    of which it has `survivor_rows`. `columns`: the key columns. `newest_id`: the snapshot id of the newest delivery.
-    `older`: the source number and the reader of each older delivery, in ascending precedence. Fingerprints have
+    `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
+    survivors. `survivor_rows`: their number. `columns`: the key columns. `newest_id`: the snapshot id of the newest
+    delivery. `older`: the source number (0 is the parent, others are deliveries) and the reader of each older delivery,
+    in ascending precedence. Fingerprints have
     `2**bits` buckets; those of the base may have another number if they were stored (`base_was_stored`). `parts`: runs
     parts of the comparison as Spark tasks; None to do all in this process.
     """
@@ -66,7 +67,7 @@ class DeliveredFingerprints:
 def open_inputs(
     hashers: RowHashers, task: AdoptTask, reader: KeyReader, key_cache_bytes: int, rows: int, parts: PartTasks | None
 ) -> ComparisonInputs:
-    """Return the inputs. If no stored fingerprints of the base can be used, this reads its keys, and values to compare.
+    """Return the inputs. If no stored fingerprints of the base can be used, this reads its rows.
 
     `key_cache_bytes`: how many bytes of decoded keys may stay in memory between the two passes. `rows`: about how many
     rows the newest delivery has, by which the number of buckets is chosen. `parts`: reads the files in Spark tasks;
@@ -91,7 +92,8 @@ def open_inputs(
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
-    # Smaller buckets save something only if keys are new: rows of which only values changed are not compared by key.
+    # Smaller buckets save work only if keys are new: rows of which only values changed are not compared by key. Whether
+    # the delivery has new keys is not known yet, so it is taken to be as the parent's publish.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []

@@ -1,4 +1,4 @@
-"""Selects the rows of all inputs that have to be compared, and checks that they explain how fingerprints differ."""
+"""Selects the rows of all inputs to compare, and checks that fingerprints differ by nothing but their hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HASHES_AT_A_TIME = 4 << 20
 
 @dataclass(frozen=True)
 class DifferingRows:
-    """Rows of one range that have to be compared. `others`: the source number and the rows of each other input.
+    """Rows of one range of buckets that have to be compared. `others`: source number and rows of each other input.
 
     `unexplained`: the buckets whose rows are left out, because the selected rows do not explain how the fingerprints
     differ (see `BucketSelection.unexplained`).
