@@ -8,11 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from testkit.browser import CHROMIUM, Browser, Page, open_browser
+from testkit.browser import Browser, Page
 from tests.page.fake_airflow_api import DOWN, Api
 from tests.page.serving import serve, site
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 FORM = "document.querySelector('#replay form')"
 BUTTON = "document.querySelector('#replay form button').textContent"
@@ -35,12 +33,6 @@ def api(served: Api) -> Api:
     served.run += 1
     served.asked, served.states, served.log = [], [], []
     return served
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
 
 
 def fill_form(browser: Browser, api: Api, dates: str) -> Page:
@@ -188,6 +180,16 @@ def test_a_date_that_cannot_be_replayed_is_refused_before_a_run_starts(
     unsent.press("Enter")
     assert message in unsent.value(f"{DATES}.validationMessage")
     assert api.asked == []
+
+
+def test_a_delivery_of_too_many_dates_to_list_leaves_the_form_usable(unsent: Page) -> None:
+    text = (
+        "import('./static/1/dates.js').then((m) => {"
+        " const field = m.datesField({ partitions: [], retention: 730, today: '2026-02-01' });"
+        " field.offer('1990-01-01..2025-12-31'); field.input.value = '2025-12-31';"
+        " return [field.list.textContent, field.values()]; })"
+    )
+    assert unsent.value(text) == ["1990-01-01..2025-12-31 has more than 10,000 dates.", ["2025-12-31"]]
 
 
 def test_a_requested_rollback_shows_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:
