@@ -1,4 +1,4 @@
-"""Makes the state of a feed in which nothing is wrong, and of its parts, for tests of the freshness rules.
+"""Makes the state of a feed in which nothing is wrong, its parts, and things that may be wrong, for tests of freshness.
 
 `changes` of a function: other values of the fields of what it makes.
 """
@@ -9,9 +9,17 @@ import dataclasses
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.freshness.feed_state import DagActivity, FeedState, TargetState, WaitingDelivery
+from dedup_clone.freshness.feed_state import (
+    DagActivity,
+    FailedRun,
+    FeedState,
+    RefusedDelivery,
+    TargetState,
+    WaitingDelivery,
+)
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
 from dedup_clone.state.current import Current, Intent, IntentKind
@@ -141,3 +149,20 @@ def feed_state(
         audits=audits(),
     )
     return dataclasses.replace(healthy, **changes)
+
+
+def refused(snapshot_id: int) -> RefusedDelivery:
+    return RefusedDelivery(Delivery(snapshot_id, 1), "NULL keys", NOW)
+
+
+DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
+MANY_NEW = CheckResult(
+    "new_share",
+    Level.FAIL,
+    "5 of 10 rows new",
+    "at most 20.00% as configured",
+    "accept it.",
+    "50 % new rows, 20 % allowed",
+)
+REPEATED = FailedRun("publish__8__1", Delivery(8, 1), NOW, "", repeat_at=NOW + minutes(10))
+GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
