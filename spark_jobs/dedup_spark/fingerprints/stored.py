@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -57,12 +59,11 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
     arrays += [] if buckets.value_sums is None else [(buckets.value_sums, "<u8")]
     # Views of the memory: a copy of all arrays would be a worker's largest object.
     parts = [array.astype(dtype, copy=False).data.cast("B") for array, dtype in arrays]
-    checksum = 0
-    for part in parts:
-        checksum = zlib.crc32(part, checksum)
     with_values = buckets.value_sums is not None
     seed_id, key_digest = hasher.seed.public_id, _key_digest(hasher.columns)
-    header = _HEADER.pack(_MAGIC, VERSION, buckets.bits, with_values, seed_id, stored.update_id, key_digest, checksum)
+    header = _HEADER.pack(
+        _MAGIC, VERSION, buckets.bits, with_values, seed_id, stored.update_id, key_digest, _checksum(parts)
+    )
     with storage.open_output(uri) as stream:
         stream.write(header)
         for part in parts:
@@ -92,21 +93,18 @@ def _read(stream: pa.NativeFile, hasher: KeyHasher) -> StoredFingerprints | None
     if (magic, version, seed_id, key_digest) != expected or not MIN_BITS <= bits <= MAX_BITS:
         return None
     # Each array is read into memory of its own, so that sums of values can be freed before the others.
-    counts, *sums = (stream.read(width << bits) for width in (4, 8, 8, *([8] if with_values else [])))
-    found_checksum = 0
-    for part in (counts, *sums):
-        found_checksum = zlib.crc32(part, found_checksum)
-    if found_checksum != checksum or len(sums[-1]) != 8 << bits or stream.read(1):
+    parts = [stream.read(width << bits) for width in ((4, 8, 8, 8) if with_values else (4, 8, 8))]
+    if _checksum(parts) != checksum or len(parts[-1]) != 8 << bits or stream.read(1):
         return None
-    first_sums, second_sums, *others = (np.frombuffer(part, "<u8").astype(np.uint64, copy=False) for part in sums)
-    buckets = BucketFingerprints(
-        bits,
-        np.frombuffer(counts, "<u4").astype(np.uint32, copy=False),
-        first_sums,
-        second_sums,
-        others[0] if others else None,
-    )
-    return StoredFingerprints(update_id, buckets)
+    counts = np.frombuffer(parts[0], "<u4").astype(np.uint32, copy=False)
+    first_sums, second_sums, *others = (np.frombuffer(part, "<u8").astype(np.uint64, copy=False) for part in parts[1:])
+    value_sums = others[0] if others else None
+    return StoredFingerprints(update_id, BucketFingerprints(bits, counts, first_sums, second_sums, value_sums))
+
+
+def _checksum(parts: Sequence[bytes | memoryview]) -> int:
+    """The CRC-32 of the parts, one after the other."""
+    return reduce(lambda checksum, part: zlib.crc32(part, checksum), parts, 0)
 
 
 def _key_digest(columns: tuple[Column, ...]) -> bytes:

@@ -32,9 +32,8 @@ class ComparisonInputs:
     `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
     survivors. `survivor_rows`: their number. `columns`: the key columns. `newest_id`: the snapshot id of the newest
     delivery. `older`: the source number (0 is the parent, others are deliveries) and the reader of each older delivery,
-    in ascending precedence. Fingerprints have
-    `2**bits` buckets; those of the base may have another number if they were stored (`base_was_stored`). `parts`: runs
-    parts of the comparison as Spark tasks; None to do all in this process.
+    in ascending precedence. Fingerprints have `2**bits` buckets; those of the base may have another number if they were
+    stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this process.
     """
 
     columns: tuple[Column, ...]

@@ -59,8 +59,9 @@ def find_differences(
 ) -> DiffResult:
     """Compare the inputs of a date.
 
-    `delivered`: the fingerprints of the deliveries; the result keeps and changes those of the newest. `exact`: compare
-    all keys themselves, whatever the fingerprints say. Raises TooManyDuplicates.
+    `delivered`: the fingerprints of the deliveries; the result keeps and changes those of the newest, and all others
+    lose their sums of values. `exact`: compare all keys themselves, whatever the fingerprints say. Raises
+    TooManyDuplicates.
     """
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
     bits = min(inputs.bits, base.bits) if base else inputs.bits
@@ -181,7 +182,8 @@ def _compare_ranges(
 
     `row_counts`: about how many rows all inputs have in each bucket.
     """
-    # With older deliveries a date has more arrays of other kinds in memory, so fewer rows are compared at a time.
+    # With older deliveries the sums and flags around the rows take more memory. Half as many rows at a time keep the
+    # worker of a large date below 600 MiB (docs/benchmarks.md).
     ranges = split_buckets(selection.expected_rows(row_counts), limits.rows // 2 if inputs.older else limits.rows)
     if not ranges:
         return NO_INDICES
