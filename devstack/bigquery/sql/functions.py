@@ -14,18 +14,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devstack.bigquery.sql import farm_fingerprint
+from devstack.bigquery.sql.field_types import NUMERIC_SCALE
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
 
 _IS_BLOB = "typeof({0}) = 'BLOB'"
 _AS_TEXT = "CAST({0} AS VARCHAR)"
 _AS_BYTES = f"CASE WHEN {_IS_BLOB} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
 _UTC = "AT TIME ZONE 'UTC'"
+# DuckDB adds the decimal digits of both factors; BigQuery rounds NUMERIC to nine, halves away from zero. Numbers of
+# other types stay as they are with 400 digits.
+ROUNDED_PRODUCT = (
+    f"round({{0}} * {{1}}, CASE WHEN typeof({{0}} * {{1}}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END)"
+)
 _WHITESPACE = "[\\s\\pZ]+"
+_LENGTH = f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"
 # The characters of STRING or the bytes of BYTES. DuckDB's array_slice cuts both, and arrays, which BigQuery refuses.
 _SIZE = (
-    f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) WHEN typeof({{0}}) LIKE '%]' THEN "
+    "CASE WHEN typeof({0}) LIKE '%]' THEN "
     + error_sql("'No matching signature for a function of STRING or BYTES: ' || typeof({0})")
-    + f" ELSE length({_AS_TEXT}) END"
+    + f" ELSE {_LENGTH} END"
 )
 # A NULL literal has no type, and the text gives it that of STRING. `least` and `array_slice` ignore NULL.
 _CUT_NULL = "CASE WHEN FALSE THEN '' WHEN {0} IS NULL OR {1} IS NULL THEN NULL "
@@ -104,7 +111,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "IS_INF": {1: "isinf(CAST({0} AS DOUBLE))"},
     "IS_NAN": {1: "isnan(CAST({0} AS DOUBLE))"},
     "LEFT": {2: _part("LEFT", f"1, least({{1}}, {_SIZE})")},
-    "LENGTH": {1: f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"},
+    "LENGTH": {1: _LENGTH},
     "LN": {1: _checked_float("LN", "ln({0})")},
     "LOG10": {1: _checked_float("LOG10", "log10({0})")},
     "LOWER": {1: "lower({0})"},
@@ -124,8 +131,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "RPAD": _padded("RPAD"),
     "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
     "SAFE_ADD": {2: "TRY({0} + {1})"},
-    # Rounded as products of the operator * are (writer/operators.py).
-    "SAFE_MULTIPLY": {2: "TRY(round({0} * {1}, CASE WHEN typeof({0} * {1}) LIKE 'DECIMAL%' THEN 9 ELSE 400 END))"},
+    "SAFE_MULTIPLY": {2: f"TRY({ROUNDED_PRODUCT})"},
     "SAFE_SUBTRACT": {2: "TRY({0} - {1})"},
     "SHA256": {1: f"unhex(sha256({_AS_BYTES}))"},
     "SPLIT": {1: "string_split({0}, ',')", 2: "string_split({0}, {1})"},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct
-from devstack.bigquery.sql.field_types import NUMERIC_SCALE, QueryValue
+from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.functions import ROUNDED_PRODUCT
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
 from devstack.bigquery.sql.writer.intervals import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
@@ -36,9 +37,10 @@ _INT32_MAX = 2**31 - 1
 def _binary(writer: Writer, node: exp.Binary) -> str:
     if isinstance(node, _COMPARISONS):
         refuse_struct_comparison([node.this, node.expression])
-        left, right = writer.write(node.this), _compared(writer, node.this, node.expression)
-        return f"({left} {_SYMBOLS[type(node)]} {right})"
-    return f"({writer.write(node.this)} {_SYMBOLS[type(node)]} {writer.write(node.expression)})"
+        right = _compared(writer, node.this, node.expression)
+    else:
+        right = writer.write(node.expression)
+    return f"({writer.write(node.this)} {_SYMBOLS[type(node)]} {right})"
 
 
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
@@ -55,13 +57,9 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
 
 @handles(exp.Mul, supported_args="this expression safe")
 def _multiply(writer: Writer, node: exp.Mul) -> str:
-    product = f"({writer.write(node.this)} * {writer.write(node.expression)})"
-    if any(integer_literal(operand) is not None for operand in (node.this, node.expression)):
-        return product
-    # DuckDB adds the decimal digits of both factors; BigQuery rounds NUMERIC to nine, halves away from zero. Of other
-    # types, so many digits change no number.
-    digits = f"CASE WHEN typeof({product}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END"
-    return f"round({product}, {digits})"
+    factors = (node.this, node.expression)
+    template = "({0} * {1})" if any(integer_literal(f) is not None for f in factors) else ROUNDED_PRODUCT
+    return template.format(*map(writer.write, factors))
 
 
 def _compared(writer: Writer, left: exp.Expr, right: exp.Expr) -> str:

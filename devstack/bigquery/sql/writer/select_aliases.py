@@ -1,4 +1,4 @@
-"""Resolves aliases and column numbers of the SELECT list in GROUP BY, QUALIFY and ORDER BY.
+"""Finds aliases of the SELECT list, and resolves them and column numbers in GROUP BY, QUALIFY and ORDER BY.
 
 There, if a name is both an alias and a column, BigQuery reads it as the alias, and DuckDB mostly as the column.
 """
@@ -40,6 +40,16 @@ def alias_of(node: exp.Expr, projections: Sequence[exp.Expr]) -> str | None:
     """The alias that this name is, as the SELECT list writes it; None for another expression."""
     aliases = [item.alias for item in projections if isinstance(item, exp.Alias)]
     return next((alias for alias in aliases if _is_alias(node, {alias.lower()})), None)
+
+
+def has_alias(condition: exp.Expr, projections: Sequence[exp.Expr]) -> bool:
+    """Whether a name in the condition is an alias of the SELECT list, other than that of a column with this name."""
+    aliases = {
+        item.alias.lower()
+        for item in projections
+        if isinstance(item, exp.Alias) and not (isinstance(item.this, exp.Column) and item.this.sql() == item.alias)
+    }
+    return any(_is_alias(column, aliases) for column in condition.find_all(exp.Column))
 
 
 def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr], clause: str) -> exp.Expr | int:

@@ -20,7 +20,12 @@ from devstack.bigquery.sql.writer.node_writer import (
     refuse_other_args,
 )
 from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
-from devstack.bigquery.sql.writer.select_aliases import alias_number, numbered_projection, resolve_aliases
+from devstack.bigquery.sql.writer.select_aliases import (
+    alias_number,
+    has_alias,
+    numbered_projection,
+    resolve_aliases,
+)
 
 _SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
 _CLAUSES_THAT_NEED_FROM = {
@@ -72,24 +77,13 @@ def _select(writer: Writer, node: exp.Select) -> str:
                 text += _group(writer, node.args["group"], node.expressions, is_struct)
             if clause := node.args.get(part):
                 condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
-                if part == "where" and _names_alias(condition, node.expressions):
+                if part == "where" and has_alias(condition, node.expressions):
                     keyword = "SEMI JOIN (SELECT 1) ON"  # where DuckDB knows no aliases, as BigQuery in WHERE
                 text += f" {keyword} {writer.write(condition)}"
             if part == "having" and node.args.get("windows"):
                 text += _named_windows(writer, node.args["windows"])
         order = order_by_sql(writer, node.args.get("order"), node.expressions, is_struct=is_struct)
         return text + order + _limit(writer, node)
-
-
-def _names_alias(condition: exp.Expr, projections: list[exp.Expr]) -> bool:
-    """Whether a name in the condition is an alias of the SELECT list, other than that of a column with this name."""
-    aliases = {
-        item.alias.lower()
-        for item in projections
-        if isinstance(item, exp.Alias) and not (isinstance(item.this, exp.Column) and item.this.sql() == item.alias)
-    }
-    names = (column.name.lower() for column in condition.find_all(exp.Column) if len(column.parts) == 1)
-    return any(name in aliases for name in names)
 
 
 def _distinct(node: exp.Select) -> str:
