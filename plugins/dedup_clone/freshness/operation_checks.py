@@ -137,7 +137,7 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             IncidentKind.DELIVERY_REFUSED,
             Severity.ALERT,
             since=delivery.refused_at,
-            what=f"delivery [{delivery.delivery.name}] was refused: {delivery.reason}",
+            what=delivery.reason,  # it names the delivery
             readers_see=state.readers_see(now),
             next_step="tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
             subject=delivery.delivery.name,

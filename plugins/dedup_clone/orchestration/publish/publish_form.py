@@ -28,7 +28,8 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             type=["null", "string"],
             pattern="^[0-9]{0,19}$",
             title="Snapshot id (required)",
-            description="The snapshot to publish (its update_id). Publishing it again changes no row that is right.",
+            description="The snapshot to publish (its update_id); empty only to take over the feed. Publishing it "
+            "again changes no row that is right.",
         ),
         "marker_generation": Param(
             "",
@@ -85,8 +86,9 @@ def publish_params(feed: Feed) -> dict[str, Param]:
         "reason": Param(
             "",
             type=["null", "string"],
-            title="Reason (required, but for a dry run)",
-            description="Why this is published by hand; stored in the ledger and with the check results.",
+            title="Reason (required)",
+            description="Why this is published by hand; stored in the ledger and with the check results. A dry run "
+            "needs one only if it accepts checks.",
         ),
         ARRIVED_AT: Param(
             "",

@@ -33,7 +33,7 @@ from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, op
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.step_specs import DIRECT, PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
 APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
@@ -131,9 +131,19 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the job reads, and what it writes: for the swap, staging and target. Subclasses override it."""
+        """What the job reads, and what it writes: for the swap, staging and target. Subclasses override it.
+
+        A swap of rows that were streamed into target reads no table: it only gives target the generation's labels.
+        """
         names = self.setup.names
-        return [table_dataset(self.setup, names.staging_table)], [table_dataset(self.setup, names.target_table)]
+        inputs = [] if self._is_direct else [table_dataset(self.setup, names.staging_table)]
+        return inputs, [table_dataset(self.setup, names.target_table)]
+
+    @property
+    def _is_direct(self) -> bool:
+        """Whether the job is a swap of the form DIRECT, by the parameters that Airflow has rendered."""
+        parameters = self.configuration.get("query", {}).get("queryParameters", [])
+        return any(p["name"] == "form" and p["parameterValue"]["value"] == DIRECT for p in parameters)
 
 
 class LoadStagingOperator(AttemptJobOperator):
