@@ -79,7 +79,7 @@ def run_plans(
             run_remaining(to_adopt, AdoptDate.from_request(request, scan.seed, KEY_CACHE_BYTES), "adopt, compare keys")
     _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
-        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, file_bytes, KEY_CACHE_BYTES)
+        rewrite = RewriteDate.from_request(request, scan.seed, file_bytes, KEY_CACHE_BYTES)
         run_remaining(to_rewrite, rewrite, "rewrite, compare and write rows")
     results = PlanResults(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
     plans = dict(plans)

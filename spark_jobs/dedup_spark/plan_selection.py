@@ -15,7 +15,7 @@ from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptT
 from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteOutcome, RewriteTask, RewrittenDate
-from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
+from dedup_spark.plans.rewrite.rewrite_task_builder import compares_exact_values, rewrite_tasks
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,6 @@ def erasure_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan]
     return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if request.erases else None
 
 
-def _compares_exact_values(request: DedupRequest) -> bool:
-    return request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED
-
-
 def _select(
     request: DedupRequest,
     day: date,
@@ -156,7 +152,7 @@ def _not_adopted_reason(
 
 
 def _not_streamed_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    if _compares_exact_values(request):
+    if compares_exact_values(request):
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
         return f"[{len(deliveries)}] deliveries have the date"

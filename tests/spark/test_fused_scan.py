@@ -70,6 +70,30 @@ def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[st
     assert area.entry(SECOND).plan == "adopt"
 
 
+def test_a_late_snapshot_is_decoded_once(area: SparkJobFeed, second_reads: list[str]) -> None:
+    area.publish(area.land(3, rows(3, *range(300)) + rows(3, 1, day=SECOND)))
+    late = area.land(2, rows(2, *range(5, 310)) + rows(2, 2, day=SECOND))
+    area.publish(late)
+    assert not landed_uris(area, late) & set(second_reads)
+    assert [area.entry(day).plan for day in (FIRST, SECOND)] == ["rewrite", "rewrite"]
+    assert [area.entry(day).new_keys for day in (FIRST, SECOND)] == [10, 1]
+    listed, named = listed_and_named(area)
+    assert listed == named
+
+
+def test_dates_that_are_late_and_dates_that_are_not_are_decoded_in_the_same_pass(
+    area: SparkJobFeed, second_reads: list[str]
+) -> None:
+    area.publish(area.land(1, rows(1, 1, 2) + rows(1, 1, 2, day=SECOND)))
+    area.publish(area.land(3, rows(3, 1, 2, 3)))
+    late = area.land(2, rows(2, 2, 4) + rows(2, 2, 4, day=SECOND))
+    area.publish(late)
+    assert not landed_uris(area, late) & set(second_reads)
+    assert [area.entry(day).plan for day in (FIRST, SECOND)] == ["rewrite", "adopt"]
+    first = [(r["product_id"], r["update_id"]) for r in area.rows() if r["date"] == FIRST]
+    assert sorted(first) == [(1, 3), (2, 3), (3, 3), (4, 2)]
+
+
 def test_files_without_date_folders_are_validated_first_and_adopted_then(
     area: SparkJobFeed, second_reads: list[str]
 ) -> None:

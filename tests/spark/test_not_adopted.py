@@ -33,6 +33,14 @@ def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_s
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
 
 
+def test_all_keys_of_a_late_snapshot_are_compared_if_asked_for(area: SparkJobFeed) -> None:
+    area.exact = True
+    area.publish(area.land(7, rows(7, 1, 2)))
+    area.publish(area.land(3, rows(3, 1, 9)))
+    assert area.entry(FIRST).plan_reason.endswith("; all keys compared")
+    assert found(area) == [(1, 70, 7), (2, 70, 7), (9, 30, 3)]
+
+
 def test_file_of_several_dates_is_not_adopted(with_spark: SparkJobFeed) -> None:
     area = with_spark
     area.date_folders = False

@@ -15,7 +15,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES
+from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
@@ -94,11 +94,10 @@ class FusedScan:
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
         """Run the presumed tasks, and keep their outcomes. Return a validation of each file, in any order."""
         inputs = (self.request, self.arrivals, files, self.parent)
-        # One of the two lists is empty: adopt is for mode last_seen, streamed rewrite for last_changed.
-        tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
+        tasks: list[Task] = largest_first([*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)])
         file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
         adopt = AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES)
-        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, KEY_CACHE_BYTES)
+        rewrite = RewriteDate.from_request(self.request, self.seed, file_bytes, KEY_CACHE_BYTES)
         scan = ScanDate(adopt, rewrite, FileValidator.from_request(self.request), self.saved)
         description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri, self.job_log)

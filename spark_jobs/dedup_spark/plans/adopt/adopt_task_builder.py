@@ -38,16 +38,21 @@ def presumed_adopt_tasks(
 
     A date that cannot be adopted, whatever its files contain, has no task.
     """
-    if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
-        return []
     delivered = presumed_deliveries(request, arrivals, files).items()
     return _with_threads(
         [
             _task(day, found, parent)
             for day, found in delivered
-            if overrules_parent(found[-1].delivery, parent.dates.get(day))
+            if presumes_adopt(request, found[-1].delivery, parent.dates.get(day))
         ]
     )
+
+
+def presumes_adopt(request: DedupRequest, newest: Delivery, parent_entry: DateEntry | None) -> bool:
+    """Whether a date is adopted, unless its files show that it cannot be. `newest`: the date's newest delivery."""
+    if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
+        return False
+    return overrules_parent(newest, parent_entry)
 
 
 def overrules_parent(newest: Delivery, parent_entry: DateEntry | None) -> bool:

@@ -76,18 +76,21 @@ class DateMerge:
 
 
 def merge_date(
-    table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int
+    table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int, *, exact: bool
 ) -> DateMerge:
     """Compare the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
 
-    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. Raises TooManyDuplicates.
+    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. `exact`: compare all keys,
+    whatever the fingerprints say. Raises TooManyDuplicates.
     """
     assert task.delivered
     columns = key_columns(table)
     if task.parent is None or parent is None:
         return _all_new(columns, newest, rows)
     snapshot_id = task.delivered.delivery.snapshot_id
-    parent_fingerprints = _stored_fingerprints(task.policy, snapshot_id, task.parent, newest.key_hasher)
+    parent_fingerprints = None
+    if not exact:
+        parent_fingerprints = _stored_fingerprints(task.policy, snapshot_id, task.parent, newest.key_hasher)
     bits = bits_for(rows, task.parent.differing_share)
     if parent_fingerprints and parent_fingerprints.bits < bits - MAX_COARSER_BITS:
         parent_fingerprints = None

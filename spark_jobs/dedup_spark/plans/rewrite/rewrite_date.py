@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from dedup_clone.contract.manifest import DataFile, KeyExample
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
@@ -37,15 +39,20 @@ from dedup_spark.plans.written_date import DateCost
 class RewriteDate:
     """Rewrites one date.
 
-    `file_bytes`: the target size of a file. `key_cache_bytes`: how many bytes of decoded keys may stay in memory
-    between two passes over the files.
+    `exact`: compare all keys, whatever the fingerprints say. `file_bytes`: the target size of a file.
+    `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
     """
 
     table: TableContract
     seed: Seed
     data_uri: str
+    exact: bool
     file_bytes: int
     key_cache_bytes: int
+
+    @classmethod
+    def from_request(cls, request: DedupRequest, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
+        return cls(request.table, seed, request.data_uri, request.exact, file_bytes, key_cache_bytes)
 
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
         """Write the date's files and fingerprints below the data folder, or decline the date.
@@ -83,7 +90,7 @@ class RewriteDate:
         began = time.monotonic()
         newest, parent = self._key_sources(task, delivered, reader)
         try:
-            merge = merge_date(self.table, task, newest, parent, rows)
+            merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
         except TooManyDuplicates as error:
             return DeclinedRewrite(task.day, str(error), DateCost.since(began, reader, 0))
         if not merge.fingerprints.rows:

@@ -8,10 +8,10 @@ from datetime import date
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.execution.date_fan_out import largest_first
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
+from dedup_spark.plans.adopt.adopt_task_builder import presumes_adopt
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 
@@ -26,21 +26,25 @@ def rewrite_tasks(
 def presumed_rewrite_tasks(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
 ) -> list[RewriteTask]:
-    """Return the tasks as they will be if the only delivery with `files` is applied. No file has been opened yet.
+    """Return the tasks as they will be if every delivery with `files` is applied. The files have not been opened yet.
 
-    There are no tasks in mode last_seen, in a takeover, if keys are compared exactly, if the request asks for plan
-    window or antijoin, or if `files` are of no delivery or of several.
+    A date that plan adopt can handle, or that this plan cannot, has no task: one of several deliveries, for example.
     """
-    if (
-        request.takes_over is not None
-        or request.update_id_mode is not UpdateIdMode.LAST_CHANGED
-        or request.exact
-        or request.plan not in (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
-        or len({file.snapshot_id for file in files}) != 1
-    ):
+    if request.takes_over is not None or request.plan not in (Plan.AUTO, Plan.ADOPT, Plan.REWRITE):
+        return []
+    if compares_exact_values(request):
         return []
     delivered = presumed_deliveries(request, arrivals, files)
-    return largest_first(_task(request, day, found, parent) for day, found in delivered.items())
+    return [
+        _task(request, day, found, parent)
+        for day, found in delivered.items()
+        if len(found) == 1 and not presumes_adopt(request, found[-1].delivery, parent.dates.get(day))
+    ]
+
+
+def compares_exact_values(request: DedupRequest) -> bool:
+    """Whether values have to be compared themselves. This plan compares their hashes, so it cannot."""
+    return request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED
 
 
 def _task(request: DedupRequest, day: date, found: Sequence[DeliveredDate], parent: Parent) -> RewriteTask:
