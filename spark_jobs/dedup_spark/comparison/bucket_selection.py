@@ -114,7 +114,7 @@ class BucketSelection:
         """The bucket of each row, the rows in buckets that are not SKIPPED, and which of these rows are compared."""
         buckets = bucket_of(first_hashes, self.bits)
         kinds = self.kinds[buckets]
-        rows = np.flatnonzero(kinds)
+        rows = np.flatnonzero(kinds != SKIPPED)  # several times as fast as on integers
         kinds = kinds[rows]
         is_compared = np.asarray(kinds == ALL_KEYS)
         in_one_key = np.flatnonzero(kinds == ONE_KEY)
@@ -126,7 +126,7 @@ class BucketSelection:
 
     def rows_not_skipped(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in buckets that are not SKIPPED."""
-        return np.flatnonzero(self.kinds[bucket_of(first_hashes, self.bits)])
+        return np.flatnonzero(self.kinds[bucket_of(first_hashes, self.bits)] != SKIPPED)
 
     def narrowed_rows(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in ONE_KEY and SUB_BUCKETS buckets."""
@@ -152,7 +152,7 @@ class BucketSelection:
         """
         kinds = self.kinds.copy()
         is_narrowed = kinds == ALL_KEYS
-        is_narrowed[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = False
+        is_narrowed[np.flatnonzero(kinds != SKIPPED)[:_EXAMPLE_BUCKETS]] = False
         kinds[is_narrowed] = SUB_BUCKETS
         pairs = tuple(
             replace(pair, kinds=np.where(is_narrowed & (pair.kinds == ALL_KEYS), SUB_BUCKETS, pair.kinds))
@@ -206,7 +206,7 @@ def select_differing_keys(
     for kind in (VALUES_ONLY, ONE_KEY, ALL_KEYS):
         for pair in pairs:
             kinds[pair.kinds == kind] = kind
-    kinds[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = ALL_KEYS
+    kinds[np.flatnonzero(kinds != SKIPPED)[:_EXAMPLE_BUCKETS]] = ALL_KEYS
     needs_value_hashes = pairs[0].kinds != SKIPPED if has_base else np.zeros(len(kinds), dtype=bool)
     return BucketSelection(newest.bits, kinds, np.asarray(needs_value_hashes), tuple(pairs))
 
