@@ -22,7 +22,7 @@ from testkit.table_contracts import PRODUCTS
 _EXECUTOR_COUNTS = (25, 50, 71, 100)
 _NS_PER_S = 1e9
 _MOST_EXECUTORS = 2000  # the highest bound that a feed file may set
-# How many times the table's bytes dbt reads, as `python -m benchmarks.engine_costs` measures on the stand-in.
+# The bytes that dbt reads, as a multiple of the table's, as `python -m benchmarks.engine_costs` measures them.
 _DBT_TABLE_MULTIPLES = {
     "incremental `merge`": 2.66,
     "`insert_overwrite` of given dates": 3.00,
@@ -34,7 +34,7 @@ def prices(main_results: Results) -> str:
     """The prices of a publish with each engine, and of the usual statements, in Markdown."""
     model = FullSize(Assumptions(), measured_per_row(main_results))
     rows, row_bytes = model.rows, model.assumed.row_bytes
-    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, existing=rows)
+    billed_input = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows, existing=rows)
     adopted, rewritten = (_publish_usd(model, method) for method in (Method.ADOPT, Method.REWRITE))
 
     def table_multiple(billed: float) -> float:
@@ -51,8 +51,8 @@ def prices(main_results: Results) -> str:
         *(
             (name, times, model.on_demand_usd(times))
             for name, times in {
-                "QUALIFY alone, as published": table_multiple(merged.qualify_bytes_billed),
-                "MERGE alone": table_multiple(merged.merge_bytes_billed),
+                "QUALIFY alone, as published": table_multiple(billed_input.qualify_bytes_billed),
+                "MERGE alone": table_multiple(billed_input.merge_bytes_billed),
                 **{f"dbt, {model_of_dbt}": times for model_of_dbt, times in _DBT_TABLE_MULTIPLES.items()},
                 "`bigquery` with examination and counts": engine_multiple(Engine.BIGQUERY),
                 "`merge` with examination and counts": engine_multiple(Engine.MERGE),
@@ -92,7 +92,7 @@ def report(main_results: Results, growth_results: Results, memory: Results) -> s
         _sizes(model),
         _executors(model),
         _deliveries(model),
-        _prices(model),
+        _statement_prices(model),
         _rates(check_rates(main_results, growth_results, memory)),
         _assumptions(model),
     )
@@ -189,16 +189,21 @@ def _deliveries(model: FullSize) -> str:
     return table(heads, rows)
 
 
-def _prices(model: FullSize) -> str:
+def _statement_prices(model: FullSize) -> str:
+    """The prices of one publish by adopt and of each engine's statement, on demand and in slots, in Markdown."""
     lowest, highest = map(model.slot_hours, (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
     size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
     table_bytes, row_bytes, table_rows = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
-    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, existing=table_rows)
+    billed_input = merge_input_of_rows(PRODUCTS, row_bytes, delivered=table_rows, existing=table_rows)
     statements = (
-        ("`bigquery`, form `qualify`", merged.qualify_bytes_billed, 1),
-        ("`bigquery`, form `row_number`", merged.qualify_bytes_billed, 1),
-        ("`bigquery`, form `group_by`", merged.qualify_bytes_billed, model.assumed.group_by_to_qualify_slot_ratio),
-        ("`merge`", merged.merge_bytes_billed, model.assumed.merge_to_qualify_slot_ratio),
+        ("`bigquery`, form `qualify`", billed_input.qualify_bytes_billed, 1),
+        ("`bigquery`, form `row_number`", billed_input.qualify_bytes_billed, 1),
+        (
+            "`bigquery`, form `group_by`",
+            billed_input.qualify_bytes_billed,
+            model.assumed.group_by_to_qualify_slot_ratio,
+        ),
+        ("`merge`", billed_input.merge_bytes_billed, model.assumed.merge_to_qualify_slot_ratio),
     )
     rows = [
         [

@@ -21,7 +21,7 @@ SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
-    """Findings about quota, subnetwork and firewall; none if no run creates machines."""
+    """Findings about quota, subnetwork and firewall; none if no run creates machines in a known region."""
     spark = live.profile.spark
     if not live.creates_machines or spark.region is None:
         return

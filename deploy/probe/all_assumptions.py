@@ -32,7 +32,7 @@ from deploy.probe.assumption import Assumption, CannotTry, DoesNotHold, ProbeVer
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 MAX_EVIDENCE_LENGTH = 400  # characters
-# The project assumes that every request of a test is valid. If one fails with one of these errors, this is wrong.
+# BigQuery should accept every request of a test. If it refuses one with one of these errors, the assumption is wrong.
 REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 

@@ -81,12 +81,12 @@ def end(processes: list[psutil.Process], timeout_s: float) -> None:
 
 @contextmanager
 def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
-    """Kill the tasks that run, and suspend Airflow's scheduler until the end of the block.
+    """Suspend Airflow's scheduler until the end of the block, and kill the tasks that it runs.
 
     A task that is asked to stop reports a failure, which uses up one of its retries. A task that is killed without a
     report is started again by the next scheduler. So Airflow's process that supervises the task is killed first, before
     it can report anything. The scheduler is suspended, so that it cannot start the task again now.
-    `scheduler_pid`: 0 if no scheduler runs.
+    `scheduler_pid`: 0 if no scheduler runs; then nothing is done.
     """
     try:
         scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None

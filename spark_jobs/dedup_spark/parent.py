@@ -18,8 +18,7 @@ from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
 
-# A row comes from a source: the parent, which has this number, or an applied delivery. These are numbered from 1, the
-# oldest first.
+# The source number of rows of the parent. The applied deliveries are the sources 1, 2 and so on, the oldest first.
 PARENT_SOURCE = 0
 
 
@@ -45,8 +44,8 @@ class ParentDate:
     def differing_share(self) -> float | None:
         """An estimate of the share of rows (0 to 1) that this publish will add, change or find missing.
 
-        It is the share of the last publish, if as many keys went missing in that publish as were new. None if that
-        share is 0, or not below 1.
+        It is the share of the last publish, assuming that as many keys went missing in it as were new. None if it is 0,
+        or not below 1.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None

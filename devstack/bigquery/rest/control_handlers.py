@@ -27,7 +27,11 @@ def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Move the clock forward. What has expired then is deleted, and due apply jobs run, before the response is sent."""
+    """Move the clock forward.
+
+    Before the response is sent, everything that is expired at the new time is deleted, and the jobs run that apply
+    streamed changes and are due.
+    """
     body = request.body if isinstance(request.body, dict) else {}
     if set(body) == {"now"}:
         try:

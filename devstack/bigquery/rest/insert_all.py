@@ -118,7 +118,7 @@ def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Se
 
 
 def _error(message: str | None) -> dict[str, str]:
-    """The error of a row. `message`: what is wrong with it; None if only other rows are, and so no row is written."""
+    """The error of a row. `message`: what is wrong with it; None if it is not written because another row is wrong."""
     if message is None:
         return {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
     return {"reason": "invalid", "location": "", "debugInfo": "", "message": message}

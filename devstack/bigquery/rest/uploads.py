@@ -31,7 +31,7 @@ class UploadSession:
 
 
 def parse_multipart(content_type: str, content: bytes) -> tuple[bytes, bytes]:
-    """The parts of a multipart request: the job resource as JSON, and the file. Raises Invalid for other parts."""
+    """The parts of a multipart request: the job resource as JSON, and the file. Raises Invalid unless there are two."""
     message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
     parts = [part for part in message.iter_parts()] if message.is_multipart() else []
     if len(parts) != 2:

@@ -13,7 +13,7 @@ from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, TableId
 
 
 def partition_id(day: date | None) -> str:
-    # Of a year before 1000, %Y has fewer than four digits here.
+    # On Linux, %Y of a year before 1000 has fewer than four digits.
     return NULL_PARTITION if day is None else f"{day.year:04}{day:%m%d}"
 
 

@@ -90,7 +90,8 @@ def create_application(
 
     @application.get("/static/{any_version}/{name:path}")
     def static_file(any_version: str, name: str) -> FileResponse:
-        # During a deployment, a page of one web server may request files of another with another version.
+        # During a deployment two web servers may have different versions, and a page of one may request the other's
+        # files. So a file is served under any version.
         path = (STATIC / name).resolve()
         if path.suffix not in MEDIA_TYPES or not path.is_relative_to(STATIC) or not path.is_file():
             raise HTTPException(404, "There is no such file.")

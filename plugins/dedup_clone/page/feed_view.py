@@ -34,7 +34,7 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds. It lacks deliveries that arrived after the watchdog's last check."""
+    """The feed's entry in the list of all feeds. Later deliveries than the watchdog's last check may be missing."""
     status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_summary)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
@@ -84,7 +84,7 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
 def index_view(
     index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_summary: VerdictSummary | None = None
 ) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index. `newest_summary`: as in FeedRecords."""
+    """What the page shows at `now` (UTC) of a feed that has an index. `newest_summary`: of any feed."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
@@ -128,7 +128,7 @@ def index_view(
 
 
 def _waiting(index: Index) -> list[IndexArrival]:
-    """Deliveries that are not live yet, oldest first."""
+    """Deliveries that wait to be published, oldest first."""
     return [a for a in index.arrivals if a.state is DeliveryState.WAITING]
 
 

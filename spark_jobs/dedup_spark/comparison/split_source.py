@@ -1,8 +1,8 @@
-"""Reads one input of a large date's comparison in several Spark tasks, each of which reads some of its files.
+"""Reads the parent's files of a large date, or a delivery's, in several Spark tasks: each task reads some of the files.
 
 Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
-driver only adds up the sums of buckets. So no pass reads a file twice, and the driver has few rows in memory:
-survivors, rows whose keys may be duplicate, and the rows of a small parent.
+driver adds up the sums of buckets. Each pass reads a file once. Of the rows the driver has in memory only survivors,
+rows whose keys may be duplicate, and all rows of the parent if these are few.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Found = TypeVar("Found")
 FileNumbers = Sequence[int]
-# Repeated hashes are yielded when there are more than so many.
+# Repeated hashes are yielded in arrays of about so many.
 _REPEATED_AT_A_TIME = 1 << 16
 
 
 class SplitKeySource(KeySource):
     """A KeySource whose passes run as Spark tasks. In a task, after pickling, it is an ordinary KeySource.
 
-    `sizes`: the bytes of each file. `tasks`: runs the passes.
+    `constant_ids`: for each file the update_id of all its rows; None if they have several. `sizes`: the bytes of each
+    file. `tasks`: runs the passes.
     """
 
     def __init__(
@@ -179,8 +180,8 @@ def _local_source(
 class _PartWork(Generic[Found]):
     """Calls `work` with a source that has read nothing yet, the numbers of the files to read, and a URI to write to.
 
-    If a landed file cannot be read or validated, it returns the error's text: after an error Spark would repeat the
-    task.
+    With a reader that validates landed files it returns the text of any error, because the error may be one of the
+    file, and after an error Spark would repeat the task.
     """
 
     source: _SourceFields

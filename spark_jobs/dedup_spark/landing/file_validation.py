@@ -152,7 +152,7 @@ class RunningValidation:
         dates = to_plain_array(batch.column(table.partition_column)).drop_null().cast(pa.date32())
         all_in_folder = self._count_dates(dates.cast(pa.int32()))
         for column in table.columns:
-            # Dates that equal the folder's need no check: a folder's date is always in BigQuery's range.
+            # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid_values)
             # Only casts by pyarrow are checked here: files of the written schema need none, others are cast by Spark.
@@ -198,7 +198,7 @@ class RunningValidation:
         )
 
     def _lost_rows(self, expected: int) -> list[str]:
-        """Return a problem if other than `expected` rows were read, the number in the footer.
+        """Return a problem unless as many rows were read as `expected`, the number of rows in the footer.
 
         The usual reason is a page without values: pyarrow, unlike other readers, takes it for the end of the column.
         """
@@ -243,8 +243,9 @@ class RunningValidation:
 def _as_date(days_since_epoch: int) -> date:
     """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
 
-    BigQuery's dates have the same range, so `count_invalid_values` refuses the file. In the folder of the first date,
-    whose rows are not checked by it, the row counts as one of that date, which the retention drops.
+    BigQuery's dates have the same range, so `count_invalid_values` refuses the file. There is one exception: rows that
+    have their folder's date are not checked, so an earlier day in the folder of 0001-01-01 passes for that date. Its
+    rows are dropped, because the date is older than any retention.
     """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

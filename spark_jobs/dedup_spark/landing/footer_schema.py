@@ -1,8 +1,8 @@
 """Compares the columns of a Parquet file, as its footer describes them, with the declared columns.
 
 The result is the schema with which Spark reads the file, or the problems. This schema has the file's own types in the
-declared order; the rows are then cast to the declared types. Types are taken from Parquet's schema, not from the Arrow
-schema that a file may contain too, which is only a hint of its writer.
+declared order; the rows are then cast to the declared types. Types of leaf columns are taken from Parquet's schema,
+not from the Arrow schema that a file may contain too, which is only a hint of its writer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True)
 class _Rules:
-    """The two parameters of `read_footer` by which a file may differ from the declared columns."""
+    """The parameters of `read_footer` that say which differences from the declared columns are allowed."""
 
     exported: bool
     optional: frozenset[str]

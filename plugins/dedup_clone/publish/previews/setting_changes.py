@@ -35,13 +35,13 @@ def setting_changes(
 
 def _changes_table(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> Iterator[PlannedChange]:
     feed, name = services.feed, services.names.changes_table
-    found, was_kept = services.warehouse.table(name), _kept_changes(services, live, published)
+    found, had_changes = services.warehouse.table(name), _last_had_changes(services, live, published)
     if not feed.changes:
-        if was_kept:
+        if had_changes:
             effect = f"adds no rows to {name}, whose dates expire as before"
             yield PlannedChange("[changes] is no longer true", effect, f"{name} gets no rows of later generations")
         return
-    if not was_kept:
+    if not had_changes:
         yield PlannedChange(
             "[changes] is true",
             f"{'makes' if found is None else 'adds to'} {name}, by a free load job after the commit",
@@ -65,11 +65,11 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
         )
 
 
-def _kept_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
-    """Whether the feed was published with `changes: true` last.
+def _last_had_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
+    """Whether the last publish of the feed had `changes: true`.
 
     This is read from the last publish by an engine that can find changes; if no record is of such a publish, from the
-    live generation's request; and if there is none, from the feed file.
+    live generation's request; and if there is none, or it is of engine cdc, from the feed file.
     """
     finding = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
     if finding:
@@ -115,6 +115,7 @@ def _sql_checks(services: Services, live: Manifest, check_results: Sequence[Chec
         return
     ran = {item.check for item in results.items if item.check.startswith(SQL_CHECK_PREFIX)}
     declared = [check.result_name for check in services.feed.checks.sql]
+    # Before the dedup a query is only estimated, and `found` says how many bytes it would read.
     estimates = {item.check: item.found for item in check_results}
     for check in declared:
         if check not in ran:

@@ -14,7 +14,7 @@ GB = 1e9  # bytes
 def cost_at_full_size(
     services: Services, live: Manifest | None, records: tuple[LedgerRecord, ...]
 ) -> IndexProjection | None:
-    """The cost at `full_size_gb`; None if the feed file has no `full_size_gb`, or nothing is published yet.
+    """The cost at `full_size_gb`; None if the feed file has no `full_size_gb`, or if nothing is published or staged.
 
     It is assumed that rows keep their size and columns, and that the cost of Spark grows with the rows: the last cost
     that is recorded is multiplied by the growth of the table.
