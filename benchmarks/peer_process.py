@@ -36,9 +36,9 @@ class PeerProcessSpec:
     """What the process runs, in this order.
 
     `small_inputs_path`: the path of the stored InputFiles of a small data set, on which the peer runs unmeasured;
-    None for no such run. `inputs_paths`: those of the data sets that are measured. `warm_up`:
-    whether the peer runs once on each of these without being measured. `repeats`: the number of measured runs on each.
-    `out`: the folder for all tables.
+    None for no such run. `inputs_paths`: those of the data sets that are measured. `warm_up`: whether the peer runs
+    once on each of these without being measured. `repeats`: the number of measured runs on each. `out`: the folder for
+    all tables.
     """
 
     peer: str

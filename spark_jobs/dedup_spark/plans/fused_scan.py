@@ -30,6 +30,7 @@ from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import presumed_adopt_tasks
 from dedup_spark.plans.date_tasks import run_tasks_of_dates
+from dedup_spark.plans.delivered_date import presumed_deliveries
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import presumed_rewrite_tasks
 from dedup_spark.plans.saved_outcomes import SavedOutcomes
@@ -93,7 +94,7 @@ class FusedScan:
 
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
         """Run the presumed tasks, and keep their outcomes. Return a validation of each file, in any order."""
-        inputs = (self.request, self.arrivals, files, self.parent)
+        inputs = (self.request, presumed_deliveries(self.request, self.arrivals, files), self.parent)
         tasks: list[Task] = largest_first([*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)])
         file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
         adopt = AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from statistics import median
 
-from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.execution.date_fan_out import AnyDateTask, largest_first
+from dedup_spark.execution.date_fan_out import AnyDateTask
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
-from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
+from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date
 
 # A date of at least so many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
 # one thread it would end long after the others.
@@ -26,23 +25,22 @@ _MAX_THREADS = 4
 
 
 def adopt_tasks(dates: Iterable[date], applied: Sequence[ValidatedDelivery], parent: Parent) -> list[AdoptTask]:
-    """Return one task for each date, the largest first."""
+    """Return one task for each date."""
     delivered = deliveries_by_date(dates, applied)
     return _with_threads([_task(day, found, parent) for day, found in delivered.items()])
 
 
 def presumed_adopt_tasks(
-    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
+    request: DedupRequest, presumed: Mapping[date, tuple[DeliveredDate, ...]], parent: Parent
 ) -> list[AdoptTask]:
-    """Return the tasks as they will be if every delivery with `files` is applied. The files have not been opened yet.
+    """Return the tasks as they will be if every one of the `presumed` deliveries is applied.
 
     A date that cannot be adopted, whatever its files contain, has no task.
     """
-    delivered = presumed_deliveries(request, arrivals, files).items()
     return _with_threads(
         [
             _task(day, found, parent)
-            for day, found in delivered
+            for day, found in presumed.items()
             if presumes_adopt(request, found[-1].delivery, parent.dates.get(day))
         ]
     )
@@ -69,9 +67,9 @@ def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> Adop
 
 
 def _with_threads(tasks: Sequence[AdoptTask]) -> list[AdoptTask]:
-    """Return the same tasks, the largest first, with the number of threads that each should have."""
+    """Return the same tasks with the number of threads that each should have."""
     median_bytes = median(task.bytes for task in tasks) if tasks else 0
-    return largest_first(replace(task, threads=_threads(task, median_bytes)) for task in tasks)
+    return [replace(task, threads=_threads(task, median_bytes)) for task in tasks]
 
 
 def _threads(task: AdoptTask, median_bytes: float) -> int:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
-from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task_builder import presumes_adopt
-from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
+from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 
 
@@ -24,9 +22,9 @@ def rewrite_tasks(
 
 
 def presumed_rewrite_tasks(
-    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
+    request: DedupRequest, presumed: Mapping[date, tuple[DeliveredDate, ...]], parent: Parent
 ) -> list[RewriteTask]:
-    """Return the tasks as they will be if every delivery with `files` is applied. The files have not been opened yet.
+    """Return the tasks as they will be if every one of the `presumed` deliveries is applied.
 
     A date that plan adopt can handle, or that this plan cannot, has no task: one of several deliveries, for example.
     """
@@ -34,10 +32,9 @@ def presumed_rewrite_tasks(
         return []
     if compares_exact_values(request):
         return []
-    delivered = presumed_deliveries(request, arrivals, files)
     return [
         _task(request, day, found, parent)
-        for day, found in delivered.items()
+        for day, found in presumed.items()
         if len(found) == 1 and not presumes_adopt(request, found[-1].delivery, parent.dates.get(day))
     ]
 
