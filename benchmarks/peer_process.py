@@ -35,10 +35,10 @@ _LINE_PREFIX = "RUN "
 class PeerProcessSpec:
     """What the process runs, in this order.
 
-    `small_inputs_path`: the path of the stored InputFiles of a small data set, on which the peer runs unmeasured;
-    None for no such run. `inputs_paths`: those of the data sets that are measured. `warm_up`: whether the peer runs
-    once on each of these without being measured. `repeats`: the number of measured runs on each. `out`: the folder for
-    all tables.
+    `small_inputs_path`: the path of the stored InputFiles of a small data set, on which the peer first runs without
+    being measured; None for no such run. `inputs_paths`: the same of the data sets to measure. `warm_up`: whether the
+    peer runs once on each of these without being measured. `repeats`: the number of measured runs on each. `out`: the
+    folder for all tables.
     """
 
     peer: str
@@ -111,7 +111,7 @@ def _start_session(kind: str) -> SparkSession:
 def _measure(
     spec: PeerProcessSpec, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1
 ) -> MeasuredRun:
-    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether the folder is deleted."""
+    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether to delete the folder then."""
     out = Path(spec.out) / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

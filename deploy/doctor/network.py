@@ -11,9 +11,9 @@ from dedup_clone.settings.spark_settings import Runner, SparkSettings, Subnetwor
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
-# The smallest job has two executors of four cores. As a batch it also has a driver of four cores, and each of the three
-# has the service's default disk of 400 GB.
-EXECUTOR_CORES = 8
+# The smallest job has two executors of four cores each. As a batch it also has a driver of four cores, and each of the
+# three has the service's default disk of 400 GB.
+SMALLEST_JOB_EXECUTOR_CORES = 8
 SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
 EVERY_PORT = (["0-65535"], ["1-65535"])  # in a firewall rule; nothing listens on port 0
 MIN_WORKERS = 2  # Dataproc creates no smaller cluster
@@ -138,7 +138,7 @@ def _smallest_run(live: LiveEnvironment) -> dict[str, int]:
         return needed
     family, _, size = cluster.machine_type.split("-")
     cores = int(size)
-    machines = 1 + max(MIN_WORKERS, ceil(EXECUTOR_CORES / cores))
+    machines = 1 + max(MIN_WORKERS, ceil(SMALLEST_JOB_EXECUTOR_CORES / cores))
     metric = "CPUS" if family in SHARED_CPU_QUOTA else f"{family.upper()}_CPUS"
     for name, amount in ((metric, machines * cores), ("DISKS_TOTAL_GB", machines * cluster.disk_gb)):
         needed[name] = max(amount, needed.get(name, 0))

@@ -51,7 +51,7 @@ def all_assumptions() -> tuple[Assumption, ...]:
         kept_properties,
         repeated_jobs,
     )
-    return tuple(assumption for module in modules for assumption in module.assumption.all)
+    return tuple(assumption for module in modules for assumption in module.assumption.registered)
 
 
 def try_all(

@@ -71,13 +71,13 @@ class Register:
     """A decorator that collects the assumptions of one module, in their order in the source."""
 
     def __init__(self) -> None:
-        self.all: list[Assumption] = []
+        self.registered: list[Assumption] = []
 
     def __call__(
         self, name: str, *, statement: str, rule: str, code: tuple[str, ...], instead: str
     ) -> Callable[[AssumptionTest], AssumptionTest]:
         def register(test: AssumptionTest) -> AssumptionTest:
-            self.all.append(Assumption(name, statement, rule, code, instead, test))
+            self.registered.append(Assumption(name, statement, rule, code, instead, test))
             return test
 
         return register

@@ -135,6 +135,10 @@ def test_data_is_never_stored_and_the_pages_own_version_of_a_static_file_is_kept
     monkeypatch.setattr("dedup_clone.page.application.STATIC", tmp_path / "static")
     deployed = TestClient(application(store, now=lambda: NOW))
     assert script not in deployed.get("/").text
+    # What is not the file must not be kept either: a login may follow, or a deployment that has the file.
+    version = script.split("/")[1]
+    missing = client.get(f"/static/{version}/nothing.js")
+    assert (missing.status_code, missing.headers["cache-control"]) == (404, "no-store")
     # A page that an older web server has sent gets a file, but the browser does not keep it under that address.
     assert deployed.get(f"/{script}").headers["cache-control"] == "no-store"
 

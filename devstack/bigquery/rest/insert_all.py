@@ -86,7 +86,7 @@ def _parse(
             for column in settings.schema:
                 if column.mode == "REQUIRED" and values[column.name] is None:
                     raise ValueError(f"Missing required field: {column.name}")
-            values = {column.name: column.fitted(values[column.name]) for column in settings.schema}
+            values = {column.name: column.stored_value(values[column.name]) for column in settings.schema}
             check_day(settings, values, now_us)
             pa.Table.from_pylist([values], schema=schema)  # refuses numbers that are too large
         except (ValueError, InvalidOperation, OverflowError, binascii.Error) as error:

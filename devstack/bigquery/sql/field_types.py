@@ -17,9 +17,9 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.sql.reserved_words import RESERVED
 from devstack.bigquery.sql.type_parameters import (
     Parameters,
-    fitted_scalar,
     parameters_from_api,
     parameters_to_api,
+    stored_scalar,
     with_parameters,
 )
 
@@ -144,16 +144,16 @@ class TableField:
             inner = f"STRUCT<{', '.join(f'{_sql_name(name)} {kind}'.strip() for name, kind in types)}>"
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
 
-    def fitted(self, value: Any) -> Any:
+    def stored_value(self, value: Any) -> Any:
         """The value as the column stores it: decimals rounded to the scale. Raises ValueError if it does not fit."""
         if value is None or not self.has_parameters:
             return value
         if self.mode == "REPEATED":
             element = replace(self, mode="NULLABLE")
-            return [element.fitted(item) for item in value]
+            return [element.stored_value(item) for item in value]
         if self.type == "STRUCT":
-            return {child.name: child.fitted(value[child.name]) for child in self.fields}
-        return fitted_scalar(self.type, self.parameters, value)
+            return {child.name: child.stored_value(value[child.name]) for child in self.fields}
+        return stored_scalar(self.type, self.parameters, value)
 
 
 @dataclass(frozen=True)

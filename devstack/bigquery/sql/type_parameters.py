@@ -55,7 +55,7 @@ def with_parameters(type_name: str, parameters: Parameters) -> str:
     return f"{type_name}({', '.join(map(str, parameters))})" if parameters else type_name
 
 
-def fitted_scalar(type_name: str, parameters: Parameters, value: Any) -> Any:
+def stored_scalar(type_name: str, parameters: Parameters, value: Any) -> Any:
     """The value as a column of the type stores it: rounded to the scale. Raises ValueError if it does not fit."""
     if not parameters or value is None:
         return value

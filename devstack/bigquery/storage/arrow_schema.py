@@ -98,7 +98,7 @@ def _fitted(values: pa.ChunkedArray, column: TableField) -> pa.ChunkedArray:
     if not column.has_parameters:
         return values
     try:
-        return pa.chunked_array([pa.array(map(column.fitted, values.to_pylist()), values.type)])
+        return pa.chunked_array([pa.array(map(column.stored_value, values.to_pylist()), values.type)])
     except ValueError as error:
         raise Invalid(f"Field {column.name}: {error}") from error
 

@@ -209,7 +209,7 @@ def _unfitting_value(version: TableVersion, change: RowChange) -> str | None:
         column = version.settings.column(name)
         try:
             if column is not None:
-                column.fitted(value)
+                column.stored_value(value)
         except ValueError as error:
             return f"Field {name}: {error}"
     return None

@@ -95,7 +95,7 @@ def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime 
 
 
 def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """No expected arrival must be overdue."""
+    """No expected arrival may be overdue: one incident for all that are."""
     expected = state.settings.expected_arrivals
     overdue = [] if expected is None else overdue_times(expected, state.arrivals, now)
     if expected is None or not overdue:

@@ -75,9 +75,9 @@ def create_application(
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers.update(HEADERS)
-        # Browsers keep static files, because another version of them has another URL. Data must never be stored.
-        is_static = f"/static/{version}/" in request.url.path
-        response.headers["Cache-Control"] = "private, max-age=31536000, immutable" if is_static else "no-store"
+        # Browsers keep static files, because another version of them has another URL. Data and errors are never stored.
+        is_current_file = f"/static/{version}/" in request.url.path and response.status_code < 400
+        response.headers["Cache-Control"] = "private, max-age=31536000, immutable" if is_current_file else "no-store"
         return response
 
     @application.exception_handler(ConfigurationError)

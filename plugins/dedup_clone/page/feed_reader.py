@@ -33,8 +33,8 @@ class FeedRecords:
     """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
 
     `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `intent`: the run
-    that holds the lease. `progress`: how far that run's dedup job is; None if that is not known. `newest_summary`: the
-    summary of the newest verdict of any feed; None if there is none.
+    that holds the lease. `progress`: how far that run's dedup job is; None if that is not known.
+    `newest_of_any_feed`: the summary of the newest verdict of any feed; None if there is none.
     """
 
     feed: str
@@ -43,7 +43,7 @@ class FeedRecords:
     problem: str = ""
     intent: Intent | None = None
     progress: JobProgress | None = None
-    newest_summary: VerdictSummary | None = None
+    newest_of_any_feed: VerdictSummary | None = None
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness; `problem` may say why.
 
     `waiting`: the number of deliveries that were not live yet at the watchdog's last check; if that check saw neither a
-    delivery nor a live generation, the number that the index has. `newest_summary`: as in FeedRecords, but None after
-    a check that saw one of them.
+    delivery nor a live generation, the number that the index has. `newest_of_any_feed`: as in FeedRecords, but None
+    after a check that saw one of them.
     """
 
     feed: str
     summary: VerdictSummary | None
     waiting: int
     problem: str = ""
-    newest_summary: VerdictSummary | None = None
+    newest_of_any_feed: VerdictSummary | None = None
 
 
 @dataclass
@@ -163,7 +163,7 @@ class FeedReader:
                 waiting = sum(arrival.state is DeliveryState.WAITING for arrival in arrivals)
                 summary = self._summaries.get(records.feed)
                 overviews[records.feed] = FeedOverview(
-                    records.feed, summary, waiting, records.problem, self._newest_summary
+                    records.feed, summary, waiting, records.problem, self._newest_of_any_feed
                 )
         return [overviews[feed] for feed in feeds if feed in overviews]
 
@@ -171,10 +171,10 @@ class FeedReader:
         """The records of one feed; None if it has neither an index nor a verdict `stopped`."""
         store, feeds = self._store_and_feeds()
         records = self._read(store, feed) if feed in feeds else None
-        return None if records is None else replace(records, newest_summary=self._newest_summary)
+        return None if records is None else replace(records, newest_of_any_feed=self._newest_of_any_feed)
 
     @property
-    def _newest_summary(self) -> VerdictSummary | None:
+    def _newest_of_any_feed(self) -> VerdictSummary | None:
         return max(self._summaries.values(), key=lambda summary: summary.checked_at, default=None)
 
     def _store_and_feeds(self) -> tuple[ObjectStore, list[str]]:

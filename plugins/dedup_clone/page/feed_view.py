@@ -35,7 +35,7 @@ def rollback_dag(feed: str) -> str:
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     """The feed's entry in the list of all feeds. Later deliveries than the watchdog's last check may be missing."""
-    status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_summary)
+    status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_of_any_feed)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
         headline = headline.replace(IS_NEWEST, f"{IS_NEWEST} at the check {age} ago")
@@ -53,9 +53,9 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     Without an index: freshness, why the index cannot be read, and the run that holds the lease.
     """
     if records.index is not None:
-        view = index_view(records.index, records.verdict, now, records.newest_summary)
+        view = index_view(records.index, records.verdict, now, records.newest_of_any_feed)
     else:
-        freshness = status_view(records.verdict, now, newest_summary=records.newest_summary)
+        freshness = status_view(records.verdict, now, newest_of_any_feed=records.newest_of_any_feed)
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
     if running is not None and view.get("stopped") is not None:
@@ -82,14 +82,14 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
 
 
 def index_view(
-    index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_summary: VerdictSummary | None = None
+    index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_of_any_feed: VerdictSummary | None = None
 ) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index. `newest_summary`: of any feed."""
+    """What the page shows at `now` (UTC) of a feed that has an index. `newest_of_any_feed`: see FeedRecords."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
-        "freshness": status_view(verdict, now, len(_waiting(index)), newest_summary),
+        "freshness": status_view(verdict, now, len(_waiting(index)), newest_of_any_feed),
         "description": index.description,
         "owner": index.owner,
         "target": index.target,

@@ -21,15 +21,15 @@ FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {}
 
 
 def status_view(
-    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, newest_summary: VerdictSummary | None = None
+    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, newest_of_any_feed: VerdictSummary | None = None
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
     `waiting`: the number of registered deliveries that wait now; some may have arrived after the verdict. The view's
-    `waiting` counts those at the check, also those that the watch DAG has not registered. `newest_summary`: of the
-    newest verdict of any feed, which tells whether the watchdog runs.
+    `waiting` counts those at the check, also those that the watch DAG has not registered. `newest_of_any_feed`: the
+    summary of the newest verdict of any feed, which tells whether the watchdog runs.
     """
-    status, headline = status_and_headline(verdict, now, waiting, newest_summary)
+    status, headline = status_and_headline(verdict, now, waiting, newest_of_any_feed)
     if verdict is None:
         return {
             "status": status,
@@ -55,14 +55,14 @@ def status_and_headline(
     verdict: FreshnessVerdict | VerdictSummary | None,
     now: datetime,
     waiting: int,
-    newest_summary: VerdictSummary | None = None,
+    newest_of_any_feed: VerdictSummary | None = None,
 ) -> tuple[str, str]:
     """Status and headline as of `now`. The parameters are those of `status_view`."""
     if verdict is None:
-        if newest_summary is None or newest_summary.is_stale(now):
+        if newest_of_any_feed is None or newest_of_any_feed.is_stale(now):
             return UNKNOWN, NO_VERDICT
-        interval = format_duration(timedelta(seconds=newest_summary.check_interval_s))
-        return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_summary.checked_at))
+        interval = format_duration(timedelta(seconds=newest_of_any_feed.check_interval_s))
+        return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_of_any_feed.checked_at))
     headline = verdict.headline
     if waiting:
         headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")

@@ -1,8 +1,8 @@
 """Reads the parent's files of a large date, or a delivery's, in several Spark tasks: each task reads some of the files.
 
 Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
-driver adds up the sums of buckets. Each pass reads a file once. Of the rows the driver has in memory only survivors,
-rows whose keys may be duplicate, and all rows of the parent if these are few.
+driver adds up the sums of buckets. Each pass reads a file once. The driver has in memory only repeated hashes,
+survivors, rows whose keys may be duplicate, and all rows of the parent if these are few.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _PartWork(Generic[Found]):
 
 @dataclass(frozen=True)
 class _RepeatedHashes:
-    """Returns the first hashes that several rows have, of one partition, ascending."""
+    """Returns the hashes (the first of the two hashes of a key) that several rows of one partition have, ascending."""
 
     saved: Sequence[SavedHashes]
 

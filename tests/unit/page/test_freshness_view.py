@@ -58,9 +58,9 @@ def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> Non
 
 def test_a_feed_that_is_newer_than_the_last_check_of_others_says_when_it_is_checked() -> None:
     others = verdict("sales").summary
-    view = status_view(None, NOW, newest_summary=others)
+    view = status_view(None, NOW, newest_of_any_feed=others)
     assert view["headline"].endswith("yet: first check within 5 min after its last run, at 2026-11-21 15:29:20 UTC.")
-    late = status_view(None, NOW + timedelta(hours=1), newest_summary=others)
+    late = status_view(None, NOW + timedelta(hours=1), newest_of_any_feed=others)
     assert "paused" in late["headline"]
 
 
