@@ -15,7 +15,7 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
 from dedup_spark import storage
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.landing import file_format
+from dedup_spark.landing import parquet_encodings
 from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.bad_deliveries import CASES
@@ -98,7 +98,7 @@ def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
     spark: SparkSession, area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if validation did not know of a compression that Spark lacks."""
-    monkeypatch.setattr(file_format, "COMPRESSIONS", {*file_format.COMPRESSIONS, "BROTLI"})
+    monkeypatch.setattr(parquet_encodings, "COMPRESSIONS", {*parquet_encodings.COMPRESSIONS, "BROTLI"})
     area.session, area.plan = spark, Plan.WINDOW
     area.run_tasks_in_this_process()
     fine = deliver(area, 1, good(1))

@@ -23,8 +23,8 @@ from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.landing.cast_checks import CastChecks
-from dedup_spark.landing.file_format import unsupported_formats
 from dedup_spark.landing.footer_schema import Footer, read_footer
+from dedup_spark.landing.parquet_encodings import unsupported_encodings
 from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values, to_plain_array
 
 _BATCH_ROWS = 1 << 17
@@ -186,7 +186,7 @@ class RunningValidation:
         """Return the result, after all rows were added."""
         # pyarrow crashes when it is asked for the compression of an encrypted column. All rows have been read, so no
         # column is encrypted.
-        found = unsupported_formats(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
+        found = unsupported_encodings(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
         footer = self.footer
         return FileValidation(
             file=self.landed,

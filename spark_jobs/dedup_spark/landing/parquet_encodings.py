@@ -20,7 +20,7 @@ _ENCODINGS = {
 _ENCODINGS_TEXT = f"one of [{', '.join(sorted(_ENCODINGS))}]"
 
 
-def unsupported_formats(metadata: pq.FileMetaData) -> list[str]:
+def unsupported_encodings(metadata: pq.FileMetaData) -> list[str]:
     """A problem for each column and each compression or encoding that Spark or BigQuery does not read.
 
     Call it only after every page was read, which proves that no column is encrypted: pyarrow crashes on the metadata of
