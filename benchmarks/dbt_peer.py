@@ -1,4 +1,4 @@
-"""Keeps tables with incremental models of dbt-bigquery, one model for each strategy and its settings.
+"""Keeps tables up to date by incremental models of dbt-bigquery, one model for each strategy and its settings.
 
 Each model reads as little as its strategy allows when every delivery is a complete snapshot. A snapshot is loaded into
 table `delivered` by a load job, which is free. Then dbt builds its models from that table.

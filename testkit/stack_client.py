@@ -53,7 +53,8 @@ class StackClient:
         return done.stdout
 
     def write_snapshot(self, folder: Path, rows: Sequence[Row], *, schema: pa.Schema = SCHEMA) -> Path:
-        """Write a snapshot below `folder`, which is returned. Each date has two files, with several row groups.
+        """Write a snapshot below `folder`, which is returned. Each date has two files, with a row group for
+        each hundred rows.
 
         The layout differs from that of devstack.producer, because files of other producers differ too.
         """

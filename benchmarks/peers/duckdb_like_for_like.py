@@ -1,6 +1,6 @@
 """Does with DuckDB, date by date, the work of plan `adopt`.
 
-The peer validates the landed values, counts new, changed, missing and surviving rows and duplicate keys, and writes the
+The peer validates the landed values, counts new, changed, missing, surviving and surplus rows, and writes the
 survivors. Unlike `adopt`, it stores no fingerprints for the next publish, and copies no files.
 """
 

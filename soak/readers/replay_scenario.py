@@ -58,7 +58,10 @@ class ReplayScenario:
 
 
 def run(folder: Path, *, snapshots: int, per_second: float, seed: int) -> Section:
-    """Run the scenario on servers of its own below `folder`. `seed`: of the random order of replays."""
+    """Run the scenario on servers of its own below `folder`.
+
+    `per_second`: queries a second, of all readers together. `seed`: of the random order of replays.
+    """
     with open_servers(folder) as servers:
         publisher = OraclePublisher(servers.feed)
         scenario = ReplayScenario(publisher, random.Random(seed))

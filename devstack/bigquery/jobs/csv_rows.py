@@ -93,7 +93,7 @@ def parse_csv(
 
 
 def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
-    """The rows of the text. Raises ValueError for quotes around a part of a value, or around a forbidden line break."""
+    """The rows of the text. Raises ValueError for a quoted value that does not end, or goes on, after quotes."""
     quote, delimiter = re.escape(options.quote), re.escape(options.delimiter)
     plain, quoted = rf"(?P<plain>[^{delimiter}\r\n]*)", ""
     if quote:

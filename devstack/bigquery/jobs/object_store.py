@@ -17,7 +17,7 @@ import urllib3
 from devstack.bigquery.bigquery_errors import BackendError, Invalid, NotFound
 
 MAXIMUM_URIS = 10_000  # in the configuration of one job
-MAXIMUM_FILES = 10_000_000  # of one job, including those that its manifests list
+MAXIMUM_FILES = 10_000_000  # of one job, including those that manifests list and wildcards match
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 
 
@@ -73,9 +73,9 @@ class ObjectStore:
             uris = [line for manifest in manifests for line in self._manifest_lines(manifest)]
             if not uris:
                 raise Invalid(f"Manifest [{', '.join(manifests)}] names no file.")
-            if len(uris) > MAXIMUM_FILES:
-                raise Invalid(f"The manifest names [{len(uris)}] files, allowed [{MAXIMUM_FILES}].")
         files = {file.uri: file for uri in uris for file in self._match(uri)}
+        if len(files) > MAXIMUM_FILES:
+            raise Invalid(f"The job has [{len(files)}] files, allowed [{MAXIMUM_FILES}].")
         return sorted(files.values())
 
     def _manifest_lines(self, manifest: str) -> Iterator[str]:

@@ -209,6 +209,11 @@ def canonical_type(name: str) -> str:
     return upper
 
 
+def is_type_name(name: str) -> bool:
+    """Whether BigQuery has a type of this upper-case name."""
+    return name in (*_DUCKDB_TYPES, *_SYNONYMS, *_REFUSED_TYPES, "ARRAY", "STRUCT")
+
+
 def quote_identifier(name: str) -> str:
     """A name as a quoted DuckDB identifier."""
     return '"' + name.replace('"', '""') + '"'

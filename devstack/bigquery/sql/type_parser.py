@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot.tokenizer_core import TokenType
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.field_types import TableField, canonical_type
+from devstack.bigquery.sql.field_types import TableField, canonical_type, is_type_name
 from devstack.bigquery.sql.statements import ColumnSpec
 from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
 from devstack.bigquery.sql.type_parameters import checked_parameters
@@ -171,8 +171,8 @@ def _parse_description(cursor: TokenCursor, column: str) -> str | None:
 
 
 def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
-    """Whether CONSTRAINT, which is no reserved word, is here the name of a column, because a type follows."""
-    return words == ("CONSTRAINT",) and cursor.word(1) in ("INT64", "STRING", "DATE", "BOOL", "FLOAT64")
+    """Whether CONSTRAINT, which is no reserved word, is here a column's name: a type follows."""
+    return words == ("CONSTRAINT",) and is_type_name(cursor.word(1))
 
 
 def _refuse_repeated_names(columns: list[ColumnSpec], kind: str, place: str) -> None:

@@ -1,6 +1,7 @@
 """Encodes table versions and datasets as JSON, and decodes them.
 
-Records of earlier releases may lack keys that were added since. Any other missing key is an error.
+Records of earlier releases may lack keys that were added since, and settings any key that has a default. Any other
+missing key is an error.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def encode_version(version: TableVersion) -> bytes:
         "partitions": {
             key: {
                 "modified_us": partition.modified_us,
-                "merged": partition.reclustered_segments,
+                "merged": partition.reclustered_segments,  # the stored name is older
                 "written_us": partition.written_us,
                 "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
             }

@@ -37,11 +37,11 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
 
     If the rows were streamed into target, target is checked instead of staging. It keeps the rows if a check fails.
 
-    An erasure skips the feed's own SQL checks: its rows are those of the live generation.
+    Erasures and rollbacks skip the feed's own SQL checks: their rows were published before.
 
-    A rollback skips the checks of the manifest, which ran when the restored generation was first published. If the spec
-    has `restored_at`, the checks of staging's rows are skipped too, because staging holds another generation by now;
-    the checks after the swap cover target's rows.
+    A rollback also skips the checks of the manifest, which ran when the restored generation was first published. If the
+    spec has `restored_at`, the checks of staging's rows are skipped too, because staging holds another generation by
+    now; the checks after the swap cover target's rows.
     """
     intent = services.current.require_intent(spec.attempt)
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
@@ -172,11 +172,10 @@ def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> Ch
 
 
 def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
-    """When an SQL engine's last statement on staging ended; None if staging was loaded from files.
+    """When an SQL engine's last statement on staging ended; None if staging was loaded from files, or no job is found.
 
     A partition that changed later was changed by somebody else, for example by a DML statement that waited for the
-    engine's. After a load from files this does not follow, because BigQuery's own work on a table may change the times
-    of its partitions, too.
+    engine's. After a load from files a later time proves nothing: BigQuery's own work on the table may have set it.
     """
     if manifest.engine.runs_spark:
         return None
@@ -198,7 +197,8 @@ def check_manifest(
 ) -> list[CheckResult]:
     """The results of the checks that read no table.
 
-    `parent`: the generation with which the new one is compared; None if the rows of a table were taken over.
+    `parent`: the generation with which the new one is compared; None in a first publish, and if the rows of
+    a table were taken over.
     """
     settings = services.feed.checks
     attempts = ended_attempts(services.store, services.feed.feed)
@@ -216,8 +216,8 @@ def check_manifest(
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
     """The loads, failed ones too, of attempts that published, or failed after a load, in the last 24 hours.
 
-    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. An attempt
-    that failed after a load ended when its ledger record was created.
+    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. Of an
+    attempt that failed after its load, the creation time of its ledger record counts.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

@@ -1,4 +1,4 @@
-"""Runs one function over many dates as one Spark job. Small dates share a task; a large date has a task of its own."""
+"""Runs one function over many dates as one Spark job. Each task has dates of all sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 # The most bytes of decoded keys that a Spark task caches between two passes over a date's files.
 KEY_CACHE_BYTES = 128 << 20
 # Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE for each core, or one for each
-# so many bytes if these are more.
+# _BYTES_PER_TASK if that gives more.
 _BYTES_PER_TASK = 1 << 30
 
 

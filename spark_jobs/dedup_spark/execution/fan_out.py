@@ -22,12 +22,12 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# So many tasks that all cores end at about the same time, and so few that starting them takes little time.
+# Enough tasks that all cores end at about the same time, and few enough that starting them takes little time.
 TASKS_PER_CORE = 4
 
-# Of `FanOut.map`: there are so many tasks for each core, or one for each so many bytes if these are more. Objects up to
-# _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the storage. Larger
-# objects are handled one at a time, because each is in memory.
+# `FanOut.map` starts _OBJECT_TASKS_PER_CORE tasks for each core, or one for each _BYTES_PER_TASK if that gives more.
+# Objects up to _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the
+# storage. Larger objects are handled one at a time, because each is in memory.
 _OBJECT_TASKS_PER_CORE = 2
 _BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20

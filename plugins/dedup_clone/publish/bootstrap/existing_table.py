@@ -1,4 +1,4 @@
-"""Reads the table whose rows a bootstrap or rebuild takes over: its metadata, its partitions, what prevents it."""
+"""Reads the table whose rows a bootstrap or rebuild takes over: its metadata, its partitions, and what forbids that."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ExistingTable:
 class BootstrapRecord:
     """Which table's rows a bootstrap or rebuild takes over, and how; saved in the attempt's folder.
 
-    `compared_dates`: the number of dates that are compared in all columns.
+    `compared_dates`: on how many dates staging is compared with the existing table in all columns, before the swap.
     """
 
     existing: ExistingTable
@@ -95,7 +95,8 @@ def existing_table_names(services: Services, existing: ExistingTable) -> TableNa
 def read_existing_table(services: Services, source_table: str) -> ExistingTable:
     """Read the metadata of `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. One metadata query.
 
-    Raises BootstrapRefused with every reason why it cannot be bootstrapped, ConfigurationError for a malformed name.
+    Raises BootstrapRefused with every reason in feed and metadata why it cannot be bootstrapped, or with every one in
+    its partitions; ConfigurationError for a malformed name.
     """
     dataset, name = _parse_name(services, source_table)
     warehouse = services.warehouse.with_dataset(dataset)
@@ -112,7 +113,8 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
 def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
-    Raises BootstrapRefused for rows without a date or with a date in the future, and if no row is within the retention.
+    Raises BootstrapRefused for rows without a date that BigQuery partitions or with one after tomorrow, and if no row
+    is within the retention.
     """
     warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
     observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)

@@ -15,9 +15,9 @@ from dedup_clone.warehouse.table_options import KMS_KEY, PRIMARY_KEY
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging, unless it exists; else set wider types, NULLABLE modes and the KMS key.
+    """Create staging if it does not exist. If it does, set wider types, NULLABLE modes, KMS key and a longer retention.
 
-    Set a longer retention, descriptions and the primary key in both cases.
+    Set descriptions and the primary key in both cases.
 
     Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
     """

@@ -49,6 +49,7 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         f.col(SOURCE).desc(),
         *[value.desc() for value in _comparable_values(table)],
     ]
+    # A key has one output file, so these columns tell keys apart.
     order = Window.partitionBy(*key_order(table)).orderBy(*greatest_first)
     whole_key = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = (
@@ -61,8 +62,8 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
-        # The rows of a key, except surplus rows, are versions of one row, the newest first. A run of versions from the
-        # newest (the winner) on has the same values. The lowest update_id in this run is that of the last change.
+        # The rows of a key, except surplus rows, are versions of one row, the newest first. The run: the winner and the
+        # versions after it, up to the first with other values. Its lowest update_id is that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
         versions_equal = f.col(FIRST_OTHER).isNull()

@@ -10,7 +10,8 @@ import pytest
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct, StandInError
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb, from_arrow_schema, to_duckdb_type
-from devstack.bigquery.sql.type_parser import field_of_type
+from devstack.bigquery.sql.tokens import TokenCursor, tokenize
+from devstack.bigquery.sql.type_parser import field_of_type, parse_columns
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 NESTED = TableField(
@@ -113,3 +114,10 @@ def test_arrow_schema_of_a_file_becomes_columns() -> None:
 def test_arrow_type_without_a_counterpart_is_refused(kind: pa.DataType) -> None:
     with pytest.raises(NotImplementedConstruct):
         from_arrow_schema(pa.schema([pa.field("x", kind)]))
+
+
+@pytest.mark.parametrize("type_name", [*SCALARS, "ARRAY<INT64>", "STRUCT<a INT64>", "NUMERIC(5, 2)", "INTEGER"])
+def test_a_column_may_be_named_constraint(type_name: str) -> None:
+    text = f"(constraint {type_name})"
+    (column,), _ = parse_columns(TokenCursor(text, tokenize(text)))
+    assert column.name == "constraint"
