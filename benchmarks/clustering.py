@@ -102,7 +102,7 @@ def snapshot(rows: int, variant: PublishVariant) -> dict[str, bytes]:
 
 
 def parquet(day: date, keys: np.ndarray, rows: int) -> bytes:
-    """The content of a file. `keys`: a number below `rows` for each of its rows; all products have as many rows."""
+    """The content of a file. `keys`: for each of its rows the row's number on the date. `rows`: of the whole date."""
     per_product = max(rows // PRODUCTS_PER_DATE, 1)
     values = {
         "date": np.full(len(keys), np.datetime64(day, "D")),

@@ -45,7 +45,7 @@ Table = list[list[Any]]  # in the form of FeedAgainstOracle.table_rows
 # The steps whose names are in the ids of a publish's BigQuery jobs. The jobs validate the delivery, load it into
 # incoming, count rows by date, fill staging, and swap.
 STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
-BACKGROUND_JOBS = "cdc_background"  # how the ids of jobs begin in which BigQuery applies streamed rows
+BACKGROUND_JOBS = "cdc_background"  # prefix of the ids of the jobs by which the stand-in applies streamed rows
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class StepCost:
     """The cost of one step of a publish.
 
     `way`: the name of a Way, or of a model of dbt. `processed`: the bytes that BigQuery processed, or that were
-    streamed. `table_multiple`: these bytes divided by the table's size. `usd_per_tib`: their price.
+    streamed. `table_multiple`: these bytes divided by the table's size. `slot_ms`: the slot time; 0 for streamed rows.
+    `usd_per_tib`: the price of these bytes.
     """
 
     way: str
@@ -126,7 +127,7 @@ def table_bytes(rows: int) -> int:
 
 
 def step_costs_of(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]:
-    """The costs of an attempt: one for each of its BigQuery jobs, and one for the rows that it streamed."""
+    """The costs of an attempt: of each of its BigQuery jobs, of the rows that it streamed, and of applying these."""
     size = table_bytes(feed.manifest().rows)
     for step in STEPS:
         job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))

@@ -74,7 +74,7 @@ def run(rows: int) -> Results:
 
 
 def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
-    """Run the job in a new process with spark-submit. Raises WrongTable unless it makes the expected table."""
+    """Run the job in a new process with spark-submit. Raises RuntimeError if it fails, WrongTable for a wrong table."""
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
     inputs = read_record(InputFiles, prepared.inputs_path)

@@ -23,7 +23,7 @@ NEEDED_PEERS = (ADOPT, ROW_NUMBER, _QUALIFY, _COPY)  # whose figures in the resu
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The values that were not measured. Names end with their units. REASONS explains each value."""
+    """The values that were not measured. Their names contain the units. REASONS explains each value."""
 
     table_bytes: float = 15e12
     row_bytes: float = 48

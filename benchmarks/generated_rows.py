@@ -186,8 +186,8 @@ def _add_duplicates(
 ) -> tuple[GeneratedRows, Integers]:
     """Add duplicate keys to the rows of a snapshot, if the shape has any.
 
-    Returns these rows, and the greatest value of every key of the block, which must be published. `values`: the value
-    of every key of the block before. `present`: which of these keys `rows` has.
+    Returns the rows with the duplicates, and the greatest value of every key of the block, which must be published.
+    `values`: the value of every key of the block without duplicates. `present`: which of these keys `rows` has.
     """
     if shape.variant is not Variant.DUPLICATES:
         return rows, values

@@ -28,7 +28,10 @@ def read_record(of_type: type[Record], path: Path) -> Record:
 
 
 def from_json_value(of_type: Any, value: Any) -> Any:
-    """A value of type `of_type` from parsed JSON: a dataclass, an enum, a tuple, a dict, or any of these or None."""
+    """A value of type `of_type` from parsed JSON: a dataclass, an enum, a tuple of one type, a dict or a plain value.
+
+    The type may also be a union of one of these types and None.
+    """
     origin, arguments = typing.get_origin(of_type), typing.get_args(of_type)
     if isinstance(of_type, type) and issubclass(of_type, Enum):
         return of_type(value)

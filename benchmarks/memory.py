@@ -113,6 +113,6 @@ def _mib(size: int | None) -> float:
 
 def _buckets(rows: int, shape: DatasetShape) -> int:
     """The number of fingerprint buckets that the job uses for `rows` rows, with the deliveries of the shape."""
-    # None: the job takes the expected share of differing rows from the parent's publish. Nearly all keys were new then,
-    # so it has no estimate.
+    # The None is the expected share of differing rows. The job takes it from the parent's publish, but in that publish
+    # nearly all keys were new, so there is no estimate.
     return 1 << bits_for(rows, None, len(snapshot_ids(shape)) - 1)

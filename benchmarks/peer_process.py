@@ -36,7 +36,7 @@ class PeerProcessSpec:
     """What the process runs, in this order.
 
     `small_inputs_path`: the path of the stored InputFiles of a small data set, on which the peer first runs without
-    being measured; None for no such run. `inputs_paths`: the same of the data sets to measure. `warm_up`: whether the
+    being measured; None for no such run. `inputs_paths`: the same for the data sets to measure. `warm_up`: whether the
     peer runs once on each of these without being measured. `repeats`: the number of measured runs on each. `out`: the
     folder for all tables.
     """
@@ -111,7 +111,7 @@ def _start_session(kind: str) -> SparkSession:
 def _measure(
     spec: PeerProcessSpec, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1
 ) -> MeasuredRun:
-    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether to delete the folder then."""
+    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether to delete it afterwards."""
     out = Path(spec.out) / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -123,7 +123,7 @@ def _measure(
     result = peer.result(inputs, out, returned)
     written = result.bytes_written if result.bytes_written is not None else _written_bytes(out)
     after = _spark_bytes(spec.peer)
-    # The other peers with Spark return themselves how many bytes they read.
+    # Each of the other peers counts the bytes that it reads, or has no such figure.
     if ENTRIES[spec.peer].session_kind == PLAIN_SESSION:
         result = replace(result, bytes_read=after.read - before.read)
     run = MeasuredRun(spec.peer, inputs.name, repeat, spent, result, after.shuffled - before.shuffled, written)

@@ -32,8 +32,8 @@ def check_rates(main: Results, growth: Results, memory: Results) -> list[RateChe
 
     The rate of an adopted delivery was measured on the largest date, because a row takes longer once the fingerprint
     buckets of a date exceed the processor's cache. Corrections, older deliveries, late snapshots and `dedup.exact` were
-    measured on less data. Their rate is that of an adopted delivery, times how much longer a row of them took than a
-    row of an adopted delivery on as much data.
+    measured on less data. Their rate is that of an adopted delivery, times the factor by which their rows took longer
+    than those of an adopted delivery on as much data.
     """
     largest = max(memory.figures_of(ADOPT), key=lambda measured: measured.rows, default=None)
     adopt = _vcpu_s([largest]) if largest else None
@@ -75,9 +75,9 @@ def _older_rate(backlog: list[RunFigures], in_order: list[RunFigures], adopt: fl
 
 
 def _scaled_rate(figures: list[RunFigures], baseline: list[RunFigures], adopt: float | None) -> float | None:
-    """`adopt`, times how much longer a row of `figures` took than a row of `baseline`; None if one of these is missing.
+    """`adopt`, times the factor by which a row of `figures` took longer than one of `baseline`.
 
-    `adopt`: the rate of an adopted delivery.
+    `adopt`: the rate of an adopted delivery. Returns None if one of the three is missing.
     """
     return _vcpu_s(figures) / _vcpu_s(baseline) * adopt if figures and baseline and adopt is not None else None
 

@@ -52,7 +52,8 @@ class RunFigures:
 class Results:
     """The figures of one run of a sub-command.
 
-    `is_default_size`: whether its data sets had the sub-command's default size. `failures`: the reason for each peer
+    `made_at`: in UTC. `machine`: processor, memory and versions of packages. `is_default_size`: whether the data sets
+    had the sub-command's default size and variant, and `--only` named no peers. `failures`: the reason for each peer
     that has no figures.
     """
 

@@ -43,7 +43,7 @@ class Grant(StrictModel):
     """One IAM role (`role`) of one service account (`who`) on one resource (`place`).
 
     `only_bucket`: the GCS bucket to which a condition limits the role's rights on Cloud Storage; None without a
-    condition. `why`: what the service account does with the role, as the end of a sentence that begins with "it".
+    condition. `why`: what the service account does with the role, or what requires it.
     """
 
     who: Principal

@@ -47,7 +47,7 @@ class LiveClients:
 
 
 def open_live_clients(profile: Deployment) -> LiveClients:
-    """Open Google's clients. Raises GoogleAuthError if a service that is not local is called without a login."""
+    """Open Google's clients. Raises GoogleAuthError without a login, unless both services are local."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery, storage
 

@@ -57,7 +57,7 @@ def plan_all(clients: LiveClients, files: Sequence[Path]) -> list[FeedPlan]:
 
 
 def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
-    """The plans of feed files. A file or a record in state that is not valid is a problem of its feed."""
+    """The plans of feed files. An invalid file, an invalid record in state or a failed job is a problem of its feed."""
     clients.warehouse.cache_materialized_views()
     for file in files:
         try:
@@ -67,7 +67,7 @@ def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan
 
 
 def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
-    """A plan for each feed whose records in the state bucket name a published table, and which is not among `files`."""
+    """A plan for each feed that is not among `files` and has a live generation, or an invalid CURRENT, in state."""
     declared = {file.stem for file in files}
     for folder in clients.state.folders(""):
         name = folder.rstrip("/")

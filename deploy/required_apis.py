@@ -14,7 +14,10 @@ SERVICES_FILE = REPOSITORY / "deploy" / "terraform" / "services.yaml"
 
 
 class RequiredApi(StrictModel):
-    """One API. `runners`: the runners that need it. `runtime`: the first Dataproc runtime version that needs it."""
+    """One API. `why`: what it does for this project. `runners`: the runners that need it.
+
+    `runtime`: the first Dataproc runtime version that needs it.
+    """
 
     api: str
     why: str

@@ -3,8 +3,8 @@
 pyproject.toml has one line for each folder, `folder: name name`. The line applies to all modules below the folder,
 except those below a subfolder that has a line of its own. A line may also name one module instead of a folder. A name
 allows a package or module and everything below it; `name.__init__` allows only `import name`. The standard library and
-the folder itself are always allowed. All absolute imports count, also those inside functions and under TYPE_CHECKING;
-of relative ones ruff allows only those within a folder.
+the folder itself are always allowed. All absolute imports count, also those inside functions and under TYPE_CHECKING.
+Relative imports are not checked here, because ruff allows them only within a folder.
 """
 
 from __future__ import annotations

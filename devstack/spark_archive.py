@@ -17,7 +17,7 @@ _READABLE = 0o100644 << 16  # the file mode in the bits where a zip stores it
 
 @dataclass(frozen=True)
 class SparkCode:
-    """The Spark job as two files. `digest`: of the content of both, in hexadecimal digits."""
+    """The Spark job as two files. `digest`: of the content of both, in 16 hexadecimal digits."""
 
     main: bytes
     archive: bytes

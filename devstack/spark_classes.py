@@ -22,7 +22,7 @@ from dedup_clone.orchestration.runners.local_spark_conf import JAVA_OPTIONS, cla
 def make_archive(path: Path) -> None:
     """Run a small Spark job that loads the classes of the dedup job, and write these classes to `path`.
 
-    Raises RuntimeError with Spark's output if Java wrote no archive.
+    Raises RuntimeError with Spark's output if the job failed or Java wrote no archive.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     spark = find_spec("pyspark")

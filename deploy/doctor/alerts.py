@@ -8,7 +8,7 @@ from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 
 
 def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
-    """The profile must name a webhook or a notifier; otherwise incidents appear only in the log."""
+    """The profile must name a webhook or a notifier; otherwise incidents appear only in the log and on the page."""
     alerts = live.profile.alerts
     count = len(alerts.webhooks) + len(alerts.notifiers)
     if not count:

@@ -144,7 +144,7 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _server_side_copies(landing: dict[str, Any], state: dict[str, Any]) -> Iterator[Finding]:
-    """Warnings if an object cannot be copied from landing to state without moving its bytes."""
+    """Warnings if copying an object from landing to state moves its bytes."""
     for property_name, key in (("locations", "location"), ("storage classes", "storageClass")):
         if landing.get(key) != state.get(key):
             text = (

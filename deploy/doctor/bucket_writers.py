@@ -19,7 +19,7 @@ from deploy.doctor.iam_policies import (
 )
 from deploy.grants import Bucket, Principal, Resource, bucket_condition
 
-# An account with any of these permissions can change objects, or can grant itself the right to change them.
+# An account with any of these permissions can change objects, delete the bucket, or grant itself the right to do so.
 WRITING = frozenset(
     {
         "storage.objects.create",
@@ -158,7 +158,7 @@ def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
     place = {Bucket.LANDING: Resource.LANDING, Bucket.STATE: Resource.STATE}.get(bucket)
     writing = (g for g in live.grants if g.only_bucket is bucket or (place and g.place is place and "User" in g.role))
     found = (accounts[grant.who] for grant in writing)
-    return {f"serviceAccount:{account}" for account in found if account is not None}  # a profile may name none of Spark
+    return {f"serviceAccount:{account}" for account in found if account is not None}  # Spark's may be unset
 
 
 def _account_names(members: set[str]) -> str:

@@ -19,16 +19,16 @@ class Level(StrEnum):
 
     OK = "ok"
     NOTE = "note"  # for information
-    WARN = "warn"  # publishes cost more, or may fail later
-    FAIL = "fail"  # publishes fail, data may be lost, or nobody would be told of either
+    WARN = "warn"  # publishes cost more or may fail later, or access or protection of data is not as intended
+    FAIL = "fail"  # publishes fail, data may be lost, or nobody would be told of incidents
 
 
 @dataclass(frozen=True)
 class Finding:
     """One result of a check.
 
-    `subject`: what was checked, in a few words. `command`: shell commands that fix or examine the problem, one a line,
-    or a text in brackets or an address that says what to do; may be empty.
+    `subject`: what was checked, in a few words. `command`: lines that say how to fix or examine the problem, each a
+    shell command, a text in brackets, or the address of a web page; may be empty.
     """
 
     level: Level
@@ -75,8 +75,8 @@ def grant_to_user(project: str, role: str) -> str:
 def advice_after(error: ApiError, *, if_refused: str, if_missing: str) -> str:
     """What to do, as a command or a text in brackets, when a Google API has answered with this error.
 
-    `if_refused`: the advice if the user may not ask, often a role. `if_missing`: that if Google did not find what the
-    request names. For other errors the advice depends on the HTTP status only.
+    `if_refused`: the advice if the user lacks the right to ask, often a command that grants a role. `if_missing`: the
+    advice if Google did not find what the request names. For other errors the advice depends on the HTTP status only.
     """
     if error.status == 401:
         return "gcloud auth application-default login"

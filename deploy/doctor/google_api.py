@@ -33,7 +33,10 @@ class ApiError(DedupCloneError):
 
 
 class GoogleApi:
-    """A client for Google's REST APIs that can only read: it sends GET requests, and POST requests that only read."""
+    """A client for Google's REST APIs that can only read: it sends GET requests, and POST requests that only read.
+
+    Errors of the session, such as those of a failed connection or login, are raised unchanged.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -63,6 +66,6 @@ class GoogleApi:
             content = {}
         if answer.status_code != 200:
             error = content.get("error", {}) if isinstance(content, dict) else {}
-            message = error.get("message", "no message") if isinstance(error, dict) else error  # OAuth: only a word
+            message = error.get("message", "no message") if isinstance(error, dict) else error  # a word from OAuth
             raise ApiError(answer.status_code, str(message))
         return dict(content)

@@ -1,4 +1,4 @@
-"""Checks that service accounts exist and have the roles in deploy/terraform/grants.yaml, but no basic roles."""
+"""Checks that service accounts exist and have the roles in deploy/terraform/grants.yaml, but not owner or editor."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def _accounts(live: LiveEnvironment) -> dict[Principal, str | None]:
 
 
 def _project_of(account: str, default: str) -> str:
-    """The project that the service account belongs to, by its name; `default` if the name does not say it."""
+    """The project of a service account, which its name contains; `default` if the name contains none."""
     domain = account.partition("@")[2]
     name = domain.removesuffix(".iam.gserviceaccount.com")
     if name == domain:  # such as 42-compute@developer.gserviceaccount.com
         return default
-    project, _, organization = name.partition(".")  # of project example.com:p it is p.example.com
+    project, _, organization = name.partition(".")  # for project example.com:p the name is p.example.com
     return f"{organization}:{project}" if organization else project
 
 
@@ -157,7 +157,7 @@ def _policy(live: LiveEnvironment, resource: Resource, spark_account: str | None
             return {}
         project = _project_of(spark_account, profile.project)
         account = f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{spark_account}"
-        # Unlike the other APIs, this one takes the version as a query parameter, and defines no fields of the body.
+        # The other getIamPolicy methods take the version in the body, this one as a query parameter.
         return live.google.read_by_post(f"{account}:getIamPolicy", {}, **{"options.requestedPolicyVersion": "3"})
     return bucket_policy(live, str(bucket_name(live, Bucket(resource.value))))
 

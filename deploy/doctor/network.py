@@ -87,8 +87,8 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
 def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
     """Whether a firewall rule admits every TCP port from Spark's machines to Spark's machines.
 
-    Its sources and its targets may be named by tags or service accounts; the sources also by a range that has the whole
-    subnetwork.
+    The rule's sources and targets may be named by tags or service accounts, the sources also by a range that contains
+    the whole subnetwork.
     """
     tags, accounts = set(spark.network_tags), {spark.service_account}
     targets = ((tags, rule.get("targetTags")), (accounts, rule.get("targetServiceAccounts")))
@@ -131,7 +131,7 @@ def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:
 
 
 def _smallest_run(live: LiveEnvironment) -> dict[str, int]:
-    """What the smallest batch, and a cluster that is created for the smallest run, need of each quota."""
+    """What the smallest run needs of each quota: as a batch, on a cluster created for it, or the larger of both."""
     needed = dict(SMALLEST_BATCH) if Runner.SERVERLESS in live.runners else {}
     cluster = live.profile.spark.cluster
     if Runner.CLUSTER not in live.runners or cluster.name is not None:

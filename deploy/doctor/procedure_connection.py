@@ -1,4 +1,4 @@
-"""Checks BigQuery's connection to Spark, which runner `bigquery_procedure` needs, and the roles that it needs."""
+"""Checks BigQuery's connection to Spark, which runner `bigquery_procedure` needs, and the roles for using it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DELEGATING_ROLES = frozenset({"roles/bigquery.connectionAdmin", "roles/bigquery.
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
-    """Findings about the connection; none if no feed has this runner, or the profile names no connection."""
+    """Findings about the connection; none if no feed runs by this runner, or the profile names no connection."""
     path = live.profile.spark.procedure_connection
     if Runner.BIGQUERY_PROCEDURE not in live.runners or path is None:
         return

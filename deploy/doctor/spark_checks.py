@@ -51,8 +51,8 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
 def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
     """Batches of Dataproc Serverless runtime 3.0 need a service agent with its role.
 
-    Google creates the agent and grants the role when it first needs them. An agent that `identity create` makes has no
-    role (source: IAM, "Create and grant roles to service agents"), so the command grants it too.
+    Google creates the agent and grants the role when they are first needed. An agent that `identity create` makes has
+    no role (source: IAM, "Create and grant roles to service agents"), so the command also grants the role.
     """
     profile = live.profile
     if Runner.SERVERLESS not in live.runners or not profile.spark.has_runtime_3:

@@ -82,7 +82,7 @@ def _write(path: Path, text: str) -> Feed:
 
 
 def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
-    """What the dedup job would refuse the first FILES_VALIDATED files for, by the job's own rules. Reads all values."""
+    """The problems for which the dedup job would refuse any of the first FILES_VALIDATED files. Reads all values."""
     snapshot_id = sample.snapshot_id
     if snapshot_id is None:
         column = proposal.table.snapshot_id_column

@@ -16,10 +16,10 @@ from dedup_clone.contract.table import MAX_RETENTION_DAYS, Column, ColumnMode, T
 from dedup_clone.settings.table_settings import CLUSTERING_TYPES, KEY_TYPES, MAX_CLUSTER_COLUMNS, ColumnSettings
 from deploy.new_feed.sample import Sample, read_columns, read_schema
 
-MAX_ROWS = 2_000_000  # keys are measured on the first files that together have at least so many rows
+MAX_ROWS = 2_000_000  # keys are measured on the first files that together have at least this many rows
 _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
-# Every choice of up to _COLUMNS_TRIED columns is tried as a key on the first _ROWS_TRIED rows. A choice that tells them
-# apart is tried on all rows.
+# Keys of the date and up to _COLUMNS_TRIED other columns are tried on the first _ROWS_TRIED rows. Those that tell as
+# many of these rows apart as all possible key columns do are tried on all rows.
 _COLUMNS_TRIED, _ROWS_TRIED = 3, 100_000
 _ALTERNATIVES_NAMED = 4  # in the feed file
 _NAME_OF_AN_ID = re.compile(r"(^|_)(id|key|code|no|nr|num|number|sku)$", re.IGNORECASE)
@@ -34,7 +34,7 @@ class Proposal:
     `distinct_without`: for each key column, except the partition column, the number of different keys without it.
     `alternatives`: other keys of as few columns that tell as many rows apart. `unfit_keys`: columns that would tell
     more rows apart but cannot be keys, each with the reason. `first`, `last`: the first and last date of the rows.
-    `expired_rows`: the number of rows of dates before the longest retention that a feed may have.
+    `expired_rows`: the number of rows that are older than the longest retention that a feed may have.
     """
 
     table: TableContract
@@ -100,7 +100,7 @@ def _unfit_names(columns: tuple[Column, ...]) -> list[str]:
 
 
 def _columns(schema: pa.Schema) -> tuple[Column, ...]:
-    """The columns that the data contract gives. Raises ConfigurationError, which names all columns of other types."""
+    """The table's columns by the data contract. Raises ConfigurationError, which names all columns of other types."""
     columns, problems = [], []
     for field in schema:
         try:
@@ -114,7 +114,7 @@ def _columns(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def bigquery_column(field: pa.Field) -> Column:
-    """The column that the data contract gives for a Parquet column. Raises ConfigurationError for other types."""
+    """The table's column for a Parquet column, by the data contract. Raises ConfigurationError for other types."""
     kind = field.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = bigquery_column(kind.value_field.with_name(field.name))
@@ -201,7 +201,8 @@ def _keys(
     """Keys with as many different values as all possible key columns together have, and this number.
 
     If keys of the date and at most _COLUMNS_TRIED columns have as many, these are all such keys of the fewest columns,
-    the likeliest first. Otherwise it is one key: all possible columns without those that are not needed.
+    the likeliest first. Columns of unlikely types are tried only if no others suffice. If no such key suffices, there
+    is one key: all possible columns without those that are not needed.
     """
     candidates = [
         c
@@ -243,7 +244,11 @@ def _unfit_keys(rows: pa.Table, columns: tuple[Column, ...], table: TableContrac
 
 
 def _unlikelihood(column: Column) -> int:
-    """How unlikely the column is part of a key: 0 for a name like that of an id, 1 for text, 2 or 3 for other types."""
+    """How unlikely the column is part of a key.
+
+    3 for the types in _UNLIKELY_KEYS; for other types 0 if the name is like that of an id, else 1 for text and 2 for
+    the rest.
+    """
     if column.type in _UNLIKELY_KEYS:
         return 3
     if _NAME_OF_AN_ID.search(column.name):

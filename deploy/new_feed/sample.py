@@ -19,7 +19,7 @@ _DATE_FOLDER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{4}-[0-9]{2}-[0-9]{2}
 
 @dataclass(frozen=True)
 class SampleFile:
-    """One Parquet file. `folder`: column and date of its date folder; None if it is in none."""
+    """One Parquet file. `size`: in bytes. `folder`: column and date of its date folder; None if it is in none."""
 
     uri: str
     size: int
@@ -31,7 +31,7 @@ class Sample:
     """The files of one snapshot.
 
     `snapshot_id`: None if no folder names it. `prefix`: the folder of all snapshots within its bucket, `marker`: the
-    name of an empty object beside the files; both None if the sample does not show them.
+    name of an empty object beside the files; each None if the sample does not show it.
     """
 
     files: tuple[SampleFile, ...]
@@ -110,7 +110,7 @@ def _read(file: SampleFile, names: list[str] | None, *, with_rows: bool = True) 
 
 
 def read_columns(sample: Sample, names: Iterable[str], max_rows: int) -> pa.Table:
-    """The named columns of the first files, whole files until these have `max_rows` rows.
+    """The named columns of the first files: whole files, until together they have at least `max_rows` rows.
 
     Raises ConfigurationError if the files have different types or cannot be read.
     """

@@ -68,7 +68,7 @@ def run_probe(clients: Clients, report_file: Path | None) -> int:
         _log(f"The probe starts no more queries after it has spent {BUDGET_USD} USD; a few cents are expected.")
         results = try_all(probe, all_assumptions(), _log)
         report = as_markdown(results, probe, clients.server, datetime.now(UTC))
-        # Before the dataset is deleted, which may fail.
+        # The report is written before the dataset is deleted, because the deletion may fail.
         if report_file is None:
             print(report, flush=True)
         else:

@@ -32,7 +32,8 @@ from deploy.probe.assumption import Assumption, CannotTry, DoesNotHold, ProbeVer
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 MAX_EVIDENCE_LENGTH = 400  # characters
-# BigQuery should accept every request of a test. If it refuses one with one of these errors, the assumption is wrong.
+# Tests catch the refusals that they expect. If another request is refused with one of these errors, the assumption is
+# wrong.
 REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 

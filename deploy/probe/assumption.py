@@ -26,7 +26,7 @@ class DoesNotHold(DedupCloneError):
 
 
 class CannotTry(DedupCloneError):
-    """The test cannot run here: the command line names no POLICY_TAG, or a request was refused that prepares the test.
+    """The test cannot run here: the command line names no POLICY_TAG, or a request that prepares the test was refused.
 
     The cause of a refusal is a missing right or an organization policy. The message says what was missing or refused.
     """

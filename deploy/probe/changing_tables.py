@@ -29,9 +29,9 @@ from testkit.table_contracts import PRODUCTS
 assumption = Register()
 # In place of Spark, these publishes run the dedup job of the tests, which handles the table PRODUCTS only.
 by_files = partial(publishing, table=PRODUCTS, engine=Engine.SPARK)
-# Exports shorten FLOAT64, so this project continues from exported files only if they have none.
+# Exports may write FLOAT64 values with 32 bits. This project refuses such files, so the exported table has no FLOAT64.
 WITHOUT_FLOATS = replace(TABLE, columns=without_floats(TABLE.columns))
-# PRODUCTS with a column that is wider.
+# PRODUCTS with a wider type of one column.
 WIDENED = replace(
     PRODUCTS, columns=tuple(replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns)
 )
@@ -41,7 +41,7 @@ WAITS = 40  # 20 minutes
 
 
 def products(probe: ProbeDataset, snapshot_id: int, *, keys: int = 3) -> list[dict[str, Any]]:
-    """The snapshot's rows of two days in the table PRODUCTS. Product 1 changes with each snapshot."""
+    """The snapshot's rows of two days in the table PRODUCTS, `keys` a day. Product 1 changes with each snapshot."""
     days = (probe.days_ago(1), probe.today)
     return [row(snapshot_id, key, 20 + snapshot_id * (key == 1), day=day) for day in days for key in range(1, keys + 1)]
 

@@ -38,7 +38,7 @@ NULLABLE_TABLE = replace(
     TABLE,
     columns=tuple(replace(c, mode=ColumnMode.NULLABLE) if c.mode is ColumnMode.REQUIRED else c for c in TABLE.columns),
 )
-# So many rows on a day have all values of each type, and NULL.
+# With this number of rows on a day, the day has all values of each type, and NULL.
 ROWS_FOR_EVERY_VALUE = 1 + max(map(len, VALUES.values()))
 
 

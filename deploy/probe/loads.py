@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 assumption = Register()
 LONGEST_PENDING_S = 60.0
-MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"  # the URI of the job is that of a list of URIs
+MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"  # the job's URI names a list of URIs
 
 
 @assumption(

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 EXPIRATION_DAYS = 730
 MILLISECONDS_PER_DAY = 86_400_000
+# Both limit `ProbeDataset.query`. The jobs of tested publishes are only counted.
 MAX_BYTES_PER_STATEMENT = 200 * MIB  # BigQuery refuses a statement that would bill more
-BUDGET_USD = 0.5  # the probe starts no query after it has spent more
+BUDGET_USD = 0.5  # `query` starts nothing after the probe has spent more
 LABELS = {"dedup_clone_probe": "throwaway"}
 JOB_TIMEOUT_S = 600
 
@@ -28,7 +29,7 @@ Row = tuple[date | None, int, int]  # day, id, number
 
 
 class BudgetSpent(DedupCloneError):
-    """The queries so far have cost as much as the probe may spend."""
+    """The queries so far have cost more than the probe may spend."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Clients:
     """The clients, project and location that the probe uses.
 
     `server`: how the report names the tested server. `policy_tag`: the resource name of a policy tag that tests may put
-    on columns. `sleep`: returns when so many seconds have passed on the server's clock; it may advance a stand-in's
-    clock instead of waiting.
+    on columns; None without one. `sleep`: returns when the given number of seconds has passed on the server's clock; it
+    may advance a stand-in's clock instead of waiting.
     """
 
     bigquery: bigquery.Client
@@ -52,9 +53,9 @@ class Clients:
 class ProbeDataset:
     """The throwaway dataset and two GCS buckets, and what tests do in them.
 
-    `bucket`: has the files that tests load, and is the state bucket of the publishes that are tested. `landing_bucket`:
-    their landing bucket. Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and, by
-    default, clustered by id.
+    `name`: the dataset's; `dataset`: the same with the project. `bucket`: has the files that tests load, and is the
+    state bucket of the publishes that are tested. `landing_bucket`: the landing bucket of these publishes. Tables have
+    the columns day DATE, id INT64 and number INT64, are partitioned by day and, by default, clustered by id.
     """
 
     def __init__(self, clients: Clients, name: str) -> None:
@@ -111,7 +112,7 @@ class ProbeDataset:
         return self.table(name)
 
     def upload(self, rows: Iterable[Row], name: str = "") -> str:
-        """Upload the rows as a Parquet file, and return its gs:// URI."""
+        """Upload the rows as a Parquet file, and return its gs:// URI. `name`: the object's; by default a new one."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -137,7 +138,11 @@ class ProbeDataset:
         file_set: str = "",
         adds_columns: bool = False,
     ) -> Any:
-        """Run one load job, and return it. `file_set`: its fileSetSpecType, if `uris` are not the files themselves."""
+        """Run one load job, and return it.
+
+        `file_set`: its fileSetSpecType, if `uris` are not the files themselves. `adds_columns`: whether the job may add
+        columns to the table.
+        """
         from google.cloud import bigquery
 
         options = {
@@ -240,7 +245,7 @@ def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
     probe = ProbeDataset(clients, f"dedup_clone_probe_{uuid.uuid4().hex[:10]}")
     dataset = bigquery.Dataset(probe.dataset)
     dataset.location, dataset.labels = clients.location, dict(LABELS)
-    # No default expiration: tables that expire are never published.
+    # The dataset has no default expiration, because a check refuses to publish tables that expire.
     try:
         clients.bigquery.create_dataset(dataset)
         for bucket in (probe.bucket, probe.landing_bucket):

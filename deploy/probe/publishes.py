@@ -42,9 +42,10 @@ class PublishedFeed(FeedAgainstOracle):
 def publishing(
     test: Callable[[ProbeDataset, PublishedFeed], str], table: TableContract = TABLE, engine: Engine = Engine.BIGQUERY
 ) -> AssumptionTest:
-    """Decorate a test of whole publishes: it gets a new feed of `table`, and a failed step raises DoesNotHold.
+    """Decorate a test of whole publishes: it gets a new feed of `table`, which publishes with `engine`.
 
-    The bytes that all its jobs bill are added to `probe.billed_bytes`.
+    A step that fails raises DoesNotHold, except with the errors in NO_VERDICT. The bytes that all jobs of the test bill
+    are added to `probe.billed_bytes`.
     """
 
     @wraps(test)
@@ -57,7 +58,7 @@ def publishing(
             return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))
         except (DoesNotHold, *NO_VERDICT):
             raise
-        except Exception as error:  # the steps must succeed, so whatever else they raise, the assumption does not hold
+        except Exception as error:  # the steps must succeed: after any other error the assumption does not hold
             raise DoesNotHold(f"A step of the publish failed: {type(error).__name__}: {error}") from error
         finally:
             jobs = probe.client.list_jobs(min_creation_time=started, state_filter="done")

@@ -21,7 +21,7 @@ from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
 assumption = Register()
-# The steps whose jobs the publishes of this test run, without numbers and dates.
+# The steps of the jobs that the publishes of this test run, without the numbers and dates in their names.
 STEPS = {"append", "evidence", "examine", "export", "incoming", "load", "swap"}
 
 

@@ -19,7 +19,7 @@ from deploy.release.release_plan import plan_as_text
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status: 0, or 1 if nothing was changed although something has to, or after an error."""
+    """Returns the exit status: 0, or 1 if changes were refused or not confirmed, or after an error."""
     parser = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
     parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
     parser.add_argument("--yes", action="store_true", help="make the changes without asking")

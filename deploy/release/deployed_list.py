@@ -1,4 +1,7 @@
-"""The list of the objects that releases have uploaded. A release replaces and deletes only objects on this list."""
+"""The list of the objects that releases have uploaded.
+
+A release deletes only objects on this list, and without `--take-over` it replaces no others.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ FORMAT = 1
 class Deployed:
     """What releases have uploaded. `objects`: the URIs of the last release's objects.
 
-    `retired`: the URIs of the Spark code of the release before, which running jobs may still read.
+    `retired`: the URIs of the former Spark code, which running jobs may still read.
     """
 
     objects: frozenset[str] = field(default=frozenset())
@@ -35,7 +38,7 @@ class DeployedList:
         self._object_generation = 0
 
     def read(self) -> Deployed:
-        """The list, empty before the first release. Raises ConfigurationError when a later version wrote it."""
+        """The list, empty before the first release. Raises ConfigurationError when it has another format."""
         stored = self._store.read(LIST_NAME)
         if stored is None:
             self._object_generation = 0

@@ -19,7 +19,10 @@ COMMAND_TIMEOUT_S = 600
 
 
 class ReleaseFailed(DedupCloneError):
-    """A command failed, or the buckets differ from the release afterwards. The next release makes what is missing."""
+    """A bucket could not be listed, a command failed, or the buckets differ from the release afterwards.
+
+    The next release makes what is missing.
+    """
 
 
 class CommandRunner(Protocol):
@@ -61,7 +64,7 @@ class Release:
         self._deployed = Deployed()
 
     def plan(self) -> Plan:
-        """Compare the release with the buckets, and change nothing."""
+        """Compare the release with the buckets, and change nothing. Raises ConfigurationError, ReleaseFailed."""
         self._deployed = self._deployed_list.read()
         return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
@@ -69,7 +72,7 @@ class Release:
         """Apply `plan`, which must be the last result of `plan()`.
 
         Raises ConfigurationError when the plan would replace objects that no release uploaded, unless `take_over`;
-        LostRace when another release runs; ReleaseFailed when a command fails.
+        LostRace when another release runs; ReleaseFailed when a command fails or the buckets differ afterwards.
         """
         if plan.foreign and not take_over:
             raise ConfigurationError(

@@ -23,7 +23,7 @@ SPARK_CODE_FILE = "dags/spark_code.json"
 
 @dataclass(frozen=True)
 class ContentChecksum:
-    """Identifies the content of an object in a bucket's listing. `crc32c` is in base64, as in Cloud Storage."""
+    """Identifies the content of an object in a bucket. `crc32c`: in base64, as in Cloud Storage. `size`: in bytes."""
 
     crc32c: str
     size: int

@@ -69,8 +69,8 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
 def _retired(released: frozenset[str], deployed: Deployed) -> frozenset[str]:
     """URIs of former Spark code to keep, because running jobs may still read it.
 
-    `released`: URIs of this release. If it has other Spark code, whose URIs are then new, the last release's code is
-    kept, and what was kept until now is deleted. Otherwise what was kept stays.
+    `released`: URIs of this release. If its Spark code, and with it the URIs, differ from the last release's, the last
+    release's code is kept, and what was kept until now is deleted. Otherwise what was kept stays.
     """
     newly_retired = frozenset(uri for uri in deployed.objects - released if f"/{SPARK_CODE_PREFIX}" in uri)
     return newly_retired or deployed.retired - released

@@ -17,7 +17,10 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """One task instance of a DAG run. `state`: None before Airflow has scheduled it."""
+    """One task instance of a DAG run. `state`: None before Airflow has scheduled it.
+
+    `try_number`: of the last try. `map_index`: -1 for a task that is not mapped.
+    """
 
     task_id: str
     state: str | None
@@ -28,7 +31,7 @@ class Task:
 class AirflowApi:
     """The client. It logs in at the first request, and again when its token has expired.
 
-    Every method raises DemoError if Airflow does not answer, or answers with an error other than 404.
+    Methods that send a request raise DemoError if Airflow does not answer, or answers with an error other than 404.
     """
 
     def __init__(self, connection: Connection) -> None:

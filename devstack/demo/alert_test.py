@@ -10,7 +10,7 @@ from devstack.stack.stack_errors import StackError
 DAG = "alert_test"
 POLL_INTERVAL_S = 1.0
 TIMEOUT_S = 300.0
-REASON = "AlertNotSent: "  # how the line of a task's log begins that says who was not told
+REASON = "AlertNotSent: "  # prefix of the line in a task's log that says who was not told
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Makes values of any column type from numbers.
 
-A number always gives the same value. Different numbers may give equal values, except in `key_values`.
+A number always gives the same value. Different numbers may give equal values, except for the key types that
+`key_values` names.
 """
 
 from collections.abc import Callable

@@ -40,7 +40,7 @@ def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.T
 
 
 def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:
-    """The worked example's first snapshot if nothing has landed or the id is odd, otherwise its second."""
+    """The worked example's first snapshot if no earlier one has landed or the id is odd, otherwise its second."""
     if previous is None or snapshot_id % 2 == 1:
         return worked_example.before(day, snapshot_id, previous)
     return worked_example.after(day, snapshot_id, previous)

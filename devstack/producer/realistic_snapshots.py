@@ -99,7 +99,7 @@ def _rows_of_date(day: date, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
 
 
 def _new_rows(previous: pa.Table, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
-    """Rows on dates of `previous` with keys that no snapshot of another id below MAX_RANGES has."""
+    """Rows on dates of `previous`. No earlier snapshot has their keys, if all snapshot ids are below MAX_RANGES."""
     dates = np.unique(previous["date"].to_numpy())
     base = NEW_PRODUCTS_FROM + snapshot_id % MAX_RANGES * NEW_PRODUCTS_PER_SNAPSHOT
     return _table(

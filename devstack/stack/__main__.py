@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
         print(f"devstack: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        # An interrupted `up` has stopped what it started.
+        # An interrupted `up` has stopped all parts, also those that ran before.
         print(f"devstack: interrupted{', and the stack is stopped' if command == 'up' else ''}.", file=sys.stderr)
         return INTERRUPTED
     return 0

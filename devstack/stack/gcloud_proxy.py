@@ -1,9 +1,9 @@
-"""A proxy between `gcloud storage` and fake-gcs-server, which alone does not answer two requests as gcloud needs.
+"""A proxy between `gcloud storage` and fake-gcs-server, whose answers to two kinds of requests gcloud cannot use.
 
 `python -m devstack.stack.gcloud_proxy --port P --storage URL` starts it. Before gcloud copies a folder, it requests the
 bucket's storage layout, which fake-gcs-server does not know; the proxy answers that the bucket has no folders. To a
 deletion fake-gcs-server responds with 200 and `null`, upon which gcloud fails; the proxy responds with 204, as Cloud
-Storage does. All other requests are forwarded unchanged.
+Storage does. A request with Transfer-Encoding is refused. All other requests are forwarded.
 """
 
 import argparse

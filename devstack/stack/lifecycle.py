@@ -32,7 +32,10 @@ STOP_TIMEOUT_S = 5.0
 
 @contextmanager
 def _exclusive(layout: Layout) -> Iterator[None]:
-    """Allow one start or stop of the stack at a time. The lock ends with the process, also when the process crashes."""
+    """Allow one start or stop of the stack at a time; raise StackBusy for a second one.
+
+    The lock ends with the process, also when the process crashes.
+    """
     layout.run.mkdir(parents=True, exist_ok=True)
     with layout.lock_file.open("w") as handle:
         try:
@@ -126,7 +129,10 @@ def _start(
 
 
 def down(layout: Layout, log: health.Log) -> None:
-    """Stop all processes of the stack, also running tasks and Spark jobs. Data stay."""
+    """Stop all processes of the stack, also running tasks and Spark jobs. Data stay.
+
+    Raises StackBusy during another start or stop, and StackError if a process does not end.
+    """
     with _exclusive(layout):
         started = time.monotonic()
         count = _stop(layout, supervisord.Supervisor(layout.supervisor_socket))

@@ -13,7 +13,8 @@ from devstack.stack.stack_errors import PartFailed
 def migrate_if_needed(layout: Layout, environment: Mapping[str, str]) -> bool:
     """Create or migrate the tables, if this version of Airflow has not done so before. Returns whether it did.
 
-    Even a migration that changes nothing takes seconds, so it runs only once for each version.
+    Even a migration that changes nothing takes seconds, so it runs only once for each version. Raises PartFailed if
+    Airflow reports an error.
     """
     stamp = layout.database / "migrated-to"
     version = metadata.version("apache-airflow")

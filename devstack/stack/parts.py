@@ -19,8 +19,9 @@ class Part:
 
     `heartbeat_name`: for parts of Airflow that have no server, the part's name in Airflow's health endpoint. Such a
     part is healthy if the endpoint calls it so, and if its last heartbeat is newer than the start of its process.
-    `address`: is shown to users. `stop_as_group`: whether supervisord sends the stop signal to the whole process group,
-    or only to the part's main process, which then ends its child processes.
+    `address`: is shown to users. `starts_after_migration`: whether the part starts only after the migration of
+    Airflow's database. `stop_as_group`: whether supervisord sends the stop signal to the whole process group, or only
+    to the part's main process, which then ends its child processes.
     """
 
     name: str

@@ -50,7 +50,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         # Without it setproctitle overwrites the memory from which other processes read STACK_VARIABLE.
         "SPT_NOENV": "1",
         "DEDUP_CLONE_PROFILE": "local",
-        "DEDUP_CLONE_ENVIRONMENT": "local",  # ports, and so Airflow's address, may differ from start to start
+        "DEDUP_CLONE_ENVIRONMENT": "local",  # needed, because an address on this machine counts as no name
         # The page's web server reads no profile, and takes the bucket's name from here.
         "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
         "STORAGE_EMULATOR_HOST": environ.get(STORAGE_PROXY_VARIABLE) or ports.gcs_url,

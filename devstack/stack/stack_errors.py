@@ -6,7 +6,7 @@ class StackError(Exception):
 
 
 class PartFailed(StackError):
-    """A part of the stack did not start or did not become healthy."""
+    """A part of the stack did not start or become healthy, or a command for its database failed."""
 
 
 class StackBusy(StackError):

@@ -1,1 +1,1 @@
-"""Runs ZetaSQL, Google's parser and reference implementation of GoogleSQL, which checks SQL and the stand-in."""
+"""Runs ZetaSQL, Google's parser and reference implementation of GoogleSQL, to check SQL files and the stand-in."""

@@ -1,4 +1,7 @@
-"""Prints the syntax errors in SQL files: `python -m devstack.zetasql FILE…`. Exits with 1 if there are any."""
+"""Prints the first syntax error of each SQL file: `python -m devstack.zetasql FILE…`.
+
+Exits with 1 if a file has one, and with 2 if ZetaSQL is unavailable.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _FOLDER_IN_PACKAGE = "package/lib/zetasql/"
 
 
 class ZetaSqlUnavailable(RuntimeError):
-    """ZetaSQL cannot be installed or started on this machine. The message says what is missing."""
+    """ZetaSQL cannot be installed or started on this machine, or does not answer. The message says why."""
 
 
 @dataclass(frozen=True)
