@@ -28,6 +28,12 @@ def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
     return live.google.get(url, optionsRequestedPolicyVersion="3")
 
 
+def members_with(policy: dict[str, Any], *roles: str) -> set[str]:
+    """The members that a policy grants one of the roles without a condition, which could limit it to something else."""
+    bindings = [b for b in policy.get("bindings", []) if b["role"] in roles and "condition" not in b]
+    return {member for binding in bindings for member in binding.get("members", [])}
+
+
 def project_policy(live: LiveEnvironment, project: str = "") -> dict[str, Any]:
     """The IAM policy of a project, by default the profile's. Raises ApiError."""
     url = f"{RESOURCE_MANAGER}/v1/projects/{project or live.profile.project}:getIamPolicy"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, ok
 from deploy.doctor.google_api import ApiError
-from deploy.doctor.iam_policies import container_policy, containers_of_project
+from deploy.doctor.iam_policies import container_policy, containers_of_project, members_with
 
 METADATA_VIEWER = "roles/bigquery.metadataViewer"
 
@@ -23,16 +23,13 @@ def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
         return
     grant = f"gcloud organizations add-iam-policy-binding {organization.partition('/')[2]} --condition=None "
     try:
-        bindings = container_policy(live, organization).get("bindings", [])
+        members = members_with(container_policy(live, organization), METADATA_VIEWER)
     except ApiError as error:
         text = f"who may look for them in [{organization}] cannot be read, {error}"
         reviewer = f"{grant}--member=user:YOU --role=roles/iam.securityReviewer"
         missing = "(run the doctor again: the organization was there a moment ago)"
         yield Finding(Level.WARN, subject, text, advice_after(error, if_refused=reviewer, if_missing=missing))
         return
-    members = [
-        m for b in bindings if b["role"] == METADATA_VIEWER and "condition" not in b for m in b.get("members", ())
-    ]
     if f"serviceAccount:{account}" in members:
         yield ok(subject, f"[{account}] may look for them in [{organization}].")
         return

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
-from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, project_policy
+from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, members_with, project_policy
 from deploy.grants import Bucket, Principal, Resource
 
 # Both have `bigquery.connections.delegate`, without which nobody can create a procedure with the connection.
-DELEGATING_ROLES = frozenset({"roles/bigquery.connectionAdmin", "roles/bigquery.admin"})
+DELEGATING_ROLES = ("roles/bigquery.connectionAdmin", "roles/bigquery.admin")
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
@@ -36,8 +36,7 @@ def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "connection", text, f"{create}_spark")
         return
     airflow = f"serviceAccount:{live.airflow_environment.airflow}"
-    delegating = [b for p in policies for b in p.get("bindings", []) if b["role"] in DELEGATING_ROLES]
-    if not any(airflow in binding.get("members", ()) for binding in delegating):
+    if not any(airflow in members_with(policy, *DELEGATING_ROLES) for policy in policies):
         text = f"[{airflow}] lacks [roles/bigquery.connectionAdmin] on [{path}]: it cannot create the procedure."
         command = f"(in the console: BigQuery, Connections, {name}, Share; bq cannot grant roles on connections)"
         yield Finding(Level.FAIL, "connection", text, command)
@@ -55,8 +54,7 @@ def _missing_bucket_roles(live: LiveEnvironment, account: str) -> Iterator[Findi
         if grant.who is not Principal.SPARK or grant.place not in (Resource.LANDING, Resource.STATE):
             continue
         bucket = bucket_name(live, Bucket(grant.place.value))
-        bindings = bucket_policy(live, str(bucket)).get("bindings", [])
-        if not any(b["role"] == grant.role and f"serviceAccount:{account}" in b["members"] for b in bindings):
+        if f"serviceAccount:{account}" not in members_with(bucket_policy(live, str(bucket)), grant.role):
             text = f"the connection's account [{account}] lacks [{grant.role}] on {grant.place}. "
             text += f"Why it needs the role: {grant.why}."
             command = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} "

@@ -8,7 +8,7 @@ from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor.dataset import read_dataset
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
-from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS
+from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS, members_with
 
 FINE_GRAINED_READER = "roles/datacatalog.categoryFineGrainedReader"
 ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
@@ -67,7 +67,5 @@ def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _grants_reading(live: LiveEnvironment, resource: str, account: str) -> bool:
-    bindings = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS).get("bindings", [])
-    return any(
-        b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b.get("members", ()) for b in bindings
-    )
+    policy = live.google.read_by_post(f"{resource}:getIamPolicy", WITH_CONDITIONS)
+    return f"serviceAccount:{account}" in members_with(policy, FINE_GRAINED_READER)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
-from deploy.doctor.iam_policies import project_policy
+from deploy.doctor.iam_policies import members_with, project_policy
 from deploy.release.release_content import SPARK_CODE_FILE
 
 NODE_AGENT = "gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
@@ -57,9 +57,7 @@ def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
     profile = live.profile
     if Runner.SERVERLESS not in live.runners or not profile.spark.has_runtime_3:
         return
-    bindings = project_policy(live).get("bindings", [])
-    members = [m for binding in bindings if binding["role"] == NODE_AGENT_ROLE for m in binding.get("members", [])]
-    if any(NODE_AGENT in member for member in members):
+    if any(NODE_AGENT in member for member in members_with(project_policy(live), NODE_AGENT_ROLE)):
         yield ok("runtime 3.0", "the service agent for its batches has the role that it needs.")
         return
     text = f"no service agent [service-NUMBER@{NODE_AGENT}] has [{NODE_AGENT_ROLE}] on the project: batches of "

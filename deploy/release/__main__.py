@@ -66,10 +66,11 @@ def _show_table_changes(profile: Deployment) -> list[str]:
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
 
     try:
         plans = plan_all(open_live_clients(profile), sorted(FEEDS.glob("*.yaml")))
-    except (DedupCloneError, GoogleAPIError, GoogleAuthError) as error:
+    except (DedupCloneError, GoogleAPIError, GoogleAuthError, RequestException) as error:
         print(f"The feed files could not be compared with the tables, `make plan` does that alone: {error}")
         return []
     print(plans_as_text(plans))

@@ -84,9 +84,10 @@ class AirflowApi:
 
     def import_errors(self) -> list[str]:
         """For each DAG file that cannot be imported its name and the last line of the stack trace."""
+        answer = self.get("importErrors")
         return [
             f"{error['filename']}: {(error['stack_trace'].strip() or 'no stack trace').splitlines()[-1]}"
-            for error in self.get("importErrors")["import_errors"]
+            for error in ([] if answer is None else answer["import_errors"])
         ]
 
     def run_state(self, dag_id: str, run_id: str) -> str | None:

@@ -12,7 +12,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable
-from http.client import HTTPConnection, HTTPException
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -72,13 +73,16 @@ class GcloudProxy(BaseHTTPRequestHandler):
 
     def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        storage = HTTPConnection(self.storage_address, timeout=UPSTREAM_TIMEOUT_S)
-        try:
-            storage.request(self.command, self.path, body or None, dict(forwarded_headers(self.headers.items())))
-            response = storage.getresponse()
-        except (OSError, HTTPException) as error:
-            self._answer(502, {"error": {"code": 502, "message": f"The local storage does not answer: {error}"}})
-            return
+        with closing(HTTPConnection(self.storage_address, timeout=UPSTREAM_TIMEOUT_S)) as storage:
+            try:
+                storage.request(self.command, self.path, body or None, dict(forwarded_headers(self.headers.items())))
+                response = storage.getresponse()
+            except (OSError, HTTPException) as error:
+                self._answer(502, {"error": {"code": 502, "message": f"The local storage does not answer: {error}"}})
+            else:
+                self._pass_on(response)
+
+    def _pass_on(self, response: HTTPResponse) -> None:
         with response:
             if self.command == "DELETE" and response.status == 200:
                 response.read()
@@ -93,7 +97,6 @@ class GcloudProxy(BaseHTTPRequestHandler):
                 self.close_connection = True
             self.end_headers()
             shutil.copyfileobj(response, self.wfile)
-        storage.close()
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing: a line for each request would only fill the disk."""

@@ -18,6 +18,8 @@ from tests.contract.doctor.doctor_findings import WITH_TAG, faults, feed_with, f
 from tests.contract.doctor.fault_cases import CASES
 
 ACCESS_TF = REPOSITORY / "deploy" / "terraform" / "access.tf"
+# A condition may limit a role to something else, so such a grant counts as none.
+LIMITED = {"expression": 'resource.name.startsWith("projects/_/buckets/other")'}
 
 
 def test_nothing_is_found_in_a_healthy_environment() -> None:
@@ -72,6 +74,10 @@ def test_what_a_stored_procedure_for_spark_needs_is_looked_for() -> None:
         answers[f"{bucket}/iam"]["bindings"].append(granted(role, f"serviceAccount:{google.CONNECTION_ACCOUNT}"))
     assert [f.level for f in found(answers)] == [Level.OK]
     assert {f.subject for f in faults(answers).values()} == set(), "its account is no stranger to the buckets"
+    answers[f"{google.STATE}/iam"]["bindings"][-1]["condition"] = LIMITED
+    assert ["legacyBucketReader" in f.command for f in found(answers)] == [True]
+    answers[f"{google.CONNECTION}:getIamPolicy"]["bindings"][0]["condition"] = LIMITED
+    assert ["connectionAdmin" in f.text for f in found(answers)] == [True]
     answers[f"{google.CONNECTION}:getIamPolicy"] = {}
     assert ["connectionAdmin" in f.text for f in found(answers)] == [True]
     answers[google.CONNECTION] = {"cloudSql": {}}
@@ -274,6 +280,8 @@ def test_a_feed_with_policy_tags_needs_fine_grained_reader() -> None:
         granting = copy.deepcopy(answers)
         granting[url].setdefault("bindings", []).append(reader)
         assert faults(granting) == {}
+        granting[url]["bindings"][-1] = {**reader, "condition": LIMITED}
+        assert faults(granting)["policy tags"].level is Level.FAIL
     answers[google.TAG_POLICY] = 403
     assert faults(answers)["policy tags"].level is Level.WARN
     assert f'"{row_policies.FINE_GRAINED_READER}"' in ACCESS_TF.read_text()
