@@ -34,8 +34,8 @@ def has_expired(day: date, retention_days: int, now: datetime) -> bool:
 def check_rows(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
     """Every partition has as many rows as the manifest says. `check`: the name of the check.
 
-    BigQuery does not say when exactly it deletes an expired partition. So a partition that expires within a day may be
-    missing, and an expired partition that the manifest no longer has may still exist.
+    BigQuery does not say when exactly it deletes an expired partition. So a partition that has expired, or expires
+    within a day, may be missing, and an expired partition that the manifest no longer has may still exist.
     """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
     retention, found = manifest.table.retention_days, dict[date, int]()
@@ -64,8 +64,8 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
 def check_staging_unchanged(observation: Observation, loaded_at: datetime | None) -> CheckResult:
     """No partition was changed after `loaded_at`, the end of the job that wrote all rows.
 
-    If `loaded_at` is None, no partition was changed after the observation. BigQuery gives the end of a job in
-    milliseconds, so changes are compared in milliseconds.
+    If `loaded_at` is None, as after a load from files, no partition was changed after the observation. BigQuery gives
+    the end of a job in milliseconds, so changes are compared in milliseconds.
     """
     until, event = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
     late = [p.partition_id for p in observation.partitions if _modified_at(p, loaded_at) > until]

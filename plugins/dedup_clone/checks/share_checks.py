@@ -39,8 +39,8 @@ SHARE_CHECKS = (
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
     """The share (0 to 1) of new, missing and changed rows, by the name of the check.
 
-    Only dates that both the parent and an applied delivery have count. `changed_share` is absent if no plan compared
-    values.
+    Only dates that both the parent and an applied delivery have count. Without such dates each share is 0.
+    `changed_share` is absent if such dates exist, but no plan compared their values.
     """
     rows = _compared_rows(manifest, parent)
     found = {check.name: _share(_counts(check, manifest, parent), rows) for check in SHARE_CHECKS}
@@ -54,12 +54,12 @@ def check_shares(
     history: Sequence[dict[str, float]],
     examples: Iterable[KeyExample],
 ) -> list[CheckResult]:
-    """Each share is at most its configured limit, and at most a multiple of its median in earlier publishes.
+    """Each share is at most its configured limit, and at most `max_times_usual` times its median in earlier publishes.
 
-    The second limit is at least `tolerated_share`, and applies only after PUBLISHES_FOR_MEDIAN publishes. Returns one
-    result for each share. `history`: the shares of the earlier publishes that `has_usual_shares` (LedgerRecord).
-    `examples`: keys of rows that differ; a failed check shows some of them, and names the dates with the most such
-    rows.
+    The second limit is at least `tolerated_share`. It applies only if `max_times_usual` is set, and only after
+    PUBLISHES_FOR_MEDIAN publishes. Returns one result for each share. `history`: the shares of the earlier publishes
+    for which `LedgerRecord.has_usual_shares` is true. `examples`: keys of rows that differ; a failed check shows some
+    of them, and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,

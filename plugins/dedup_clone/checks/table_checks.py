@@ -26,7 +26,8 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
 def check_staging_schema(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
     """Staging has the columns of `contract`.
 
-    `restores`: a rollback restores a generation with these columns; staging may then have columns added since.
+    `staging`: the table with the new rows, which is target if engine `cdc` streamed them there. `restores`: a rollback
+    restores a generation with these columns; staging may then have columns added since.
     """
     only_added = restores and not refused_column_changes(contract.columns, staging.columns)
     return make_result(

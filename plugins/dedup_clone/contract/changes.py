@@ -8,7 +8,7 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullab
 
 
 class ChangeType(StrEnum):
-    """How the row of a key differs from the key's row in the parent. If several types apply, the last of them counts.
+    """How the row of a key differs from the key's row in the parent. If several types apply, the last one below counts.
 
     RETURNED and MISSING occur only in mode last_seen. In this mode a key is in the newest snapshot of its date if its
     row has the date's highest update id.
@@ -33,7 +33,7 @@ FIXED_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NE
 def changes_table_contract(table: TableContract, retention_days: int) -> TableContract:
     """The contract of `FEED_changes`, the table with one row for each change of the feed's `table`.
 
-    The key columns have the same names as in `table`.
+    The key columns have the same names as in `table`. `retention_days`: how long `FEED_changes` retains its rows.
     """
     row_fields = tuple(nullable(column) for column in table.columns)
     return TableContract(

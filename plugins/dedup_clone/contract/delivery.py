@@ -49,6 +49,7 @@ class LandedObject:
     """One object of a delivery as it was when the delivery was registered. `size` in bytes.
 
     `name` is its full name in the landing bucket. `generation` is its version on Cloud Storage (object generation).
+    `crc32c` is its checksum as Cloud Storage shows it, in Base64.
     """
 
     name: str
@@ -62,8 +63,9 @@ class Arrival:
     """The inventory of one delivery's objects, written once, when the delivery is registered.
 
     `bucket` is the landing bucket, `folder` the snapshot's folder in this bucket, and `marker` the marker's full object
-    name. `arrived_at` is the marker's creation time, from which the freshness SLA is measured. `late_objects` are the
-    full names of objects that are newer than the marker. A delivery with a late data file is refused.
+    name. `arrived_at` is the marker's creation time, from which the freshness SLA is measured. `objects` are all
+    objects in the folder except the marker. `late_objects` are the full names of those that are newer than the marker.
+    A delivery with a late data file is refused.
     """
 
     feed: str

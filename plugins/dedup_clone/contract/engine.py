@@ -11,7 +11,8 @@ class Engine(StrEnum):
     """What deduplicates and fills staging.
 
     SPARK: a Spark job that reads files only, then a load job. CDC: the same Spark job, then new and changed rows are
-    streamed into staging. BIGQUERY: a SELECT whose result replaces the rows of staging. MERGE: a MERGE into staging.
+    streamed into staging, or directly into target. BIGQUERY: a SELECT whose result replaces the rows of staging. MERGE:
+    a MERGE into staging.
     """
 
     SPARK = "spark"

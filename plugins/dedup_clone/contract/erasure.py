@@ -39,7 +39,7 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Tombstones:
-    """The erased keys of one erasure, all given by the same key columns.
+    """The erased keys of one erasure, each given by its values of the key columns `columns`.
 
     `seed_id` and `hash_version` identify the seed and the hash functions that made the digests.
     """
@@ -68,7 +68,7 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class Erasure:
-    """The record of one erasure (its certificate), written when it is committed, and completed by its last task.
+    """The record of one erasure (its certificate), written before its commit, and completed by the run's last task.
 
     - rows: how many rows of the live generation were erased, by date.
     - tables: the full names of the tables from which the rows were removed.

@@ -8,7 +8,7 @@ class DedupCloneError(Exception):
 
 
 class ContractViolation(DedupCloneError):
-    """A stored record (request, manifest, arrival, CURRENT) does not have the form that its reader expects."""
+    """A stored record (request, manifest, arrival, CURRENT) is missing or malformed, or a table contradicts it."""
 
 
 class LaterRelease(ContractViolation):
@@ -20,7 +20,7 @@ class ConfigurationError(DedupCloneError):
 
 
 class DeliveryRefused(DedupCloneError):
-    """A delivery breaks the data contract. It is not applied; the message names file, column and count."""
+    """A delivery breaks the data contract. It is not applied; the message says what is wrong, and where."""
 
 
 class LeaseHeld(DedupCloneError):
@@ -60,7 +60,10 @@ class OutcomeUnknown(DedupCloneError):
 
 
 class JobFailed(DedupCloneError):
-    """BigQuery refused or failed a job or appended rows. `message` and `reason` are BigQuery's own."""
+    """A BigQuery job failed, or BigQuery refused a job or appended rows.
+
+    `message`: what BigQuery said. `reason`: one of BigQuery's codes of errors, such as `invalidQuery`.
+    """
 
     def __init__(self, text: str, *, message: str, reason: str) -> None:
         super().__init__(text)
@@ -82,7 +85,7 @@ class SparkRunFailed(DedupCloneError):
 
 
 class FeedsNotChecked(DedupCloneError):
-    """The watchdog could not check some feeds, or not send alerts about some. It has checked all other feeds."""
+    """The watchdog could not check some feeds, or could not send alerts about some. It has checked all other feeds."""
 
 
 class AlertNotSent(DedupCloneError):

@@ -8,7 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class JobRun:
-    """One run of the dedup job. `spark_application`: Spark's application id, as in its UI and event log."""
+    """One run of the dedup job. `run`: its own id, as in the names of its files and folders.
+
+    `spark_application`: Spark's application id, as in its UI and event log.
+    """
 
     run: str
     spark_application: str

@@ -1,7 +1,7 @@
 """Finds a delivery's data files, and the objects that changed since the delivery was registered.
 
 The Spark job and the SQL engines share these rules. `name` is relative to the delivery's folder; the records Arrival
-and LandedObject have full object names. Parameters `uri` return the URI of a `name`, for the texts.
+and LandedObject have full object names. A parameter `uri` is a function that returns the URI of a `name`, for messages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def data_objects(
     problems = [
         f"object [{_printable(uri(_name_below(arrival, late)))}] is newer than the marker, expected all files before it"
         for late in arrival.late_objects
-        if not is_ignored(_name_below(arrival, late), size=sizes.get(late, 1))  # taken for not empty if not listed
+        if not is_ignored(_name_below(arrival, late), size=sizes.get(late, 1))  # if not listed, taken for not empty
     ]
     files = []
     for landed in arrival.objects:
@@ -79,7 +79,7 @@ def empty_files(objects: list[DataObject], uri: Callable[[str], str]) -> list[st
 
 
 def describe_no_rows(folder_uri: str, file_count: int) -> str:
-    """The problem of a delivery whose data files have no row. It would say of every key that it is missing."""
+    """The problem of a delivery whose data files have no row. If it were applied, every key would count as missing."""
     return f"folder [{_printable(folder_uri)}] holds no row in [{file_count}] data files, expected a complete snapshot"
 
 
@@ -133,7 +133,7 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
 
 
 def is_ignored(name: str, size: int) -> bool:
-    """Whether the object is no data file but a folder placeholder, a marker or a hidden file, which Spark ignores too.
+    """Whether the object is no data file but a folder placeholder or a hidden file, which Spark ignores too.
 
     A name is hidden if it, or a folder in it, begins with a dot or an underscore, except folders `_column=value`.
     """

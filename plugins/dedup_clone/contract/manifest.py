@@ -177,7 +177,7 @@ class DeliveryMetrics:
 
 @dataclass(frozen=True)
 class RefusedDelivery:
-    """A delivery that breaks the data contract. `reason` names file, column, count and the next step."""
+    """A delivery that breaks the data contract. `reason` says what is wrong, where, and what the producer should do."""
 
     delivery: Delivery
     reason: str
@@ -192,13 +192,14 @@ class Difference(StrEnum):
 
 
 # For each kind of difference, a candidate has up to three keys of each of the twenty dates with the most such rows.
+# sql/engines/evidence.sql repeats the limit of three.
 EXAMPLES_PER_DATE = 3
 DATES_WITH_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
 class KeyExample:
-    """The key of one row that differs, as text `name=value, …`. A check that finds too many such rows shows keys."""
+    """The key of a row that differs, as text `name=value, …`. A check that finds too many such rows shows some keys."""
 
     date: date
     difference: Difference
@@ -207,7 +208,7 @@ class KeyExample:
 
 @dataclass(frozen=True)
 class DateMetrics:
-    """The work for one date: stored bytes, and wall-clock seconds (None if Spark processed several dates at once)."""
+    """The work for one date: bytes of files, and wall-clock seconds (None if Spark processed several dates at once)."""
 
     date: date
     bytes_read: int
@@ -217,10 +218,10 @@ class DateMetrics:
 
 @dataclass(frozen=True)
 class DedupMetrics:
-    """The work of the dedup job: stored bytes, and wall-clock seconds by phase.
+    """The work of the dedup job: bytes of files (of an SQL engine: bytes that its queries read), and seconds by phase.
 
-    `dates`: the work for each date that was not copied forward. Bytes of refused deliveries, of erasures and of the
-    table of changes are not counted.
+    `dates`: the work for each date that was not copied forward; empty for an SQL engine. Bytes of refused
+    deliveries, of erasures and of the table of changes are not counted.
     """
 
     bytes_read: int
@@ -236,12 +237,12 @@ class Candidate:
     Writing `candidate.json` is the job's commit point. The object is created only if it is absent. So if two runs have
     the same request (a retry, and a first run that is still alive), the first to end wins.
 
-    - file_list_uri, load_uris_uri: the list of files, and the list of URIs to load. Their names are unique to each run
-      of the job. None without a manifest, and for an engine that writes no files.
+    - file_list_uri, load_uris_uri: where the list of files, and the list of URIs to load, are stored. Their names are
+      unique to each run of the job. None without a manifest, and for an engine that writes no files.
     - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
     - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
-    - changes_uri: the list of the files with rows for the table `FEED_changes`. None if the request asks for no
-      changes, if there is no parent, and for an erasure.
+    - changes_uri: URI of the list of the files with rows for the table `FEED_changes`. None if the request asks for no
+      changes, if no parent has dates within the retention, and for an erasure.
     """
 
     manifest: Manifest | None

@@ -1,4 +1,7 @@
-"""The request: the input of the dedup job. Each attempt has one request. The job writes only below its folders."""
+"""The request: the input of the dedup job. Each attempt has one request.
+
+Apart from the seed, the job writes only below the folders that the request names.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +83,7 @@ class RequestedChanges:
 class DedupRequest:
     """The dedup job's input.
 
+    - date_folders: whether the landed files are in a folder for each date.
     - retention_day, latest_day: the oldest and the newest date that rows may have.
     - deliveries: the deliveries to apply, in ascending precedence.
     - folded: the deliveries that the parent includes.

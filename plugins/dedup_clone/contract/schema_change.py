@@ -3,8 +3,8 @@
 BigQuery's rules are on its page "Modifying table schemas" (managing-table-schemas); that nested columns may be relaxed
 from REQUIRED to NULLABLE, too, is on "Specify nested and repeated columns" (nested-repeated).
 
-`before` are always the published columns, `after` those that the feed file declares. `prefix` is the path of the STRUCT
-that they are in, with a dot at the end; empty for top-level columns.
+`before` are the published columns, `after` those that the feed file declares (in one check: those of staging). `prefix`
+is the path of the STRUCT that these columns are in, with a dot at the end; empty for top-level columns.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class UpdateIdMode(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `type` is its name in BigQuery (INT64, STRING, STRUCT, …); only a STRUCT has `fields`."""
+    """One column. `type` is BigQuery's name of its type (INT64, STRING, STRUCT, …); only a STRUCT has `fields`."""
 
     name: str
     type: str

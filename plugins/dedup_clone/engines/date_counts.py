@@ -1,4 +1,4 @@
-"""Counts the rows of each date of the new generation by one query, before anything is written to staging."""
+"""Counts the rows of each delivered date of the new generation by one query, before anything is written to staging."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Dif
 
 @dataclass(frozen=True)
 class DateCounts:
-    """Counts of one delivered date in the new generation.
+    """Counts of one delivered date in the new generation, as in `DateEntry`.
 
     `surplus_rows`: the delivered rows beyond the first of each key, by snapshot id.
     """
@@ -38,7 +38,7 @@ class CountedDates:
     """The result of the counting query.
 
     `dates`: the counts of the dates that an applied delivery has, within the retention. `examples`: keys of rows that
-    are new, changed or survivors.
+    are new, changed or survivors. `bytes_processed`: the bytes that the query read.
     """
 
     dates: tuple[DateCounts, ...]
@@ -54,7 +54,10 @@ class CountedDates:
 
 
 def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
-    """Count the rows of the delivered dates, which are between `first_day` and `last_day`. Raises JobFailed."""
+    """Count the rows of the delivered dates, which are between `first_day` and `last_day`.
+
+    Raises JobFailed, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
+    """
     parameters = date_parameters(request.retention_day, first_day, last_day)
     sql = services.warehouse.render(
         "engines/evidence.sql",

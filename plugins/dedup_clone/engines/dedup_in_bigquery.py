@@ -26,7 +26,8 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
     Raises DeliveryRefused when landed files changed while BigQuery read them; ContractViolation when target was changed
-    or has row access policies, or the request is gone; LostRace when another run has the lease; JobFailed.
+    or has row access policies, or the request is gone; CheckFailed when a query would read more than the feed's
+    `max_bytes_billed`; LostRace when the attempt has lost the lease; JobFailed.
     """
     services.current.require_intent(attempt)
     if services.manifests.candidate(attempt) is not None:

@@ -58,7 +58,11 @@ class Examination:
 
 
 def examine(services: Services, request: DedupRequest) -> Examination:
-    """Validate each requested delivery. Raises JobFailed when BigQuery fails for another reason than the files."""
+    """Validate each requested delivery.
+
+    Raises JobFailed when BigQuery fails for another reason than the files, and CheckFailed when a query would read more
+    than the feed's `max_bytes_billed`.
+    """
     valid, refused, bytes_processed = [], [], 0
     for number, item in enumerate(request.deliveries, start=1):
         examiner = _Examiner(services, request, services.arrivals.read(item.delivery), number)

@@ -19,7 +19,7 @@ from dedup_clone.warehouse.metadata import to_milliseconds
 def reason_for_staging(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest, parent: Manifest
 ) -> str | None:
-    """Why changes must be streamed or loaded into staging first, as text; None if target may take them at once."""
+    """Why changes must be streamed or loaded into staging first, as text; None if target may take them directly."""
     if spec.accepted_checks:
         return "a person must approve accepted checks before readers see anything"
     failed = [r.check for r in check_manifest(services, spec, candidate, manifest, parent) if r.level is Level.FAIL]

@@ -33,7 +33,8 @@ def staging_configuration(
     """The configuration of the job that fills staging with the rows of the manifest's generation.
 
     Call it before `begin_load`, which resets the record STAGING. Raises CheckFailed if there are too many files to
-    load, ContractViolation if the candidate of engine `spark` or `cdc` names no files.
+    load, or if the statement would read more than the feed's `max_bytes_billed`; ContractViolation if the candidate of
+    engine `spark` or `cdc` names no files.
     """
     if candidate.load_uris_uri is not None:
         return table_load_configuration(services, candidate, manifest)
@@ -48,10 +49,11 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
-    """Record in STAGING that staging is loaded, and drop the incoming table. Call it when the job has succeeded.
+    """Record in STAGING that staging is loaded, and drop an SQL engine's incoming table.
 
-    A MERGE that waited until other DML statements on staging had ended may have merged into rows that these statements
-    changed. In that case a SELECT replaces all rows of staging first. Raises JobFailed.
+    Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
+    merged into rows that these statements changed. In that case a SELECT replaces all rows of staging first. Raises
+    JobFailed, and CheckFailed if that SELECT would read more than the feed's `max_bytes_billed`.
     """
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None  # else it is a retry
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):

@@ -31,9 +31,9 @@ from dedup_clone.warehouse.change_data_capture import Watermark
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
-_PROGRESS_S = 10.0  # between two progress lines; as often the task checks that it still has the lease
-# A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. More than once, because
-# BigQuery may apply rows some minutes later than `max_staleness`.
+_PROGRESS_S = 10.0  # between two progress lines, each after a check that the task still has the lease
+# A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. The factor exceeds 1,
+# because BigQuery may apply rows some minutes later than `max_staleness`.
 APPLY_TIMEOUT_FACTOR = 3
 
 

@@ -18,7 +18,7 @@ _MAX_GAP = timedelta(days=2)  # expected times repeat daily, so any two successi
 
 
 class ExpectedTimeState(StrEnum):
-    """The state of an expected time. MET: a delivery arrived closer to its time than to any other expected time.
+    """The state of an expected time. MET: a delivery arrived closer to this time than to any other expected time.
 
     Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
     else PENDING.
@@ -63,7 +63,7 @@ def expected_times(expected: ExpectedArrivals, since: datetime, until: datetime)
 def expected_times_with_states(
     expected: ExpectedArrivals, arrivals: Iterable[datetime], now: datetime, *, since: datetime, until: datetime
 ) -> list[ExpectedTime]:
-    """The expected times from `since` to `until`, each with its state at `now`. `arrivals`: of all deliveries."""
+    """The expected times from `since` to `until`, each with its state at `now`. `arrivals`: when deliveries arrived."""
     times = expected_times(expected, since - _MAX_GAP, until + _MAX_GAP)
     grace, arrived = timedelta(minutes=expected.grace_minutes), [a for a in arrivals if a <= now]
 
@@ -82,7 +82,7 @@ def expected_times_with_states(
 def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], now: datetime) -> list[datetime]:
     """The overdue expected times of the last week, oldest first.
 
-    If no delivery ever arrived, only the last time is returned, because nobody knows when the first delivery was due.
+    If no delivery ever arrived, only the last one is returned, because nobody knows when the first delivery was due.
     """
     times = expected_times_with_states(expected, arrivals, now, since=now - LOOKBACK, until=now)
     overdue = [one.at for one in times if one.state is ExpectedTimeState.OVERDUE]

@@ -94,9 +94,9 @@ def keep_first_seen(
 ) -> list[Incident]:
     """Return the incidents, each with the time at which it began as far as that is known.
 
-    A check that cannot tell when its incident began sets `since` to `now`. If the previous verdict has the incident, or
-    it is among the `reported` ones, which have not ended, that `since` replaces it. A reported incident counts first:
-    while BigQuery does not answer it stays open, but no verdict has it.
+    A check that cannot tell when its incident began sets `since` to `now`. If the incident is in the previous verdict,
+    or among the `reported` ones, which have not ended, the `since` found there is used instead; that of a reported one
+    takes precedence. While BigQuery does not answer, a reported incident stays open, but no verdict has it.
     """
     before = [*(previous.incidents if previous else ()), *reported]
     first_seen = {incident.name: incident.since for incident in before}
@@ -178,7 +178,10 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
 
 
 def _reason_waiting(state: FeedState) -> str:
-    """What the waiting deliveries wait for: a person, or the run after a failed one. Empty if a run is at work."""
+    """What the waiting deliveries wait for: a person, or the run after a failed one.
+
+    Empty if a run is at work, or none failed.
+    """
     intent, run = state.current.intent, state.failed_run
     # While another run is at work, it may pass the checks that stopped the last one.
     if state.failed_checks and (intent is None or intent.waits_for_approval):

@@ -52,7 +52,7 @@ class TargetState:
     """Target as it is (`table` is None when it does not exist), and as the last publish left it.
 
     `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or when the rows
-    were streamed into target.
+    were streamed into target. `materialized_views` are the names of those that read target.
     """
 
     table: TableMetadata | None
@@ -87,10 +87,10 @@ class PendingJob:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A failed publish run whose delivery waits. `reason`: why an incident reports it; empty if none does yet.
+    """A publish run that ended, usually by a failure, and whose delivery still waits.
 
-    `is_repeated`: whether a further run is at work. `repeat_at`: when the next run is started; None if none will be, or
-    if one is at work.
+    `reason`: why an incident reports the run; empty if none does yet. `is_repeated`: whether a further run is at work.
+    `repeat_at`: when the next run is started; None if none will be, or if one is at work.
     """
 
     run_id: str

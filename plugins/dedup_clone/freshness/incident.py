@@ -50,7 +50,7 @@ _WORDS = {
 
 
 class Severity(StrEnum):
-    """WARNING: readers are not affected yet. ALERT: they are, or the feed does not work."""
+    """WARNING: readers are not affected yet. ALERT: readers are affected, or the feed does not work."""
 
     WARNING = "warning"
     ALERT = "alert"

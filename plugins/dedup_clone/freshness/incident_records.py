@@ -72,7 +72,8 @@ class IncidentRecords:
         """Open records for new incidents and close those of incidents that are not in `incidents` any more.
 
         Incidents of the kinds in `unchecked` stay open: their checks could not run. If an incident begins again while
-        notifiers that failed still lack its end, they are sent the end for the last time, and the next update opens it.
+        notifiers that failed still lack its end, they are sent the end for the last time; the next update opens it
+        anew. A warning that has become an alert (ESCALATES_TO) is removed without a message.
         """
         active = {incident.name: incident for incident in incidents}
         stored = self._read_all()

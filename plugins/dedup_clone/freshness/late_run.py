@@ -41,8 +41,8 @@ class LateRun:
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
     """The incident of the late run; None if there is nothing to report.
 
-    That is so if the feed is retired, if the delivery was refused, excluded, superseded, or published in time by any
-    run, and for a replay that has ended.
+    That is so if the feed is retired; if the delivery was refused, or was published in time by any run; if it was never
+    published, and the live generation excludes it or includes a later one of its snapshot; and for an ended replay.
     """
     if RetiredFile(store, run.feed).read() is not None:
         return None
@@ -73,7 +73,7 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
 
 
 def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
-    """The task that a publish run has reached, such as `task [dedup_snapshot]`, or why that is not known.
+    """The task that a publish run has reached, such as `task [dedup_snapshot]`, as far as that is known.
 
     It is derived from the objects that the run has written so far, without Airflow.
     """

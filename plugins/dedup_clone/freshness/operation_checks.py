@@ -17,7 +17,7 @@ IDLE_AFTER = timedelta(minutes=10)  # without a run of the watch DAG; normally t
 
 
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """The watch and publish DAGs must be unpaused. The watch DAG must have a run, and its last ended run no failure."""
+    """The watch and publish DAGs must be unpaused. The watch DAG must have run lately, and not have failed last."""
 
     def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
         return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step, dag_id=dag.dag_id)
@@ -131,7 +131,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each open refusal (at most the newest REFUSALS_READ), and for each marker of no delivery."""
+    """One incident for each open refusal (at most the newest REFUSALS_READ), and for each invalid marker."""
     for delivery in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,

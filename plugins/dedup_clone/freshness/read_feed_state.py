@@ -48,8 +48,8 @@ def read_feed_state(
     Without `reads_bigquery`, the state has neither target nor the running step's job.
 
     CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
-    that a run was at work, so that the new content of target is not taken for drift. The ledger is read after CURRENT,
-    because a commit writes the ledger record first: so the live generation's record is found.
+    that a run was at work, so that the new content of target is not taken for drift. The ledger is read after CURRENT.
+    A commit writes the ledger record before CURRENT, so the live generation's record is found.
     """
     listing = services.landing.list_markers()
     registered_at = _registration_times(services)

@@ -1,4 +1,4 @@
-"""AUDITS: the object with each partition's last content audit, and the bytes billed for audits on the last day."""
+"""AUDITS: the object with each partition's last content audit, and the bytes billed on the last day with an audit."""
 
 from __future__ import annotations
 

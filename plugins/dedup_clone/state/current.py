@@ -1,6 +1,6 @@
 """CURRENT: the committed generation, and the lease of the run that works on the next one.
 
-A run holds the lease while its intent is in CURRENT. The word "take over" is used of three things:
+A run holds the lease while its intent is in CURRENT. The term "take over" is used for three things:
 
 - A bootstrap or a rebuild takes over the rows of an existing table (`takes_over_table`).
 - Any run takes over the lease of a run that waits for approval (`take_over_lease`).

@@ -113,7 +113,7 @@ class ExpectedTimes:
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """How far back staging can be read: `hours`, but not to before the table was created."""
+    """How far back staging can be read: `hours`, but not beyond `staging_created_at`."""
 
     hours: float
     staging_created_at: datetime
@@ -155,7 +155,7 @@ class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
     `generation` is None before the first publish. `records`: attempts that committed a generation. `failures`: attempts
-    that changed nothing.
+    that committed none.
     """
 
     STORED_NAMES: ClassVar[dict[str, str]] = {"sla_minutes": "promise_minutes"}

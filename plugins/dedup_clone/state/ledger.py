@@ -42,10 +42,10 @@ class Cost:
     - apply_bytes: estimated bytes that BigQuery reads to apply the streamed rows: the size of the table.
     - stream_usd: the price of `streamed_bytes` and `apply_bytes`.
     - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None if the attempt
-      applied no delivery (as rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
+      applied no delivery (rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
       not be read.
     - spark_usd: the price of the Spark run; None if it is not known.
-    - dcu_hours: what the Spark run used; None unless the service reported it.
+    - dcu_hours: the DCU hours (see SparkUsage) that the Spark run used; None unless the service reported them.
     """
 
     query_bytes_billed: int
@@ -72,7 +72,8 @@ class LedgerRecord:
     - reason: why the attempt failed or its deliveries were refused; for a published one, the reason that its operator
       gave.
     - plans: what wrote the dates of the generation (DateOutcome in contract/manifest.py).
-    - deliveries: the deliveries that were applied whole. Rollbacks, replays of single dates and bootstraps have none.
+    - deliveries: the deliveries that were applied whole: none for rollbacks, replays of single dates, bootstraps,
+      rebuilds and erasures. For a failed or refused publish: the deliveries that it was to apply.
     - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
       that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
       when the bootstrap began.
@@ -80,8 +81,10 @@ class LedgerRecord:
       the first time. None if there is none (rollbacks, replays, bootstraps, rebuilds, erasures), for failed attempts,
       and if the arrival or the parent could not be read.
     - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag. Empty if
-      they could not be read; `cost` is None then.
-    - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
+      they could not be read. For a failed or refused attempt: the phases of its dedup job.
+    - cost: None if it could not be read, and for a failed or refused attempt.
+    - shares: new, missing and changed rows as fractions of the rows on dates that parent and deliveries have, by check
+      name.
     - loads: number of load jobs of the whole table, including failed jobs. All loads of single dates together count as
       one.
     - erased_rows: number of rows that an erasure removed; None for every other attempt.

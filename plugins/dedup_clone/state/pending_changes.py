@@ -89,8 +89,8 @@ def feeds_with_pending_changes(store: ObjectStore) -> list[str]:
 def oldest_pending_changes(store: ObjectStore, feed: str) -> datetime | None:
     """When the first of the feed's pending changes were recorded; None if there are none.
 
-    Each load job replaces the record, which gives it a new creation time. So the time of the list of files is returned,
-    which was written together with the first record.
+    Each further load job replaces the record, which gives it a new creation time. So the time of the list of files is
+    returned, which was written together with the first record.
     """
     layout = FeedLayout(feed)
     lists = [f"{layout.changes_folder(attempt)}{URIS}" for attempt in PendingChangesFolder(store, feed).attempts()]

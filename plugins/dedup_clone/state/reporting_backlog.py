@@ -56,8 +56,8 @@ class ReportingWriter:
     `load`: the load that has begun and may still run; None if there is none.
 
     `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: how
-    many more loads the daily limit allowed at that time. `status_fails_since`: when the first of the last loads of the
-    status table began, if all of these failed.
+    many more loads the daily limit allowed at that time. `status_fails_since`: if the last load of the status table
+    failed, when the first failed load after the last successful one began; else None.
     """
 
     status_digest: str | None

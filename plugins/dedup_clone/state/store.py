@@ -152,7 +152,7 @@ class ObjectStore:
                 return
 
     def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
-        """All objects whose names begin with `prefix`, in the order of names, beginning with the name `first`."""
+        """All objects whose names begin with `prefix`, in the order of names, from the name `first` on."""
         for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):
             yield _info(blob)
 

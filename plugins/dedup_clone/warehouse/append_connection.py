@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse
 
 ANSWER_TIMEOUT_S = 120.0
-# The address (host:port) of a server without credentials that takes BigQuery's place.
+# The environment variable with the address (host:port) of a server that takes BigQuery's place, without credentials.
 ADDRESS_VARIABLE = "BIGQUERY_STORAGE_EMULATOR_HOST"
 
 
 class ConnectionLost(Exception):
-    """The connection ended, or gave no answer in time: requests without an answer may have been carried out or not."""
+    """The connection ended, or gave no answer in time. Requests without an answer may have been carried out or not."""
 
 
 def open_write_client(credentials: Credentials | None) -> BigQueryWriteClient:
@@ -62,7 +62,10 @@ class AppendConnection:
         self._requests.put(request)
 
     def receive(self) -> AppendRowsResponse:
-        """The next answer. Raises the error that ended the connection, or ConnectionLost if there is none."""
+        """The next answer. Raises the error that ended the connection.
+
+        Raises ConnectionLost if it ended without an error, or if no answer comes within ANSWER_TIMEOUT_S.
+        """
         try:
             result = self._answers.get(timeout=ANSWER_TIMEOUT_S)
         except queue.Empty:
@@ -72,7 +75,7 @@ class AppendConnection:
         return result.response
 
     def close(self) -> None:
-        """Send nothing more; the connection then ends by itself."""
+        """Send nothing after the queued requests; the connection then ends by itself."""
         self._requests.put(None)
 
     def _receive(self) -> None:

@@ -68,7 +68,10 @@ class RowAppender:
         self.size += len(message)
 
     def finish(self) -> None:
-        """Return when BigQuery has acknowledged every row. Raises JobFailed if BigQuery refused some."""
+        """Return when BigQuery has acknowledged every row.
+
+        Raises JobFailed if BigQuery refused rows, or if MAX_TRIES tries in a row failed.
+        """
         if self._batch:
             self._send_batch()
         while self._unanswered:

@@ -30,9 +30,10 @@ def value_expressions(table: TableContract) -> list[str]:
 
 
 def null_conditions(table: TableContract) -> list[tuple[str, str]]:
-    """By column path, the condition that a row has NULL where the table must have none.
+    """Paths of the columns that must have no NULL, each with the condition that a row has NULL there.
 
-    These are keys, the update id, and REQUIRED columns and fields. A STRUCT that is NULL itself may have such fields.
+    These columns are keys, the update id, and REQUIRED columns and fields. In a STRUCT that is itself NULL, they
+    may be NULL.
     """
     not_null = {*table.keys, table.snapshot_id_column}
     conditions = []
@@ -89,7 +90,10 @@ def _leaves(column: Column, path: str) -> Iterator[str]:
 
 
 def _array_text(column: Column, path: str, depth: int) -> str:
-    """The text of an array. It is NULL for an empty array, which BigQuery does not distinguish from a NULL array."""
+    """The text of an array. It is NULL for an empty array, which BigQuery does not distinguish from a NULL array.
+
+    `depth`: how deep arrays are nested here; it keeps the aliases of inner and outer elements apart.
+    """
     element, position = f"element_{depth}", f"position_{depth}"
     element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
     return (
@@ -109,6 +113,7 @@ def _text(column: Column, path: str, depth: int) -> str:
 
 
 def _scalar_text(column_type: str, path: str) -> str:
+    """One or more arguments of CONCAT, separated by commas, that make the text of a scalar."""
     match column_type:
         case "INT64":
             return _integer_text(path)

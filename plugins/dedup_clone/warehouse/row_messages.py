@@ -68,7 +68,7 @@ class RowMessages:
         return described
 
     def upsert(self, row: Mapping[str, Any], sequence: str) -> bytes:
-        """The message that makes `row` the row of its key, unless a change of the key has a higher number."""
+        """The message that makes `row` the row of its key, unless a change of the key has a higher sequence number."""
         values = self._convert(row)
         values[CHANGE_TYPE], values[CHANGE_SEQUENCE_NUMBER] = UPSERT, sequence
         serialized: bytes = self._message(**values).SerializeToString()

@@ -77,7 +77,7 @@ def render(
     column: Column | None = None,
     sources: Sequence[tuple[Column, Column | None]] = (),
 ) -> str:
-    """The statement in the file `folder/name`, for one feed. A variable that it does not define here is an error.
+    """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
 
     `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
     rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a

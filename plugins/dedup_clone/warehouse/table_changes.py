@@ -66,7 +66,7 @@ class TableChanges:
         self._client.update_table(table, ["schema"])
 
     def set_kms_key(self, table_name: str, key: str) -> None:
-        """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until all rows have it."""
+        """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until this is done."""
         from google.cloud.bigquery import EncryptionConfiguration
 
         table = self._table(table_name)

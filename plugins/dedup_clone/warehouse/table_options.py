@@ -59,7 +59,10 @@ def without_removed_columns(entries: Mapping[str, str], *, retained: Collection[
 def with_values(
     fields: Sequence[Mapping[str, Any]], key: str, values: Mapping[str, str], prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """Copies of a schema's fields, in the form of the REST API, with `values` set as their `key`, by column path."""
+    """Copies of a schema's fields, in the form of the REST API, with another value of the property `key`.
+
+    `values`: the new values of this property, by column path. Fields without a new value keep theirs.
+    """
     changed = []
     for field in fields:
         path, new = f"{prefix}{field['name']}", dict(field)
