@@ -37,7 +37,7 @@ def _nulls(column: Column, rows: int) -> pa.Array:
 
 
 def _lacks_fields(column: Column, found: pa.DataType) -> bool:
-    """Whether the column is a STRUCT, at any depth, and its type in the file, `found`, lacks one of its fields."""
+    """Whether the column is a STRUCT whose type in the file, `found`, lacks one of its fields, at any depth."""
     if column.type != STRUCT:
         return False
     struct = found.value_type if column.mode is ColumnMode.REPEATED else found

@@ -1,4 +1,4 @@
-"""Names for the types of numpy arrays in hashing, comparison and plans, and an empty array of some of them."""
+"""Names for the types of numpy arrays in hashing, comparison and plans, and empty arrays of three of these types."""
 
 from __future__ import annotations
 

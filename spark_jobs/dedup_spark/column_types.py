@@ -13,7 +13,10 @@ from dedup_clone.contract.table import NUMERIC_PRECISION, NUMERIC_SCALE, Column,
 
 @dataclass(frozen=True)
 class ScalarType:
-    """The Spark type that holds a BigQuery type, and the Arrow type in which the job writes it to Parquet."""
+    """The Spark type that holds a BigQuery type, and the Arrow type in which the job writes it to Parquet.
+
+    `may_be_key`: whether a key column may have the type.
+    """
 
     in_spark: spark.DataType
     in_arrow: pa.DataType
@@ -64,8 +67,8 @@ def arrow_type(column: Column) -> pa.DataType:
 def require_supported(table: TableContract) -> None:
     """Raise ConfigurationError if the job does not support the table's columns.
 
-    That is so if it does not support a column's type, or does not support it as that of a key, partition column or
-    snapshot id; if the partition column is no key; or if the snapshot id is a key.
+    Each type must be in SCALARS, or be a STRUCT of such types. A key must have a type that may be a key, and must not
+    be REPEATED. The partition column must be a DATE and a key, the snapshot id an INT64 and no key.
     """
     for column in table.columns:
         _require_supported_type(column, column.name)

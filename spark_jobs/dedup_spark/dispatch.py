@@ -122,7 +122,7 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the parent's key fingerprint of each written date that it is still right for.
+    """Return the parent's key fingerprints that are still right, by date, for dates that plans write.
 
     The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
     of the date have lower snapshot ids. Dates of plan adopt get a fingerprint from their task.

@@ -147,8 +147,8 @@ class DedupJob:
     ) -> NewGeneration:
         """Copy the parent's files of dates without new files, and return the new generation.
 
-        The files are rewritten instead if columns were added or changed since. `delivered`: the number of applied
-        deliveries by date.
+        The files are rewritten instead if columns were added or changed after the parent was made. `delivered`: the
+        number of applied deliveries by date.
         """
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
@@ -162,7 +162,10 @@ class DedupJob:
     def _take_over(
         self, validated: ValidatedDeliveries, generation: NewGeneration, results: PlanResults, parent: Parent
     ) -> Candidate:
-        """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table."""
+        """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table.
+
+        If the table is refused, the candidate has no manifest.
+        """
         refusal = refuse_duplicates(self.request, validated.applied[0].delivery, generation)
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")
@@ -171,7 +174,7 @@ class DedupJob:
         return replace(self._finish(validated, (), generation, results, parent), deliveries=())
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
-        """Return a candidate without a manifest: every delivery was refused."""
+        """Return a candidate without a manifest: every delivery, or the table to take over, was refused."""
         return Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, dict(self.job_log.seconds)))
 
     def _finish(

@@ -59,7 +59,7 @@ class ParentDate:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None unless `hasher` computed them and the manifest has their digest."""
+        """The date's stored fingerprints; None if `hasher` did not compute them, or the manifest has another digest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 
@@ -124,8 +124,9 @@ def no_parent() -> Parent:
 def read_parent(request: DedupRequest) -> Parent:
     """Return the parent that the request names.
 
-    Raises ContractViolation if its manifest or file list is malformed, if the two do not match, or if the table has
-    changed since in a way that needs a rebuild; FileNotFoundError if one of them is absent.
+    Raises ContractViolation if its manifest or file list is malformed, if the file list has another digest than the
+    request names, or if the table has changed since in a way that needs a rebuild; FileNotFoundError if the manifest or
+    the file list is absent.
     """
     if request.parent is None:
         return no_parent()

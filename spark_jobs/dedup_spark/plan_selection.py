@@ -93,14 +93,14 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
 def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
     """Return the plans of a request that changes nothing; None if the request may change dates.
 
-    A request changes nothing if the parent contains every requested delivery, unless the request asks for a plan that
-    always writes, or retains days that the parent has dropped, or has a delivery that validation refuses as late. No
-    file is read.
+    A request changes nothing if the parent contains every requested delivery. Exceptions are requests that ask for a
+    plan that always writes, that retain days that the parent has dropped, or that have a delivery that validation
+    refuses as late. No file is read.
     """
     if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
         return None
     requested = [delivery.delivery for delivery in request.deliveries]
-    # Of the deliveries that the parent contains only that with its newest id is not late.
+    # Of the deliveries that the parent contains, only the one with the newest id is not late.
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return None
@@ -173,7 +173,7 @@ def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> s
 def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
     """Return the dates that must not be adopted, with the reason: the table would have too many files.
 
-    These are the delivered dates with the most files, and only so many that the other dates have at most
+    These are the delivered dates with the most files: just enough of them that all other dates together have at most
     MAX_TABLE_FILES. The files into which these dates are rewritten are few, and are not counted.
     """
     newest = {day: validated for validated in applied for day in validated.retained_rows}

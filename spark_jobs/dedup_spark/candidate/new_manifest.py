@@ -23,7 +23,8 @@ from dedup_spark.plans.written_date import WrittenDate
 class PlanResults:
     """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
 
-    `fingerprints`: key fingerprints, where they are known, of dates that a DataFrame plan writes, which computes none.
+    `fingerprints`: by date, the parent's key fingerprints that are still right. The DataFrame plans, which compute
+    none, take them from here.
     """
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
@@ -184,7 +185,11 @@ def build_manifest(
     dropped_rows: int,
     file_list_digest: str,
 ) -> Manifest:
-    """Return the manifest. `dropped_rows` are rows older than the retention, of the deliveries and of the parent."""
+    """Return the manifest.
+
+    `dropped_rows`: how many rows of the deliveries and of the parent are older than the retention.
+    `file_list_digest`: the digest of the stored list of the generation's files.
+    """
     return Manifest(
         format_version=FORMAT_VERSION,
         feed=request.feed,

@@ -20,8 +20,8 @@ _MAX_NAMED_DATES = 5
 def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: NewGeneration) -> RefusedDelivery | None:
     """Return the refusal of a table that has duplicate keys; None if the table can be taken over.
 
-    The request's `takes_over` says what to do about duplicate keys. No key is named, because a log keeps the reason
-    when the key has to be erased.
+    The request's `takes_over` says what to do about duplicate keys. No key is named, because the reason stays in logs
+    even after the key is erased.
     """
     duplicated = sorted((e for e in generation.dates if e.ties), key=lambda e: (-e.ties, e.date))
     if not duplicated or request.takes_over is not Duplicates.REFUSE:
@@ -40,10 +40,11 @@ def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: New
 
 
 def without_mixed_fingerprints(request: DedupRequest, generation: NewGeneration) -> NewGeneration:
-    """Return the generation without the fingerprints of dates whose rows have several update ids.
+    """Return the generation; in mode last_seen without the fingerprints of dates whose rows have several update ids.
 
-    Their fingerprints cover all rows. The next publish needs these in mode last_changed: all rows of the date's last
-    delivery, here of the table. In mode last_seen it needs those of the rows with the date's highest update id alone.
+    The fingerprints of a date cover all its rows. In mode last_changed the next publish needs exactly these: those of
+    the date's last delivery, which here is the table. In mode last_seen it needs the fingerprints of only those rows
+    that have the date's highest update id.
     """
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return generation

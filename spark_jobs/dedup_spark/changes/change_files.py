@@ -35,8 +35,8 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.data_file import DataFileWriter, row_groups
 
-# About so many bytes of whole new rows are in memory at a time, and as many of old rows. A row in memory is taken to be
-# eight times as large as in its file.
+# Whole new rows of about this many bytes are in memory at a time, and as many bytes of old rows. A row in memory is
+# taken to be eight times as large as in its file.
 _BYTES_AT_A_TIME = 128 << 20
 _BYTES_PER_STORED_BYTE = 8
 
@@ -136,7 +136,7 @@ class WriteChanges:
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-_ANY_ID = (1 << 63) - 2  # no row has a higher update id
+_ANY_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
 
 
 def _struct(rows: pa.Table) -> pa.StructArray:

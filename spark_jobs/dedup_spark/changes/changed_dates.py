@@ -1,4 +1,4 @@
-"""Writes the changes of a generation: compares with the parent all dates of which the plans' counts allow changes."""
+"""Writes the changes of a generation: compares each date with the parent, unless the plan's counts show no change."""
 
 from __future__ import annotations
 
@@ -67,7 +67,11 @@ def write_changes(
 
 
 def _rows(uris: Sequence[str], entry: DateEntry, snapshot_ids: frozenset[int]) -> RowsOfDate:
-    """The date's rows in these files. `snapshot_ids`: the update ids that name the newest snapshot that has a row."""
+    """The date's rows in these files.
+
+    `snapshot_ids`: the ids of the feed's snapshots; empty in mode last_changed, in which an update id does not name the
+    newest snapshot that contains the row.
+    """
     return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in snapshot_ids else None)
 
 

@@ -28,8 +28,8 @@ from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
 
 # New and old rows together that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
-# So many bits of bucket numbers more than `bits_for` returns: buckets have about 16 rows instead of 128, so few equal
-# rows are compared. The sums and counts take at most 48 MB.
+# Bucket numbers have this many bits more than `bits_for` returns: buckets have about 16 rows instead of 128, so few
+# unchanged rows are compared. The sums and counts take at most 48 MB.
 _EXTRA_BITS = 3
 # `_mixed` multiplies by this odd number (2^64 divided by the golden ratio), and shifts by half a word.
 _ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
@@ -98,8 +98,8 @@ class RowComparison:
     def _row_hashes(self, rows: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
         """Yield, batch by batch, the first hashes of keys, and hashes of whole rows, which differ if a row changed.
 
-        `has_ids`: update ids tell in both generations whether the newest snapshot contains a row, and this is hashed
-        too.
+        `has_ids`: in both generations the update id tells whether the newest snapshot contains a row. Then this yes or
+        no is hashed, too.
         """
         assert self.hashers.values
         for uri in rows.uris:

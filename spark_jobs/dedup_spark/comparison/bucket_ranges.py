@@ -29,7 +29,7 @@ EVERYTHING = BucketRange(0, 1)
 
 
 def split_buckets(row_counts: npt.NDArray[Any], limit: int) -> list[BucketRange]:
-    """Divide all buckets into ranges of about `limit` rows each. Return none if there are no rows.
+    """Divide all buckets into ranges of about `limit` rows each. Without rows the list is empty.
 
     `row_counts`: the number of rows in each bucket.
     """

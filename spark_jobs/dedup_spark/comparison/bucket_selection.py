@@ -29,7 +29,7 @@ from dedup_spark.fingerprints.sub_buckets import SubBuckets
 SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
 # The kinds of buckets in which only some keys are compared.
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
-# The first so many differing buckets are compared as a whole, so that there are examples of changed rows.
+# This many of the differing buckets, the first ones, are compared as a whole, to have examples of changed rows.
 _EXAMPLE_BUCKETS = 16
 # Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. The latter has
 # none, but if no bucket had any, `split_buckets` would return no range, and no value hashes would be read.
@@ -78,7 +78,7 @@ class PairSelection:
 class BucketSelection:
     """Which keys are compared in each of `2**bits` buckets, for all pairs of inputs together.
 
-    `kinds`: the kind of each bucket; in a ONE_KEY bucket one key is compared for each pair of that kind.
+    `kinds`: the kind of each bucket; in a ONE_KEY bucket one key is compared for each pair that has this kind there.
     `needs_value_hashes`: for each bucket whether values may differ in it; then the value hashes of all its rows are
     needed, also of rows whose keys are not compared. `differing`: the sub-buckets to compare; None if no bucket is of
     the kind SUB_BUCKETS.
@@ -98,9 +98,9 @@ class BucketSelection:
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
 
-        The latter are all other rows in buckets with `needs_value_hashes`: the newest delivery and the parent's base
-        have the same of these keys, but values may differ. They may include rows of the parent that are not of its
-        base, which the caller has to leave out.
+        The latter are all other rows in buckets with `needs_value_hashes`. Their keys are the same in the newest
+        delivery and in the parent's base, but values may differ. Among them may be rows of the parent that are not of
+        its base; the caller has to leave these out.
         """
         buckets, rows, is_compared = self._compared(first_hashes)
         return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets[rows]]])
@@ -114,7 +114,7 @@ class BucketSelection:
         """The bucket of each row, the rows in buckets that are not SKIPPED, and which of these rows are compared."""
         buckets = bucket_of(first_hashes, self.bits)
         kinds = self.kinds[buckets]
-        rows = np.flatnonzero(kinds != SKIPPED)  # several times as fast as on integers
+        rows = np.flatnonzero(kinds != SKIPPED)  # booleans: several times as fast as integers
         kinds = kinds[rows]
         is_compared = np.asarray(kinds == ALL_KEYS)
         in_one_key = np.flatnonzero(kinds == ONE_KEY)

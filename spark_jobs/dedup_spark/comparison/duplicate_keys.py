@@ -28,7 +28,7 @@ _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
 # The most surplus rows of a date, of about 100 bytes each, that are kept in memory until its files are written.
 _MAX_SURPLUS_ROWS = 1 << 20
-# So many rows are converted to Python values at a time, because Python values take much memory.
+# Only this many rows are converted to Python values at a time, because Python values take much memory.
 _ROWS_AT_A_TIME = 1 << 12
 
 
@@ -80,7 +80,7 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, re
     """Resolve the duplicates among selected rows of `source`, whose packed keys are `keys`.
 
     `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files. Raises
-    TooManyDuplicates if these rows are too many, or too large for the memory.
+    TooManyDuplicates if the rows to resolve are too many, or too large for the memory.
     """
     indices = indices_of(keys, repeated)
     if not len(indices):
@@ -105,7 +105,7 @@ def with_hashes(sorted_hashes: U64Array) -> RowSelector:
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
     """Indices of all rows except the highest one of each key, by update_id and then by values.
 
-    Of several rows that are equal in all of these, the first one is not returned.
+    If several rows are the highest, all but the first of them are returned.
     """
     lower: list[int] = []
     order = np.argsort(keys, kind="stable")

@@ -37,7 +37,7 @@ class RowHashers:
 
 @dataclass(frozen=True)
 class HashedBatch:
-    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values; None if not computed yet."""
+    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values; None if not computed."""
 
     batch: KeyBatch
     first_hashes: U64Array
@@ -58,7 +58,7 @@ class HashedFiles:
 
     `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
     `caches_values`: whether the first pass caches values too, where the budget allows, so that the values of survivors
-    need not be read again. Value hashes are then computed only of rows that `take` returns.
+    need not be read again. Their value hashes are then computed only for rows that `take` or `value_hashes` is given.
     """
 
     reader: KeyReader

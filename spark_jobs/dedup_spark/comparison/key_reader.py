@@ -89,7 +89,7 @@ class KeyReader:
                     first_row += batch.num_rows
 
     def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
-        """The requested columns of a decoded batch, cast to the declared types. A column that it lacks is NULL."""
+        """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""
         batch = complete_batch(batch, self.table.value_columns) if with_values else batch
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:

@@ -33,10 +33,10 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Result = TypeVar("Result")
-# So many bytes of value columns of selected rows are kept for each range, so that survivors among these rows need not
-# be read again.
+# At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
+# need not be read again.
 _VALUE_BYTES = 64 << 20
-# A thread collects about so many selected rows before it adds them to a `RangedRows`.
+# A thread collects about this many selected rows before it adds them to a `RangedRows`.
 _ROWS_AT_A_TIME = 1 << 18
 _NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 

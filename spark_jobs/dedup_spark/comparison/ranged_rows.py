@@ -21,7 +21,7 @@ from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import SelectedRows, concat_rows
 from dedup_spark.fingerprints.buckets import bucket_of
 
-# With several ranges, rows are moved to the temporary file when more than so many are in memory.
+# With several ranges, rows are moved to the temporary file when more than this many are in memory.
 _ROWS_IN_MEMORY = 1 << 18
 
 

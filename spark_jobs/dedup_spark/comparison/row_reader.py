@@ -23,9 +23,10 @@ from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group
 class RowSource:
     """Which rows to read from a file.
 
-    These are the rows with the numbers `included`, and, unless `ids_below` is None, all rows with an update_id
-    below it, except the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has; not used if
-    `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the file is then not read.
+    These are the rows with the numbers `included`. If `ids_below` is given, they are also all rows with an update_id
+    below it, except those with the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has; not
+    used if `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the file is then not
+    read.
     """
 
     uri: str

@@ -1,7 +1,7 @@
 """Counts changed rows among the rows whose keys need no comparison, by two hashes of each row.
 
-The hashes, the first hash of the key and the value hash, are partitioned by the value hash, and compared partition by
-partition. If they are many, they go to a temporary file. Rows whose keys need no comparison, but whose values may
+The two are the first hash of the key and the value hash. They are partitioned by the value hash, and compared partition
+by partition. If they are many, they go to a temporary file. Rows whose keys need no comparison, but whose values may
 differ, can be a tenth of a date's rows. `SplitKeySource.repeated_hashes` uses the partitions too, to find first hashes
 that several rows have.
 """
@@ -21,7 +21,7 @@ from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_missing
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
 
-# Hashes are moved to the temporary file when those of more than so many rows are in memory.
+# Hashes are moved to the temporary file when those of more than this many rows are in memory.
 _ROWS_IN_MEMORY = 1 << 19
 PARTITIONS = 64
 # The bits of half a hash, and a mask of its lower half.
@@ -183,6 +183,6 @@ def _concat(hashes: Sequence[tuple[U64Array, U64Array]]) -> tuple[U64Array, U64A
 
 
 def _partition_of(value_hashes: U64Array, partition_count: int) -> npt.NDArray[np.uint16]:
-    # By the lower half: `count_missing` looks up the hashes of a partition by their highest bits, which must vary in
-    # it.
+    # By the lower half: `count_missing` looks up the hashes of a partition by their highest bits, so these must vary in
+    # the partition.
     return (((value_hashes & _LOWER_HALF) * np.uint64(partition_count)) >> _HALF).astype(np.uint16)

@@ -1,8 +1,8 @@
 """Reads the parent's files of a large date, or a delivery's, in several Spark tasks: each task reads some of the files.
 
 Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
-driver adds up the sums of buckets. Each pass reads a file once. The driver has in memory only repeated hashes,
-survivors, rows whose keys may be duplicate, and all rows of the parent if these are few.
+driver adds up the sums of buckets. Each pass reads a file once. Apart from the sums the driver has in memory only
+repeated hashes, survivors, rows whose keys may be duplicate, and all rows of the parent if these are few.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Found = TypeVar("Found")
 FileNumbers = Sequence[int]
-# Repeated hashes are yielded in arrays of about so many.
+# Repeated hashes are yielded in arrays of about this length.
 _REPEATED_AT_A_TIME = 1 << 16
 
 
@@ -180,8 +180,8 @@ def _local_source(
 class _PartWork(Generic[Found]):
     """Calls `work` with a source that has read nothing yet, the numbers of the files to read, and a URI to write to.
 
-    With a reader that validates landed files it returns the text of any error, because the error may be one of the
-    file, and after an error Spark would repeat the task.
+    With a reader that validates landed files, the text of any error is returned instead of raising it: the file may be
+    at fault, and Spark would repeat a task that raises.
     """
 
     source: _SourceFields

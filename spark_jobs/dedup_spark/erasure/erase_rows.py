@@ -31,7 +31,7 @@ from dedup_spark.output.data_file import DataFileWriter, row_groups
 
 @dataclass(frozen=True)
 class ErasedRow:
-    """One row that was left out. `digests`: of all erased keys that the row has, as in their tombstones.
+    """One row that was left out. `digests`: the digests of all tombstones that match the row.
 
     There are several if the row's key was erased by several combinations of key columns. `key`: its key as text, by
     which examples of keys are left out. The text is stored nowhere.
@@ -45,7 +45,7 @@ class ErasedRow:
 
 @dataclass(frozen=True)
 class _ErasedFile:
-    """The erased rows of one file, and the new `file` with its other rows; None if all rows were erased."""
+    """The erased rows of one file. `file`: the new file with the other rows; None if all rows were erased."""
 
     rows: tuple[ErasedRow, ...]
     file: DataFile | None
@@ -156,8 +156,9 @@ def _entry(
     """The date's entry after `rows` were left out; `files`: its remaining files.
 
     In a publish all of `rows` are new, because the parent has no row of an erased key. The entry has no fingerprints,
-    so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen those of survivors are
-    below the newest snapshot's; in mode last_changed they do not tell for certain which of `rows` are survivors.
+    so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen the update_ids of
+    survivors are below the newest snapshot id; in mode last_changed they do not tell for certain which of `rows` are
+    survivors.
     """
     base_id = entry.max_update_id if newest is None else newest.snapshot_id
     erased_survivors = sum(row.update_id < base_id for row in rows)

@@ -59,5 +59,5 @@ def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
 
 
 def task_count(core_count: int, date_count: int, total_bytes: int) -> int:
-    """Return the number of Spark tasks for so many dates, whose files have `total_bytes` together."""
+    """Return the number of Spark tasks for `date_count` dates, whose files have `total_bytes` together."""
     return min(date_count, max(core_count * TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))

@@ -67,7 +67,7 @@ class JobLog:
 
     @contextmanager
     def dates_at_work(self, count: int) -> Iterator[None]:
-        """Count so many of the phase's dates as running in the `with` block, and as done after it."""
+        """Count `count` of the phase's dates as running in the `with` block, and as done after it."""
         progress = self.progress
         progress.running_count = count
         yield

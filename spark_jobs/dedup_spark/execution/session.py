@@ -95,7 +95,7 @@ def root_cause(error: Exception) -> str:
 
 
 def describe_failure(error: Exception) -> str:
-    """The root cause of a Spark error, as one line; if it has no message, the cause that it led to stands before it.
+    """The root cause of a Spark error, as one line. If it has no message, the error that it caused stands before it.
 
     For example, a Python worker that was killed leaves `java.io.EOFException` as the root cause.
     """

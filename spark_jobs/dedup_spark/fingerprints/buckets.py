@@ -18,8 +18,8 @@ from dedup_spark.arrays import BoolArray, Indices, U64Array
 MIN_BITS = 4
 # A bucket takes 28 bytes (a count of 4, three sums of 8), so the fingerprints of one input take at most 117 MB.
 MAX_BITS = 22
-# Stored fingerprints are used if they have at most so many bits fewer than a date needs now. With still fewer bits, too
-# many buckets would differ.
+# Stored fingerprints are used if they have at most this many bits fewer than a date needs now. With still fewer bits,
+# too many buckets would differ.
 MAX_COARSER_BITS = 3
 _DEFAULT_ROWS_PER_BUCKET = 128
 _MIN_ROWS_PER_BUCKET, _MAX_ROWS_PER_BUCKET = 32, 256
@@ -29,7 +29,7 @@ _DIFFERING_BUCKET_SHARE = 0.1
 
 
 def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0) -> int:
-    """Return the bits of a bucket number for so many rows.
+    """Return the bits of a bucket number for a date of `rows` rows.
 
     `differing_share`: the share of the rows (0 to 1) that is expected to differ; None if it is unknown.
     `older_deliveries`: how many older deliveries are compared with the newest. The fingerprints of all inputs are in
@@ -46,9 +46,9 @@ def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0
 def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
     """Return the bucket number of each key: the top bits of the square of its first hash.
 
-    The comparison takes the difference of two sums of a bucket for the hash of a single key if this function returns
-    the same bucket for it. With the top bits of the hash itself, differences of several keys would often pass this
-    test.
+    The comparison tests by this function whether the difference of two sums of a bucket may be the hash of a single
+    key: the bucket of the difference must be the same. With the top bits of the hash itself, differences of several
+    keys would often pass this test.
     """
     square = first_hashes * first_hashes
     np.right_shift(square, np.uint64(64 - bits), out=square)

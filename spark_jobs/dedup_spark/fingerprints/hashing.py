@@ -147,7 +147,7 @@ class StrongChain(QuickChain):
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Change the state of these rows, whose NULL was mixed in as a fixed value, so that it differs."""
+        """Change the state of these rows, whose NULL was mixed in as a fixed value, to tell NULL from this value."""
         self._state[rows] *= _NULL_FACTOR
 
 

@@ -30,14 +30,18 @@ _MAGIC = b"DCKF"
 # To be raised when a hash function of this package, or the choice of buckets, changes. Objects of other versions count
 # as absent.
 VERSION = 3
-# Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id of the rows, digest of the
+# Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id, digest of the
 # key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
 _HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 
 @dataclass(frozen=True)
 class StoredFingerprints:
-    """Fingerprints of the rows of a date that have its highest update_id, which is `update_id`."""
+    """Fingerprints of rows of a date: in mode last_seen of those with its highest update_id, which is `update_id`.
+
+    In mode last_changed they are of all rows of the date's last delivery, and `update_id` is its snapshot id, or after
+    a takeover the highest of the rows' update_ids.
+    """
 
     update_id: int
     buckets: BucketFingerprints
@@ -49,7 +53,7 @@ def path_of(day: date) -> str:
 
 
 def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
-    """Write the object, and return its size in bytes. `hasher`: computed the key hashes of the fingerprints."""
+    """Write the object, and return its size in bytes. `hasher`: the hasher of the keys in the fingerprints."""
     buckets = stored.buckets
     arrays: list[tuple[npt.NDArray[Any], str]] = [
         (buckets.counts, "<u4"),
@@ -74,7 +78,7 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
 def read(uri: str, hasher: KeyHasher, expected_digest: str) -> StoredFingerprints | None:
     """Return the fingerprints of the object.
 
-    None if it is absent or damaged, or has another version, seed or digest, or other key columns.
+    None if it cannot be read or is damaged, or has another version, seed or digest, or other key columns.
     """
     try:
         with storage.open_input(uri) as stream:

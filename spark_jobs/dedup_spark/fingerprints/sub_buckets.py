@@ -13,9 +13,9 @@ from dedup_spark import storage
 from dedup_spark.arrays import BoolArray, U64Array
 from dedup_spark.fingerprints import buckets
 
-# A bucket has 2^5 sub-buckets, or fewer if that would be more than _MAX_BITS allow.
+# A bucket has 2^5 sub-buckets, or fewer if the total would be more than _MAX_BITS allows.
 _EXTRA_BITS = 5
-# With at most so many bits the sums take at most 128 MB, and the flags of the sub-buckets that differ 32 MB.
+# With this many bits the sums take 128 MB, and the flags of the sub-buckets that differ 32 MB.
 _MAX_BITS = buckets.MAX_BITS + 3
 
 

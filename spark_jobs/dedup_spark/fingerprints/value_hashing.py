@@ -35,7 +35,7 @@ class ValueHasher:
         """
         hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
-            # It starts from the keys' hashes, and replaces them in place.
+            # The chain starts from the keys' hashes, and replaces them in place.
             chain = StrongChain(hashes[rows], self.seed, "row", continues=True)
             for column, array in zip(self.columns, values, strict=True):
                 _mix(chain, self.seed, column, array[rows])

@@ -1,4 +1,4 @@
-"""Validates all deliveries of a request: decides which are applied, and which are refused and why. Writes nothing."""
+"""Validates all deliveries of a request: decides which are applied, and which are refused and why."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: 
 
 
 def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:
-    """Raise DeliveryRefused if landed objects have changed since the inventory was frozen; list landing anew."""
+    """List landing anew, and raise DeliveryRefused if objects have changed since the inventory was frozen."""
     for validated in applied:
         changes = changed_objects(validated.arrival)
         if changes:

@@ -87,7 +87,7 @@ class FileValidator:
                 with storage.open_input(landed.uri) as source:
                     return self._validate(landed, source)
             except Exception:
-                pass  # The storage failed, or the file is damaged. If it is, the same error occurs below, in memory.
+                pass  # The storage failed, or the file is damaged. A damaged file fails again below, in memory.
         with storage.open_input(landed.uri) as source:
             content = source.read()
         try:
@@ -155,7 +155,8 @@ class RunningValidation:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid_values)
-            # Only casts by pyarrow are checked here: files of the written schema need none, others are cast by Spark.
+            # Only casts by pyarrow are checked: files of the written schema need none, and Spark casts the files that
+            # are not castable.
             if self.footer.is_castable and not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
         if not self.has_own_ids:
@@ -198,7 +199,7 @@ class RunningValidation:
         )
 
     def _lost_rows(self, expected: int) -> list[str]:
-        """Return a problem unless as many rows were read as `expected`, the number of rows in the footer.
+        """Return a problem if fewer or more rows were read than `expected`, the number of rows in the footer.
 
         The usual reason is a page without values: pyarrow, unlike other readers, takes it for the end of the column.
         """

@@ -25,7 +25,7 @@ _FAULT_OF_A_FILE = re.compile(
 )
 # Without "Caused by:" before it, this exception says that Spark itself has stopped, whatever was read.
 _STOPPED = "java.lang.IllegalStateException"
-# The length of the cause in the reason of a refusal.
+# The most characters of the cause in the reason of a refusal.
 _MAX_CHARACTERS = 300
 
 
@@ -52,7 +52,7 @@ def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[Fi
 
 
 def _failure(session: SparkSession, files: list[FileValidation]) -> Exception | None:
-    """Read the files with Spark, which all have one schema. Return the error; None if there is none."""
+    """Read the files, which all have one schema, with Spark. Return the error; None if there is none."""
     session.sparkContext.setJobDescription(f"read {len(files)} landed files, to find what Spark cannot read")
     schema = StructType.fromJson(json.loads(files[0].spark_schema))
     try:

@@ -13,9 +13,9 @@ from dedup_spark.parent import Parent
 # Half the allowed files are planned for: copied-forward dates keep the files of earlier publishes, which may be smaller
 # than the target size.
 _MAX_PLANNED_FILES = MAX_TABLE_FILES // 2
-# A date with so few files is never fragmented.
+# A date with at most this many files is never fragmented.
 _FEW_FILES = 8
-# A date is fragmented if it has more than so many times the files that it needs.
+# A date is fragmented if it has more than this many times the files that it needs.
 _FRAGMENTED_FACTOR = 4
 
 

@@ -1,7 +1,7 @@
 """Writes the rows of one date into Parquet files of a target size, sorted by the clustering columns.
 
-Rows are sorted in memory in runs of about 2 million rows or 64 MB. A small date is one run. A file of a large date is
-several runs, one after another.
+Rows are sorted in memory in runs of about 2 million rows or 64 MB. A small date is one run. A file of a large date
+contains several runs, one after another.
 """
 
 from __future__ import annotations

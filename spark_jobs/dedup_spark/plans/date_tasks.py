@@ -18,7 +18,7 @@ Result = TypeVar("Result", covariant=True)
 
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
 _MIN_SPLIT_BYTES = 256 << 20
-# A date of more than so many fair shares (see `is_split`) is split, whatever the number of cores.
+# A date of more than this many fair shares (see `is_split`) is split, whatever the number of cores.
 _MAX_FAIR_SHARES = 16.0
 
 
@@ -64,11 +64,11 @@ def run_tasks_of_dates(
 
 
 def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
-    """Whether a date is split into parts, because its task would end long after the others, even with several threads.
+    """Whether a date of plan adopt is split, because its task would end long after the others, even with more threads.
 
     A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than
-    1 + cores / 4 fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller than
-    _MIN_SPLIT_BYTES.
+    (1 + cores / 4) fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller
+    than _MIN_SPLIT_BYTES.
     """
     fair_shares = min(1 + core_count / 4, _MAX_FAIR_SHARES)
     return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

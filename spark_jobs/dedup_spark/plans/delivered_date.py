@@ -16,16 +16,16 @@ from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 
-# If the larger of delivery and parent has at most so many times the bytes of the other, both are taken to have the same
-# number of rows.
+# If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
+# same number of rows.
 _SIMILAR_SIZE_FACTOR = 2
-# At most so many footers are read to estimate the rows of all files.
+# At most this many footers are read to estimate the rows of all files.
 _MAX_FOOTERS = 32
 
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file of a delivery, which has rows of one date. `generation` is the object generation.
+    """One file of a delivery, which has rows of one date. `generation` is the object generation, `crc32c` in base64.
 
     Until the file has been validated, only what the inventory says is known: `rows` is 0 and `has_written_schema`
     False. The latter says whether the file can become a file of the date without being rewritten.

@@ -73,7 +73,7 @@ class ScanDate:
                 task_and_outcome = self.rewrite.scan(presumed, reader)
         except Exception as error:  # the validation below or the selected plan reports the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
-        if self.adopt.parts:  # on the driver: `FusedScan.validate` has other files validated in Spark tasks
+        if self.adopt.parts:  # on the driver: `FusedScan.validate` has the remaining files validated in Spark tasks
             return ScannedDate(tuple(reader.validations.values()), task_and_outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), task_and_outcome)

@@ -84,7 +84,8 @@ class SavedOutcomes:
     def load(self, task: Task) -> ScannedDate | None:
         """Copy the files of the outcome that an earlier run saved for the same task, and return the outcome.
 
-        None if there is none, or if a file is missing or the object cannot be read. The date is then handled again.
+        None if no such outcome was saved, or if a file is missing or the object cannot be read. The date is then
+        handled again.
         """
         if not self.names:
             return None

@@ -27,8 +27,9 @@ class DateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenDate:
-    """What a plan wrote for one date. `files`: None if no row changed; the parent's files are then copied forward.
+    """What a plan wrote for one date.
 
+    `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
     surplus rows by source number. `key_fingerprint`, `content_fingerprint`: digests, by which the next publish checks
     the stored fingerprints. `cluster_overlap`: the share of blocks (0 to 1) that overlap in the first clustering

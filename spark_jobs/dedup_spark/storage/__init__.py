@@ -104,7 +104,7 @@ def delete(uri: str) -> None:
 def copy_frozen(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
     """Copy an object that must be as its inventory recorded it. Later changes of the source do not change the copy.
 
-    Raises DeliveryRefused when the source has another generation, or the copy has another size or checksum.
+    Raises DeliveryRefused when the source is gone or has another generation, or the copy has another size or checksum.
     """
     storage = cloud if _is_cloud(source_uri) else files
     found = storage.copy_frozen(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))

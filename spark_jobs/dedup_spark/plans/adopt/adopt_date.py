@@ -143,7 +143,7 @@ class AdoptDate:
             (Difference.CHANGED, diff.changed_examples),
             (Difference.SURVIVOR, diff.survivor_examples),
         ):
-            # Without duplicates: of a new key there is a row of each delivery that has it.
+            # Without duplicates: `samples` may have a new key once for each delivery that has it.
             for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:MAX_EXAMPLES]:
                 yield KeyExample(task.day, difference, text)
 

@@ -17,7 +17,7 @@ from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date
 
-# A date of at least so many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
+# A date of at least this many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
 # one thread it would end long after the others.
 _LARGE_FACTOR = 4
 _MIN_LARGE_BYTES = 1 << 30
@@ -77,7 +77,7 @@ def _threads(task: AdoptTask, median_bytes: float) -> int:
 
 
 def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:
-    """Return a task of plan adopt with so many threads, but at most 4 and not fewer than before; other tasks as is."""
+    """Return a task of plan adopt with `threads` threads, at most 4 and not fewer than before; other tasks as is."""
     if not isinstance(task, AdoptTask):
         return task
     return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))

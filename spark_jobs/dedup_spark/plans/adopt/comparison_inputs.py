@@ -34,6 +34,7 @@ class ComparisonInputs:
     delivery. `older`: the source number (0 is the parent, others are deliveries) and the reader of each older delivery,
     in ascending precedence. Fingerprints have `2**bits` buckets; those of the base may have another number if they were
     stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this process.
+    Without a parent, `parent`, `base_fingerprints` and `base_id` are None.
     """
 
     columns: tuple[Column, ...]
@@ -92,7 +93,7 @@ def open_inputs(
 
     parent = task.parent
     # Smaller buckets save work only if keys are new: rows of which only values changed are not compared by key. Whether
-    # the delivery has new keys is not known yet, so it is taken to be as the parent's publish.
+    # the delivery has new keys is not known yet, so it is expected to have some if the parent's publish had.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
@@ -115,7 +116,7 @@ def open_inputs(
 
 
 def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
-    """About how many bytes the decoded keys of so many rows take, with one hash of each. Texts may take more."""
+    """About how many bytes the decoded keys of `rows` rows take, with one hash of each. Texts may take more."""
     return rows * (len(columns) + 1) * WORD_BYTES
 
 

@@ -59,8 +59,8 @@ def find_differences(
 ) -> DiffResult:
     """Compare the inputs of a date.
 
-    `delivered`: the fingerprints of the deliveries; the result keeps and changes those of the newest, and all others
-    lose their sums of values. `exact`: compare all keys themselves, whatever the fingerprints say. Raises
+    `delivered`: the fingerprints of the deliveries. Those of the newest become the result's and are changed; all others
+    may lose their sums of values. `exact`: compare all keys themselves, whatever the fingerprints say. Raises
     TooManyDuplicates.
     """
     newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
@@ -179,7 +179,6 @@ def _compare_ranges(
     """Compare the selected rows range by range. Return the unexplained buckets, which were left out.
 
     A bucket is unexplained if the selected rows do not explain how its fingerprints differ, so all its rows are needed.
-
     `row_counts`: about how many rows all inputs have in each bucket.
     """
     # With older deliveries the sums and flags around the rows take more memory. Half as many rows at a time keep the

@@ -1,4 +1,4 @@
-"""Selects the rows of all inputs to compare, and checks that fingerprints differ by nothing but their hashes."""
+"""Selects the rows to compare from all inputs, and checks that their hashes explain how the fingerprints differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCounter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 
-# A Spark task that counts changed rows has about so many hashes of one input in memory.
+# A Spark task that counts changed rows has about this many hashes of one input in memory.
 _HASHES_AT_A_TIME = 4 << 20
 
 
@@ -81,7 +81,7 @@ class SelectedInputs:
 
 
 def _partition_count(selection: BucketSelection) -> int:
-    """Return so many partitions that the hashes of one fit into a task's memory, even if all rows are hashed."""
+    """Return enough partitions that the hashes of each fit into a task's memory, even if all rows are hashed."""
     return max([PARTITIONS, *(pair.newest.rows // _HASHES_AT_A_TIME for pair in selection.pairs)])
 
 

@@ -24,12 +24,12 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Record in `diff` the new survivors, and the parent's survivors that no longer are (`removed`).
+    """Record in `diff` the new survivors, and the parent's survivors that cease to be survivors (`removed`).
 
-    Also add to its counts `changed` and `older_surplus_rows`, and to its examples of survivors.
-    For each key of `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have
-    this update_id, the row of the source with the highest number. `others`: the source number and the rows of each
-    input except the newest delivery. `other_keys`: their packed keys.
+    Also add to its counts `changed` and `older_surplus_rows`, and to its examples of survivors. For each key of
+    `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have this update_id,
+    the row of the source with the highest number. `others`: the source number and the rows of each input except the
+    newest delivery. `other_keys`: their packed keys. Raises TooManyDuplicates.
     """
     others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
     missing_rows = [
@@ -83,7 +83,7 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Record which rows of the base become survivors (`surviving`), and which survivors no longer are (`removed`).
+    """Record which rows of the base become survivors (`surviving`), and which survivors cease to be (`removed`).
 
     The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors. `winners`:
     the indices of the parent's rows that survive. Those of the base are also recorded in `same_id_survivors` if the

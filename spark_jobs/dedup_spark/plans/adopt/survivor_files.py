@@ -1,8 +1,7 @@
-"""Writes the files of a date's survivors: copies those of the parent that do not change, and writes at most one.
+"""Writes the files of a date's survivors: copies those of the parent that do not change, and writes at most one new.
 
-If a new file is written, the rows of survivor files that have at most as many rows as it are written into it too,
-instead of copying these files. So each row is rewritten only a few times, and a date has few files after any number of
-snapshots.
+If a new file is written, survivor files that have at most as many rows as it are not copied: their rows are written
+into it, too. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DecodedRows, DiffResult
 
-# A date has at most so many files of survivors.
+# A date has at most this many files of survivors.
 MAX_SURVIVOR_FILES = 8
 
 
@@ -38,7 +37,7 @@ class SurvivorFiles:
 
 
 def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
-    """Copy and write the survivor files. Raises pyarrow's errors when an older delivery's file cannot be read."""
+    """Copy and write the survivor files. Raises pyarrow's errors when a file that has survivors cannot be read."""
     copied, sources = _split_files(task, diff, reader.table)
     copied = _merge_small_files(copied, sources, task)
     parent_data_uri = task.parent.data_uri if task.parent else ""
@@ -51,7 +50,7 @@ def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_u
 
 
 def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
-    """Return the parent's survivor files that can be copied, and the rows of the new file: where to read them."""
+    """Return the parent's survivor files that can be copied, and where to read the rows of the new file."""
     copied: list[DataFile] = []
     sources: list[RowSource] = []
     parent = task.parent
@@ -99,8 +98,8 @@ def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: A
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
     If a new file is written, the smallest files are added to it: each that has at most as many rows as it has by then,
-    and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are added, also
-    if there would be no new file.
+    and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are added, even
+    if there would be no new file otherwise.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)

@@ -15,7 +15,7 @@ from dedup_spark.column_types import spark_schema
 from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, READ_FINGERPRINT, SURPLUS
 from dedup_spark.plans.dataframe.row_ranking import key_order
 
-# One of so many keys is sampled.
+# One key in this many is sampled.
 _SAMPLED_ONE_IN = 64
 _NEXT = "The table stays as it is. Next: replay with plan [rewrite] or engine [bigquery], and report the fault."
 
@@ -26,7 +26,7 @@ def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
 
 
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
-    """Return the rows with the declared columns and HELPER_COLUMNS, sorted by output file and clustering columns.
+    """Return the rows with the declared columns and HELPER_COLUMNS, sorted by date, output file and clustering columns.
 
     Raises ContractViolation if the columns are not the declared ones. The Spark job fails if the keys or values of a
     sampled row are not as they were read; its update_id may differ.

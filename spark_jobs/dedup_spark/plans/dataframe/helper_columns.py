@@ -18,8 +18,8 @@ DESTINATION_FILE = "/destination_file"
 # Whether the row is surplus: another row of the same delivery and key wins against it. It is counted, but not written.
 SURPLUS = "/surplus"
 
-# Of the row of a key that is written, the winner: the greatest number of a source that has the key, whether the parent
-# has the key, and whether the parent's values differ from the winner's.
+# These describe the key of the winner, the one row of a key that is written: the greatest number of a source that has
+# the key, whether the parent has the key, and whether the parent's values differ from the winner's.
 NEWEST = "/newest"
 IN_PARENT = "/in_parent"
 CHANGED = "/changed"

@@ -62,8 +62,9 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
-        # The rows of a key, except surplus rows, are versions of one row, the newest first. The run: the winner and the
-        # versions after it, up to the first with other values. Its lowest update_id is that of the last change.
+        # The rows of a key, except surplus rows, are versions of one row, the newest first. The run is the winner and
+        # the versions after it, up to but not including the first with other values. The lowest update_id of the run is
+        # that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
         versions_equal = f.col(FIRST_OTHER).isNull()

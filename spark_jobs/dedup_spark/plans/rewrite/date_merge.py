@@ -32,9 +32,9 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 
-# About so many rows are compared at a time.
+# About this many rows are compared at a time.
 ROWS_PER_RANGE = 4 << 20
-# About so many hashes are sorted at a time, to find duplicate keys.
+# About this many hashes are sorted at a time, to find duplicate keys.
 _HASHES_PER_RANGE = 16 << 20
 
 # Ascending row numbers by file number.
@@ -47,8 +47,8 @@ class DateMerge:
 
     Rows are given by their numbers in each file. If `inserted` is None, it stands for all delivered rows except
     `surplus`. `surplus_rows`: how many surplus rows the delivery has, in both cases. `fingerprints`: of the delivery's
-    distinct keys and their values. `uses_stored`: whether they were compared with stored fingerprints of the parent.
-    `examples`: keys, as text, for each kind of difference.
+    distinct keys and their values. `uses_stored`: whether they were compared with stored fingerprints of the parent; if
+    not, all of the `bucket_count` buckets count as differing. `examples`: keys, as text, for each kind of difference.
     """
 
     fingerprints: BucketFingerprints
@@ -172,13 +172,13 @@ def _stored_fingerprints(
     """
     entry = parent.entry
     if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
-        # The fingerprints are of the rows with the highest update_id, which win whatever their values are.
+        # The fingerprints are of the parent's rows with the highest update_id, which win whatever their values are.
         found = parent.stored_fingerprints(hasher)
         return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
     if policy is not MergePolicy.BY_VALUE:
         return None
-    # They are of the date's previous delivery. They serve only if the parent still has all of its rows, with the same
-    # values, and apart from these only survivors.
+    # The fingerprints are of the date's previous delivery. They serve only if the parent has all rows of this delivery,
+    # with the same values, and apart from these only survivors.
     found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None

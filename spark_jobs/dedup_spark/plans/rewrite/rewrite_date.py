@@ -57,7 +57,8 @@ class RewriteDate:
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
         """Write the date's files and fingerprints below the data folder, or decline the date.
 
-        No files are written if no row changed, and no fingerprints if those of the parent remain valid.
+        No files are written if those of the parent are kept (see `_is_unchanged`). No fingerprints are written if those
+        of the parent remain valid, or if the next publish has to compute them.
         """
         reader = KeyReader(self.table)
         if task.delivered is None:
@@ -206,7 +207,7 @@ class RewriteDate:
 class _NextFingerprints:
     """The fingerprints that the next publish compares with. `key_digest`, `value_digest`: for the manifest, if known.
 
-    `to_write`: the fingerprints that have these digests; None if the parent has them already, or without digests.
+    `to_write`: the fingerprints that have these digests; None if the parent has them already, or if no digest is known.
     """
 
     key_digest: str | None
@@ -217,7 +218,10 @@ class _NextFingerprints:
 def _fingerprints_for_next(
     task: RewriteTask, delivered: DeliveredDate, merge: DateMerge, files: tuple[DataFile, ...]
 ) -> _NextFingerprints:
-    """Return the fingerprints of the rows with the highest update_id after the rewrite. `files`: the date's files."""
+    """Return the fingerprints of the rewritten date; `StoredFingerprints` says of which rows.
+
+    `files`: the date's new and copied files; empty if the parent's files are kept.
+    """
     parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
     if task.policy is MergePolicy.LATE and parent_entry:
         # The delivery is late, so rows with the highest update_id stay the same, unless its own id is the highest, too.
@@ -246,6 +250,6 @@ def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
         how = "all keys compared"
     if is_unchanged:
         return f"{how}; no row changed, so the parent's files are kept"
-    # If nothing changed, these are the only dates that are written (see `_is_unchanged`).
+    # With policy BY_VALUE, a date without changes is written only if it is fragmented (see `_is_unchanged`).
     is_fragmented = merge.changes_nothing and task.policy is MergePolicy.BY_VALUE
     return f"{how}; [{len(task.parent.files)}] files become few" if is_fragmented else how

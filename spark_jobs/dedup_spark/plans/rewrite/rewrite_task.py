@@ -12,7 +12,7 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 
 class MergePolicy(StrEnum):
-    """Which row of a key is retained if the delivery and the parent have one.
+    """Which row of a key is retained if both the delivery and the parent have the key.
 
     IN_ORDER: the delivered row. LATE: the row with the higher update_id; if the ids are equal, the delivered row.
     BY_VALUE: the delivered row if its values differ, otherwise the parent's.

@@ -26,7 +26,8 @@ def presumed_rewrite_tasks(
 ) -> list[RewriteTask]:
     """Return the tasks as they will be if every one of the `presumed` deliveries is applied.
 
-    A date that plan adopt can handle, or that this plan cannot, has no task: one of several deliveries, for example.
+    A date has no task if plan adopt can handle it, or if this plan cannot, for example because several deliveries have
+    the date.
     """
     if request.takes_over is not None or request.plan not in (Plan.AUTO, Plan.ADOPT, Plan.REWRITE):
         return []
