@@ -10,7 +10,7 @@ from testkit.stack_client import StackClient
 from testkit.waiting import TIMEOUT_S, wait_for
 
 # In this time the scheduler sees that a process has ended: its loop takes one to two seconds. No request tells whether
-# it has.
+# it has seen this.
 _SCHEDULER_NOTICES_S = 4.0
 
 
@@ -27,9 +27,9 @@ class Approvals:
         """Wait until the run waits for its approval and an answer is safe. Returns the text of the question.
 
         Airflow shows the question a moment before the task waits. An answer given in that moment is stored, but never
-        reaches the task, and Airflow refuses all later answers. A task that waits has no process. If it is answered
-        before the scheduler has seen the end of its process, the scheduler starts it again, and the stored answer is
-        again too early.
+        reaches the task, and Airflow refuses all later answers. A task that waits has no process. If the task is
+        answered before the scheduler has seen the end of its process, the scheduler starts the task again, for which
+        the stored answer is too early again.
         """
         what = f"run [{run_id}] waits for its approval"
         since = wait_for(lambda: self._is_waiting(run_id) and time.monotonic(), what)
@@ -51,8 +51,8 @@ class Approvals:
     def wait_for_end(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
         """Wait until the run has ended, and return its final state.
 
-        `option`: the answer that was given; it is given again if the task asks again. Airflow starts a task again if it
-        is answered before the scheduler knows that the task waits, as only a program is fast enough to do.
+        `option`: the answer that was given, which is given again if the task asks again; empty for none. Airflow starts
+        a task again if it is answered before the scheduler knows that it waits. Only a program answers so fast.
         """
         dag_id = f"{self.feed}_{self.dag}"
         state: str = wait_for(

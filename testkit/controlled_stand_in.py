@@ -23,7 +23,7 @@ class ControlledStandIn:
         return str(self.bigquery._connection.API_BASE_URL)
 
     def pass_time(self, duration: timedelta) -> None:
-        """Move the stand-in's clock forward. What has expired by then is deleted."""
+        """Move the stand-in's clock forward. What has expired by then is deleted, and due row changes are applied."""
         body = {"advance_seconds": duration.total_seconds()}
         requests.post(f"{self._url}/_standin/clock", json=body, timeout=10).raise_for_status()
 
@@ -39,8 +39,8 @@ class ControlledStandIn:
         self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})
 
     def wait_for_all_jobs(self) -> None:
-        """Wait until no BigQuery job is pending or runs. Polls the jobs' states: `job.result` retries failed jobs."""
-        for state in ("pending", "running"):  # in this order no job that begins meanwhile is in neither list
+        """Wait until no BigQuery job is pending or runs. Polls states, because `job.result` would retry failed jobs."""
+        for state in ("pending", "running"):  # in this order, a job that begins meanwhile is in one of the lists
             for job in self.bigquery.list_jobs(state_filter=state):
                 while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
                     time.sleep(0.02)

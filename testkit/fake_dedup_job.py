@@ -108,7 +108,11 @@ class FakeDedupJob:
         dropped: int,
         surplus: Counter[date],
     ) -> None:
-        """Write data files and the candidate. `dropped`: the number of expired rows of the parent."""
+        """Write data files and the candidate.
+
+        `newest_keys`: the keys of the last delivery. `dropped`: the number of expired rows of the parent. `surplus`:
+        the number of surplus rows of each date.
+        """
         suffix = secrets.token_hex(4)  # each run writes names of its own, like the runs of the real job
         request = replace(request, data_uri=f"{request.data_uri}{suffix}/")
         if not applied:
@@ -163,7 +167,7 @@ class FakeDedupJob:
     def _write_changes(
         self, request: DedupRequest, requested: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
     ) -> tuple[DataFile, ...]:
-        """Write new and changed rows into one file. Unlike the job, the fake finds no keys that are missing or back."""
+        """Write new and changed rows into one file. Unlike the job, the fake finds no missing and no returned keys."""
         changes = [
             {
                 "publish_date": requested.publish_day,

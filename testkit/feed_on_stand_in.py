@@ -171,7 +171,7 @@ class FeedOnStandIn(ControlledStandIn):
         end_if_all_refused(self.services, spec.attempt)
 
     def load(self, spec: PublishSpec, number: int = 1) -> None:
-        """Run the load step. `number`: of the step's BigQuery job, 1 unless earlier jobs have failed."""
+        """Run the load step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         services = self.services
         candidate, manifest = read_candidate(services, spec)
         changes = changes_to_stream(services, spec, candidate, manifest)
@@ -194,11 +194,11 @@ class FeedOnStandIn(ControlledStandIn):
         self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
 
     def check(self, spec: PublishSpec) -> SwapSpec:
-        """Run the checks before the swap. Raises CheckFailed."""
+        """Run the checks before the swap. Raises CheckFailed if one fails."""
         return check_before_swap(self.services, spec)
 
     def swap(self, spec: PublishSpec, swap: SwapSpec, number: int = 1) -> None:
-        """Run the swap step. `number`: of the step's BigQuery job, 1 unless earlier jobs have failed."""
+        """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         template = swap_configuration(self.feed.feed, self.feed.target)
         self.run_job(
             spec,

@@ -12,7 +12,7 @@ from typing import Any
 from testkit.local_servers import REPOSITORY
 
 PROJECT = "local-dev"
-USER = "foreign@example.com"  # also the token, because the stand-in takes a token for the caller's address
+USER = "foreign@example.com"  # also the token: to the stand-in, a token is the caller's e-mail address
 BIN = REPOSITORY / ".venv-foreign" / "bin"
 TIMEOUT_S = 600
 
@@ -26,7 +26,10 @@ class Servers:
 
 
 def run_program(servers: Servers, folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in `folder`, and return its exit code and output."""
+    """Run a command in `folder`, and return its exit code and output. `variables`: of its environment.
+
+    Raises subprocess.TimeoutExpired after TIMEOUT_S.
+    """
     environment = {
         **os.environ,
         "BIGQUERY_EMULATOR_HOST": f"http://{servers.bigquery}",
@@ -44,7 +47,8 @@ def run_steps(
 ) -> dict[str, str]:
     """Run a script that prints a line with `steps ` and a JSON object. Returns the object: a text for each step's name.
 
-    Raises AssertionError, with the output, if the script prints no such line. `python`: the interpreter.
+    `python`: the interpreter. `script`: Python code. `variables`: of its environment. Raises AssertionError, with the
+    output, if the script prints no such line.
     """
     done = run_program(servers, folder, str(python), "-c", script, *arguments, **variables)
     lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]

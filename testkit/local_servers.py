@@ -34,7 +34,10 @@ def is_healthy(url: str) -> bool:
 def start_process(
     command: Sequence[str], health_url: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a server, and return once `health_url` answers. Raises RuntimeError, with the log, if it never does."""
+    """Start a server, and return once `health_url` answers with success.
+
+    Raises RuntimeError, with the log, if the server ends before, or takes longer than START_TIMEOUT_S.
+    """
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}

@@ -1,4 +1,4 @@
-"""Starts a local stack for soak and tests/stack, whose requests to storage and BigQuery pass through proxies.
+"""Starts a local stack whose requests to storage and BigQuery pass through proxies, for soak and tests/stack.
 
 The proxies (`holding_proxy.py`) can hold a request until a process has been killed. The stack has its own files and
 ports, and its own copy of the DAGs, so it can run beside a stack that `make up` started.
@@ -218,7 +218,7 @@ def running_stack(
 
 
 def _knows_dags(stack: ProxiedStack) -> bool:
-    """Whether Airflow knows the watch and publish DAGs of FEEDS."""
+    """Whether Airflow knows the watch and publish DAGs of FEEDS, and none of them is paused."""
     dag_ids = [dag_id for feed in FEEDS for dag_id in (watch_dag_id(feed), publish_dag_id(feed))]
     paused: list[bool | None] | None = stack.ask_airflow(lambda api: [api.is_paused(dag_id) for dag_id in dag_ids])
     return paused == [False] * len(dag_ids)

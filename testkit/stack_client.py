@@ -53,8 +53,7 @@ class StackClient:
         return done.stdout
 
     def write_snapshot(self, folder: Path, rows: Sequence[Row], *, schema: pa.Schema = SCHEMA) -> Path:
-        """Write a snapshot below `folder`, which is returned. Each date has two files, with a row group for
-        each hundred rows.
+        """Write a snapshot below `folder`, and return `folder`. Each date has two files, in row groups of 100 rows.
 
         The layout differs from that of devstack.producer, because files of other producers differ too.
         """

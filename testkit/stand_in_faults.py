@@ -14,7 +14,7 @@ _PATH = "/_standin/faults"
 
 
 def add_fault(stand_in_url: str, fault: dict[str, Any]) -> None:
-    """Add a fault. Raises HarnessError if the stand-in does not accept it.
+    """Add a fault. Raises HarnessError if the stand-in does not accept it, Unreachable if it does not run.
 
     The fault's `match` selects jobs (by `job_id`, `job_type`) or requests (by `method`, `path`), and its `effect` is
     what happens to them.

@@ -12,7 +12,7 @@ Value = int | str
 
 
 def encodings(value: Value) -> tuple[bytes, ...]:
-    """The bytes as which a value may be stored: a text in UTF-8, a number also as eight bytes in either order."""
+    """The forms in which a value may be stored: text in UTF-8, and a number also as eight bytes in either order."""
     text = str(value).encode()
     return (text,) if isinstance(value, str) else (text, value.to_bytes(8, "little"), value.to_bytes(8, "big"))
 
@@ -45,7 +45,7 @@ def _decompressed(content: bytes, codec: str) -> Iterator[bytes]:
 def _decoded(content: bytes) -> Iterator[bytes]:
     """The bytes of all values of a Parquet file; of BYTE_ARRAY columns also the dictionary entries that no row has.
 
-    None of a file without its footer, which a stopped process may leave: nobody can tell where its values begin.
+    Yields nothing for a file without a footer, which a stopped process may leave: nobody can tell where values begin.
     """
     try:
         schema = pq.read_metadata(io.BytesIO(content)).schema

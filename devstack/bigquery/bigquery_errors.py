@@ -38,7 +38,10 @@ class StandInError(Exception):
 
 
 class InvalidQuery(StandInError):
-    """BigQuery does not accept the SQL text, or the query failed while it ran. Line and column count from 1."""
+    """BigQuery does not accept the SQL text, or the query failed while it ran.
+
+    `line`, `column`: where, counted from 1; None if that is not known.
+    """
 
     reason = "invalidQuery"
 

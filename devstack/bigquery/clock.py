@@ -67,4 +67,5 @@ class Clock:
             self._offset_us += microseconds
 
     def move_to(self, moment_us: int) -> None:
+        """Move the clock forward to a time. Raises Invalid for a time in its past."""
         self.advance(moment_us - self.now_us())

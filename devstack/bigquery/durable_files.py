@@ -17,7 +17,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder, and parents that are missing. All survive a crash, as entries of the folders around them."""
+    """Create the folder and its missing parents, so that they survive a crash."""
     missing = [created for created in (folder, *folder.parents) if not created.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for created in missing:

@@ -26,7 +26,9 @@ class Fault:
     """One fault. It applies to `times` matching requests or jobs, from the `nth` match on, counted from 1.
 
     `match`: the values that a request (REQUEST_KEYS) or a job (JOB_KEYS) must have; `path` and `job_id` are regular
-    expressions. `effect`: one of REQUEST_EFFECTS or JOB_EFFECTS. `status`, `reason`, `message`: those of the error.
+    expressions. `effect`: one of REQUEST_EFFECTS or JOB_EFFECTS. `seconds`: for effects `delay` and `queue`; None: a
+    queued job waits until the faults are cleared. `status`, `reason`, `message`: those of the error; effect `quota`
+    uses only the message, and the error of a job has no status.
     """
 
     id: str

@@ -26,7 +26,9 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 class StandIn:
     """All parts of one stand-in. The REST handlers, the Storage Write API and the tests use it.
 
-    `write_api_address`: host:port of the Storage Write API, empty if it is not served.
+    `jobs`: runs jobs of all kinds. `queries`: the function that it calls for query jobs, which also does dry runs.
+    `uploads`: the folder of files that are sent with load jobs. `write_api_address`: host:port of the Storage Write
+    API, empty if it is not served.
     """
 
     clock: Clock
@@ -44,12 +46,12 @@ class StandIn:
 
 
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
-    """Opens the stand-in whose data are in the folder.
+    """Opens the stand-in whose data are in the folder. Starts no thread.
 
-    Jobs that ran when the last process was killed are ended first, and files of uploads are deleted.
+    Jobs that had not ended when the last process was killed are ended first, and uploaded files are deleted.
 
-    `object_store`: the address of the Cloud Storage emulator; None for that in STORAGE_EMULATOR_HOST. No thread is
-    started.
+    `limits`: None for BigQuery's. `object_store`: the address of the Cloud Storage emulator; None for that in
+    STORAGE_EMULATOR_HOST.
     """
     clock = Clock(folder / "clock.json")
     catalog = Catalog(folder, clock, limits)

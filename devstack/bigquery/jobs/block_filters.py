@@ -25,7 +25,7 @@ _WILDCARD = re.compile(r"[%_\\]")
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """The conditions that the condition joins by AND; itself if it joins none."""
+    """The conditions that the condition joins by AND; only the condition itself if it joins none."""
     return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 

@@ -28,14 +28,14 @@ from devstack.bigquery.storage.table_change import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
-MAXIMUM_RETRIES = 3  # of a job whose rows another job changed meanwhile
+MAXIMUM_RETRIES = 3  # after another job has changed the same rows
 RETRY_INTERVAL_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
 # How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
 WAIT_S = 10.0
 
 
 class ApplyJob:
-    """Runs one apply job. It reads the whole table, and is billed for that as an on-demand query."""
+    """Runs apply jobs. Each reads the whole table, and is billed for that as an on-demand query."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -43,7 +43,7 @@ class ApplyJob:
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         """Commits the pending changes and returns the job's statistics.
 
-        Raises ConcurrentUpdate if other jobs keep changing the same rows.
+        Raises ConcurrentUpdate if other jobs keep changing the same rows, NotFound if the table was dropped.
         """
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
         session = DuckDbSession(context.stop)
@@ -134,7 +134,9 @@ class ApplySchedule:
 
 
 def _is_due(version: TableVersion, now_us: int) -> bool:
-    """Whether half of the table's max_staleness has passed, and an apply job has something to do.
+    """Whether rows have lacked changes for half of the table's max_staleness, and an apply job has something to do.
+
+    A table without max_staleness gets no apply jobs.
 
     BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
     that clients see the watermark pass that change. Then no job follows until the next change.

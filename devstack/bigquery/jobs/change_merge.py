@@ -37,7 +37,8 @@ _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
 class MergedChanges:
     """What a merge has written.
 
-    `writes`: the segments with the table's rows. `applied`: the segment with the last change of every key.
+    `writes`: the segments with the table's rows. `applied`: the segment with the last change of every key, without
+    DELETEs that are older than DELETE_RETENTION_US.
     """
 
     writes: PartitionWrites
@@ -73,7 +74,10 @@ def merge_changes(
 def merged_version(
     catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> TableVersion:
-    """The version with its pending changes merged. It is not committed; its new segments are in the batch."""
+    """The version with its pending changes merged. It is not committed; its new segments are in the batch.
+
+    `now_us`: the time as of which the version is read.
+    """
     merged = merge_changes(catalog, session, table, version, batch, now_us)
     change = dml_change(APPLIED, catalog, table, version, version, merged.writes, now_us)
     return without_expired(replace(version, partitions=change.partitions), now_us)

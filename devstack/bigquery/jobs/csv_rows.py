@@ -1,8 +1,8 @@
 """Parses CSV files into rows of a table. Source: "Loading CSV data from Cloud Storage", and REST resource jobs.
 
 A file's columns are those of the job's schema, in its order. A value that equals `nullMarker` is NULL: by default, an
-empty value without quotes. BigQuery's pages do not say what an empty value in quotes is: here it is an empty text, and
-an error in a column of another type.
+empty value without quotes. BigQuery's pages do not say what an empty value in quotes is: here it is an empty STRING or
+BYTES, and an error in a column of another type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ Value = tuple[str, bool]  # the text, and whether it was in quotes
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How a file is written. `quote` is empty for a file without quotes."""
+    """How a file is written.
+
+    `quote`: empty for a file without quotes. `leading_rows`: how many first rows are skipped. `quoted_newlines`:
+    whether values in quotes may contain newlines.
+    """
 
     delimiter: str = ","
     quote: str = '"'
@@ -48,7 +52,7 @@ OPTION_NAMES = ("fieldDelimiter", "quote", "nullMarker", "skipLeadingRows", "all
 
 
 def csv_options(configuration: Mapping[str, Any]) -> CsvOptions:
-    """The options of a load job's configuration."""
+    """The options of a load job's configuration. Raises NotImplementedConstruct for an unsupported one."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(given := configuration.get("fieldDelimiter") or ",", given)
     quote = configuration.get("quote")
     quote = '"' if quote is None else quote
@@ -93,7 +97,11 @@ def parse_csv(
 
 
 def _records(text: str, options: CsvOptions) -> Iterator[list[Value]]:
-    """The rows of the text. Raises ValueError for a quoted value that does not end, or goes on, after quotes."""
+    """The rows of the text.
+
+    Raises ValueError for a value in quotes that does not end, that goes on after its closing quote, or that contains a
+    newline that the options do not allow.
+    """
     quote, delimiter = re.escape(options.quote), re.escape(options.delimiter)
     plain, quoted = rf"(?P<plain>[^{delimiter}\r\n]*)", ""
     if quote:
@@ -143,7 +151,7 @@ def _boolean(text: str) -> bool:
 
 
 def _timestamp(text: str) -> Any:
-    """From a date and a time.
+    """The value of a text with a date and a time.
 
     Numbers of seconds or milliseconds are refused: BigQuery's pages do not say how they are told apart.
     """

@@ -257,10 +257,10 @@ def clone_change(
     clone_us: int,
     commit_us: int,
 ) -> Change:
-    """The change that makes the clone: its source's rows, schema, row access policies, primary key and layout.
+    """The change that makes the clone, with its source's rows, schema, row access policies, primary key and layout.
 
     A clone has none of its source's options. BigQuery does not document whether it copies the partition expiration, so
-    callers can rely only on what they write in OPTIONS.
+    callers can rely only on what they write in OPTIONS. `clone_us`: the time as of which the source is cloned.
     """
     cloned = source_version.settings
     settings = TableSettings(

@@ -91,7 +91,8 @@ def check_schema(
 ) -> None:
     """Raises Invalid unless the job's schema fits the table's.
 
-    A job's schema may lack columns of the table that are not REQUIRED.
+    A job's schema may lack columns of the table that are not REQUIRED. `prefix`: the path of the RECORD whose fields
+    these are, with a final dot; empty for columns.
     """
     if not existing:
         return
@@ -167,7 +168,7 @@ def write_change(
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
     `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None. A clone
-    remains one unless WRITE_TRUNCATE replaces the whole table. The streaming buffer stays if only one partition is
+    remains one unless WRITE_TRUNCATE replaces the whole table. The streaming buffer is emptied only if all rows are
     replaced. Source: "Use the Storage Write API (REST)".
     """
     before = dict(current.partitions) if current else {}

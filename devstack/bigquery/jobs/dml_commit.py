@@ -57,8 +57,8 @@ class PartitionWrites:
 class AffectedSegments:
     """Where a statement changes or deletes rows.
 
-    `partitions`: they are rewritten, and BigQuery bills their full size. `buffered`: the positions, in
-    `version.queried_segments()`, of segments in the streaming buffer.
+    `partitions`: the ids of partitions; these are rewritten, and BigQuery bills their full size. `buffered`: the
+    positions, in `version.queried_segments()`, of segments in the streaming buffer.
     """
 
     partitions: set[str]
@@ -68,7 +68,9 @@ class AffectedSegments:
 def affected_segments(
     table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession
 ) -> AffectedSegments:
-    """Where the statement changes or deletes rows. Raises InvalidQuery if insertAll has streamed one of them recently.
+    """Where the statement changes or deletes rows.
+
+    Raises InvalidQuery if one of these rows is in the streaming buffer and was streamed by insertAll.
 
     Source: "Data manipulation language (DML)", limitations.
     """
@@ -98,7 +100,7 @@ def write_partitions(
     catalog: Catalog,
     batch: SegmentBatch,
 ) -> PartitionWrites:
-    """Writes a segment for each partition, and for each segment of the streaming buffer, that changes.
+    """Writes a new segment for each changed partition and for each changed segment of the streaming buffer.
 
     Raises InvalidQuery for a new row that does not fit the table's schema.
     """
@@ -143,8 +145,8 @@ def dml_change(
     """The change that puts the new segments into the table.
 
     `snapshot`: the version that the statement has read. `latest`: the version at the time of the commit. Raises
-    ConcurrentUpdate if another statement has changed the same partitions between the two, or has dropped the table,
-    replaced it or changed its schema.
+    ConcurrentUpdate if, between the two, another statement changed the same partitions other than by an INSERT, the
+    table was dropped, replaced or given another schema, or rows that the statement changes left the streaming buffer.
     """
     if (
         latest is None
@@ -177,7 +179,7 @@ def dml_change(
 
 
 def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
-    """TRUNCATE TABLE removes all rows and keeps the metadata.
+    """The change that TRUNCATE TABLE makes: it removes all rows and keeps the metadata.
 
     Raises ConcurrentUpdate if the table was dropped meanwhile, InvalidQuery if rows are in the streaming buffer:
     BigQuery documents only that UPDATE, DELETE and MERGE can change such rows.

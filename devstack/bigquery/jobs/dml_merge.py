@@ -96,6 +96,7 @@ class MergeEvaluator:
         )
 
     def _clause_values(self, number: int, clause: MergeClause, source: str, pairs: str, unmatched_target: str) -> str:
+        """SQL of the ids of the rows that an UPDATE clause changes, each with the values assigned to that row."""
         assert isinstance(clause.action, MergeUpdate)  # the caller selects clauses with this action
         rows = pairs if clause.kind == MATCHED else unmatched_target
         condition = f"{self._target.same_row('_selected')} AND _selected.{_CLAUSE} = {number}"
@@ -129,6 +130,7 @@ class MergeEvaluator:
         return inserted_rows
 
     def _insert_values(self, clause: MergeClause, source: str) -> tuple[tuple[TableField, ...], list[str]]:
+        """The columns into which an INSERT writes, and SQL of their values. Raises InvalidQuery if they do not fit."""
         assert isinstance(clause.action, MergeInsert)  # NOT MATCHED BY TARGET has no other action
         columns = self._source_columns(source)
         targets = tuple(self._target.column(name) for name in clause.action.columns) or self._target.schema

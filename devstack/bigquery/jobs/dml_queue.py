@@ -42,7 +42,10 @@ class _Queue:
 
 
 class DmlQueue:
-    """The queues of all tables. Threads may share it. `inserts_of_day`: a table's INSERTs in the last 24 hours."""
+    """The queues of all tables. Threads may share it.
+
+    `inserts_of_day`: returns the number of a table's INSERTs in the last 24 hours.
+    """
 
     def __init__(self, clock: Clock, inserts_of_day: Callable[[TableId], int] = lambda table: 0) -> None:
         self._clock = clock

@@ -34,7 +34,7 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows
 from devstack.bigquery.storage.table_change import Change
 
-MAXIMUM_RETRIES = 3  # of a statement whose partitions another one changed meanwhile
+MAXIMUM_RETRIES = 3  # after another statement has changed the same partitions
 _KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 
@@ -49,7 +49,10 @@ class DmlRunner:
     def run(
         self, statement: MutatingStatement | TruncateTable, commit_info_of: CommitInfoOf, started: float
     ) -> Outcome:
-        """Executes the statement. `started`: the time.perf_counter() when it started."""
+        """Executes the statement. `started`: the time.perf_counter() when it started.
+
+        Raises ConcurrentUpdate if other statements keep changing the same partitions.
+        """
         if isinstance(statement, TruncateTable):
             return self._truncate(statement, commit_info_of)
         for _ in range(MAXIMUM_RETRIES):
@@ -111,7 +114,10 @@ def mutable_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, 
 
 
 def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
-    """The table that a DML statement changes, at the snapshot that the statement reads."""
+    """The table that a DML statement changes, and the version of it that the statement reads.
+
+    Raises InvalidQuery for an external table or a view, AccessDenied if the caller may not read all rows.
+    """
     if evaluator.reader.external(name) is not None:
         raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
     if is_information_schema_view(name):

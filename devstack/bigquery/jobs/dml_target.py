@@ -19,7 +19,7 @@ _TOO_MANY_MATCHES = "UPDATE/MERGE must match at most one source row for each tar
 
 
 class DmlTarget:
-    """One version of the target, as SQL reads it.
+    """One version of the target, as DuckDB reads it.
 
     `relation`: SQL that reads the target under its alias. `row_id`: SQL of a row's id. `columns`: the names that the
     statement's expressions may refer to.

@@ -58,7 +58,10 @@ _SHARED_DUCKDB = _SharedDuckDb()
 
 
 class DuckDbSession:
-    """A job's connection. Only one thread may use it, but any thread may call `interrupt`."""
+    """A job's connection. Only one thread may use it, but any thread may call `interrupt`.
+
+    `stop`: is set before `interrupt` is called, so that queries then raise StoppedJob.
+    """
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop

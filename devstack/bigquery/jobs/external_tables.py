@@ -28,7 +28,11 @@ DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOp
 
 @dataclass(frozen=True)
 class ExternalDefinition:
-    """What a job's configuration says about an external table. Its schema is that of the alphabetically last file."""
+    """What a job's configuration says about an external table. Its schema is that of the alphabetically last file.
+
+    `is_manifest`: whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: the
+    definition's `parquetOptions`.
+    """
 
     name: str
     uris: tuple[str, ...]

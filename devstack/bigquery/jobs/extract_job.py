@@ -26,7 +26,7 @@ MAXIMUM_SHARD_BYTES = 256 << 20  # of each of several files; chosen here, becaus
 
 
 class ExtractJob:
-    """Runs one extract job."""
+    """Runs extract jobs."""
 
     def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
         self._catalog = catalog

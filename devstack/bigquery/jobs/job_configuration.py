@@ -40,10 +40,11 @@ class TableLayout:
 
 @dataclass(frozen=True)
 class LoadConfiguration:
-    """What a load job shall do.
+    """What a load job shall do. Optional fields are None if the job does not state them.
 
-    `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `adds_fields`:
-    whether the job may add columns to the table.
+    `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `is_manifest`:
+    whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: its `parquetOptions`.
+    `adds_fields`: whether the job may add columns to the table.
     """
 
     table: TableId
@@ -90,7 +91,10 @@ def enum_value(name: str, value: str | None, allowed: tuple[str, ...], default: 
 
 
 def layout_from_api(resource: Mapping[str, Any]) -> TableLayout:
-    """The layout from `timePartitioning` and `clustering` of a table resource or a job configuration."""
+    """The layout from `timePartitioning` and `clustering` of a table resource or a job configuration.
+
+    Raises NotImplementedConstruct for partitioning that is not by the days of a column.
+    """
     partitioning, clustering = resource.get("timePartitioning") or {}, resource.get("clustering") or {}
     if partitioning and partitioning.get("type") != "DAY":
         raise NotImplementedConstruct(f"timePartitioning.type {partitioning.get('type')}")

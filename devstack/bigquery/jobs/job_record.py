@@ -18,8 +18,8 @@ PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
 class JobRecord:
     """The record of one job.
 
-    `configuration`: the client's, with the defaults that BigQuery adds. `statistics`: those in the API's job resource,
-    without times. `error`: the API's ErrorProto.
+    `configuration`: the client's, with what BigQuery adds: `jobType` and the table with a query's rows. `statistics`:
+    those in the API's job resource, without times. `error`: the API's ErrorProto; None unless the job has failed.
     """
 
     project: str

@@ -1,6 +1,6 @@
-"""Ends the jobs that were running when the process was killed.
+"""Ends the jobs that had not ended when the process was killed.
 
-A job succeeded if a table version contains its commit; otherwise it failed.
+A job counts as succeeded if a table version contains its commit, otherwise as failed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _with_destination(record: JobRecord, committed: TableId, store: JobStore) ->
         children = [child for child in store.all(record.project) if child.parent_job_id == record.job_id]
         here = [child for child in children if child.location == record.location]
         selects = [child for child in here if _statement_type(child) == "SELECT"]
-        table = selects[0].configuration["query"].get("destinationTable") if selects else None  # of the last one
+        table = selects[0].configuration["query"].get("destinationTable") if selects else None  # the last
     if table is None or record.configuration["query"].get("destinationTable"):
         return record
     query = {**record.configuration["query"], "destinationTable": table}

@@ -18,7 +18,7 @@ from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord, error_pr
 from devstack.bigquery.jobs.job_store import JobStore
 
 PARALLEL_JOBS = 6
-# How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; it has none for extract jobs.
+# How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; no limit for extract jobs.
 MAXIMUM_HOURS = {"query": 6, "load": 6}
 TIMED_OUT = "Job execution was cancelled: Job timed out"
 LOG = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class JobContext:
-    """What a job function gets of its job.
+    """What a job function is given for its job.
 
     `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
-    ended. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls `on_cancel`. `statistics`: those
-    that the job reports if it fails.
+    ended; infinity without a limit. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls
+    `on_cancel`. `statistics`: those that the job reports if it fails.
     """
 
     record: JobRecord
@@ -62,7 +62,7 @@ class InjectedError(StandInError):
 
 
 class JobRunner:
-    """Runs the jobs of the stand-in."""
+    """Runs the jobs of the stand-in. `functions`, `admissions`: by kind of job, such as `load`."""
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class JobRunner:
         """Store the job and return its record. The job then runs in the background.
 
         If an earlier jobs.query had the record's requestId, start no job and return the record of the earlier one.
+        Raises as `JobStore.add` does.
         """
         stored = self.store.add(record)
         if stored is not record:
@@ -132,7 +133,7 @@ class JobRunner:
                     limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
                     context.deadline_us = min(context.deadline_us, started_us + limit_us)
                 ended = self._call_function(context, fault)
-        except Exception as error:  # while the job waited for its admission
+        except Exception as error:  # of the admission, for example while the job waited
             ended = replace(record, error=self._error(context, error), started_us=self.clock.now_us())
         self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
         del self._contexts[record.key]
@@ -170,7 +171,7 @@ def failed_inside(job_key: str, error: Exception) -> StandInFailed:
 
 
 def deadline_us(record: JobRecord) -> float:
-    """When the job must have ended by its `jobTimeoutMs`, which counts from its creation.
+    """When the job must have ended: `jobTimeoutMs` after its creation, or infinity without such a limit.
 
     Source: REST reference of jobs, JobConfiguration.jobTimeoutMs.
     """

@@ -30,7 +30,7 @@ class JobStore:
                 self._index(record)
 
     def add(self, record: JobRecord) -> JobRecord:
-        """Store a new job and return its record. Raises Invalid or Duplicate for a job id that it cannot have.
+        """Store a new job and return its record. Raises Invalid for a wrong job id, Duplicate for a used one.
 
         If an earlier jobs.query had the record's requestId, store nothing and return the record of its job.
         """

@@ -42,7 +42,7 @@ class _Input:
 
 
 class LoadJob:
-    """Runs one load job."""
+    """Runs load jobs."""
 
     def __init__(self, catalog: Catalog, objects: ObjectStore, uploads: Path) -> None:
         self._catalog = catalog
@@ -181,7 +181,7 @@ def _with_properties(
 ) -> TableSettings:
     """The settings with the description, name and labels that the job gives to a new table.
 
-    Raises Invalid if the table exists and the job gives values that it does not have.
+    Raises Invalid if the table exists and the job gives other values than the table's.
     """
     properties = {
         "description": config.description,

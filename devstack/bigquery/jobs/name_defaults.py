@@ -11,7 +11,10 @@ from devstack.bigquery.storage.model import DatasetId, TableId
 
 @dataclass(frozen=True)
 class NameDefaults:
-    """Completes table names without project or dataset. A job can use only datasets in its `location`."""
+    """Completes table names without project or dataset. A job can use only datasets in its `location`.
+
+    `project`: the job's. `dataset`, `dataset_project`: of the job's default dataset; None if the job does not name it.
+    """
 
     project: str
     dataset: str | None

@@ -1,6 +1,6 @@
 """Reads and writes Cloud Storage objects by the JSON API, and finds the objects that wildcards and manifests name.
 
-The server is the emulator at STORAGE_EMULATOR_HOST, which needs no credentials.
+The server is an emulator, which needs no credentials.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SourceFile:
 
 
 class ObjectStore:
-    """A client of the emulated Cloud Storage."""
+    """A client of the emulated Cloud Storage. `address`: None for that in STORAGE_EMULATOR_HOST."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address

@@ -1,8 +1,8 @@
 """Writes rows as BigQuery's Parquet export does. Source: "Export table data to Cloud Storage", Parquet export details.
 
-TIMESTAMP is not adjusted to UTC, FLOAT64 is FLOAT, of 32 bits, and a REPEATED column is a repeated field or group, not
-a LIST. pyarrow can only write a LIST. A required LIST of required elements has the same pages as a repeated field, so
-this module lets pyarrow write such a LIST, and then changes only the footer.
+A TIMESTAMP is not adjusted to UTC, FLOAT64 becomes FLOAT (32 bits), and a REPEATED column becomes a repeated field or
+group, not a LIST. pyarrow can write only LISTs. A required LIST of required elements has the same pages as a repeated
+field, so this module lets pyarrow write such a LIST, and then changes only the footer.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _REPEATED, _CONVERTED_LIST = (I32, zigzag(2)), (I32, zigzag(3))
 
 
 def export_parquet(rows: pa.Table, columns: Sequence[TableField], compression: str) -> bytes:
-    """The content of a Parquet file with the rows, which have the types in which segments are stored.
+    """The content of a Parquet file with the rows.
 
-    `compression`: a name that the API accepts, such as SNAPPY.
+    `rows`: in the Arrow types in which segments store rows. `compression`: a name that the API accepts, such as SNAPPY.
     """
     schema = pa.schema([_field(column) for column in columns])
     if any(_has_repeated(column) for column in columns):

@@ -46,7 +46,7 @@ class ParquetSource:
             raise NotImplementedConstruct(f"Parquet LIST column {repeated} without parquetOptions.enableListInference")
 
     def check(self, declared: Sequence[TableField]) -> None:
-        """Raises Invalid unless the file has the declared columns and no others. Only REQUIRED ones must be there."""
+        """Raises Invalid if the file has columns or types that are not declared, or lacks a REQUIRED column."""
         unmatched = {field.name.lower(): field for field in self.fields}
         as_datetime = {field.name.lower(): field for field in self._fields_with_datetime}
         for column in declared:
@@ -91,7 +91,7 @@ def _first_repeated(fields: Sequence[TableField], prefix: str = "") -> str | Non
 
 
 def _as_declared(field: TableField, column: TableField) -> TableField:
-    """The field of a file, where a time that is not adjusted to UTC is a TIMESTAMP or a DATETIME as the column says."""
+    """The field of a file. A time that is not adjusted to UTC gets the column's type, TIMESTAMP or DATETIME."""
     is_either = field.type == "DATETIME" and column.type in ("DATETIME", "TIMESTAMP")
     declared = {child.name.lower(): child for child in column.fields}
     fields = tuple(_as_declared(child, declared.get(child.name.lower(), child)) for child in field.fields)
@@ -99,7 +99,10 @@ def _as_declared(field: TableField, column: TableField) -> TableField:
 
 
 def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:
-    """Source: "Loading Parquet data", type conversions: every INT64 TIMESTAMP is a TIMESTAMP."""
+    """The fields with TIMESTAMP in place of DATETIME, because BigQuery reads every INT64 TIMESTAMP as TIMESTAMP.
+
+    Source: "Loading Parquet data", type conversions.
+    """
     return tuple(
         replace(
             field, type="TIMESTAMP" if field.type == "DATETIME" else field.type, fields=_without_datetime(field.fields)
@@ -109,7 +112,10 @@ def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:
 
 
 def _with_enums_as_strings(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
-    """The field with the leaves annotated ENUM, which Arrow reads as binary, as strings."""
+    """The field, in which leaves that are annotated ENUM are strings. Arrow reads these as binary.
+
+    `leaves`: the file's leaf columns, from the first one of this field on.
+    """
     kind = field.type
     if pa.types.is_struct(kind):
         return field.with_type(pa.struct([_with_enums_as_strings(child, leaves) for child in kind]))

@@ -28,7 +28,11 @@ _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.ku
 
 
 def create_procedure(statement: CreateProcedure, evaluator: SqlEvaluator, *, dry_run: bool = False) -> Outcome:
-    """Creates the procedure, unless `dry_run`. Raises InvalidQuery for options that do not fit together."""
+    """Creates the procedure, unless `dry_run`.
+
+    Raises InvalidQuery for options that do not fit together, Invalid or NotImplementedConstruct for a wrong file URI,
+    AccessDenied without the permission to delegate the connection, and Duplicate if the procedure exists.
+    """
     procedure, routines = _procedure(statement, evaluator), evaluator.state.catalog.routines
     _check_connection(evaluator.state.caller, procedure.connection, DELEGATE_CONNECTION)
     exists = routines.find(procedure.id) is not None

@@ -1,8 +1,9 @@
 """Caches query results: a repeated query over unchanged tables returns its earlier result and bills nothing.
 
 Some queries are never cached: those with a destination table, external tables or `useQueryCache: false`, those with
-functions of the current time, of chance or of the user, and those that read the past, INFORMATION_SCHEMA or tables with
-policies, with rows in the streaming buffer or with pending row changes. Source: "Using cached query results".
+functions of the current time, SESSION_USER or random functions, and those that read the past, INFORMATION_SCHEMA or
+tables with policies, with rows in the streaming buffer or with pending row changes. Source: "Using cached query
+results".
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class QueryCache:
         return Outcome("SELECT", tables=tables, destination=result.destination, cache_hit=True)
 
     def store(self, record: JobRecord, outcome: Outcome) -> None:
-        """Stores the result of a SELECT that has just run, with the versions of the tables that it read."""
+        """Stores the result of a SELECT that has just run, if it may be cached, with the versions of its tables."""
         key = _key(record)
         if key is None or outcome.destination is None or not outcome.versions:
             return

@@ -43,7 +43,7 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 
 
 class QueryJob:
-    """Runs one query job."""
+    """Runs query jobs."""
 
     def __init__(
         self, catalog: Catalog, objects: ObjectStore, grants: Grants, spark: SparkSubmit, jobs: JobStore

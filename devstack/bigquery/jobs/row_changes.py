@@ -1,4 +1,4 @@
-"""Defines which rows of a table a statement, or a job that merges streamed row changes (change_apply.py), changes."""
+"""Describes which rows of a table a DML statement, or a merge of streamed changes, removes and adds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class RowChanges:
-    """What a statement changes in its target.
+    """What a DML statement, or a merge of streamed changes (change_merge.py), changes in a table.
 
     `removed`: the name of a temporary table with the ids of the deleted rows and of the old versions of updated rows.
     `new_rows`: the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of

@@ -60,7 +60,11 @@ def add_policy_change(
     *,
     replaces: bool,
 ) -> BuildChange:
-    """The change that adds a policy. `checked_settings`: the table's, with which the policy's filter was checked."""
+    """The change that adds a policy. Raises Invalid for a wrong name or grantee.
+
+    `checked_settings`: the table's settings when the policy's filter was checked. `replaces`: whether the policy may
+    replace one of the same name.
+    """
     check_policy(name, grantees)
 
     def policies(settings: TableSettings, commit_us: int) -> Policies:

@@ -1,8 +1,8 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
-A query scans the referenced columns in the partitions, and in clustered tables the blocks, that constant filters do not
-prune. Which blocks are pruned is known only from a run; before it, only an upper bound is known. BigQuery bills whole
-megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+Constant filters prune partitions, and in clustered tables also blocks. A query scans the referenced columns of what is
+not pruned. Which blocks are pruned is known only from a run; before it, only an upper bound is known. BigQuery bills
+whole megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ScannedBytes:
     """What a query reads.
 
     `sizes`: the scanned bytes of each table. `view_count`: the number of INFORMATION_SCHEMA views. `partition_sizes`:
-    for each table, the full size of the partitions that are read. `pruned`: for each table, the bytes of the blocks of
-    these partitions that are not read. `clustered`: whether a clustered table is read.
+    for each table, the full size of the partitions that are read. `pruned`: for each table, the bytes of pruned blocks
+    in these partitions, in the referenced columns. `clustered`: whether a clustered table is read.
     """
 
     sizes: Mapping[TableId, int]
@@ -43,7 +43,7 @@ class ScannedBytes:
     clustered: bool = False
 
     def upper_bound(self) -> ScannedBytes:
-        """The bytes with those of pruned blocks, as BigQuery estimates before a run.
+        """The bytes with pruned blocks counted as scanned, as BigQuery estimates before a run.
 
         Source: "Estimate and control costs", maximum bytes billed.
         """
@@ -121,7 +121,10 @@ def count_scanned_bytes(
 
 
 def bytes_with_changes(version: TableVersion) -> int:
-    """What an apply job or a query that merges row changes reads: all rows and the changes. It prunes no partition."""
+    """The bytes that an apply job reads, or a query that merges row changes: all rows and the pending changes.
+
+    Neither prunes partitions.
+    """
     return version.bytes + sum(segment.bytes for segment in version.pending_changes)
 
 

@@ -32,7 +32,10 @@ from devstack.bigquery.storage.table_rules import RESERVED_PREFIXES, reserved_na
 
 @dataclass
 class ScriptState:
-    """The state of one script: its variables, and what all its statements share."""
+    """The state of one script: its variables, and what all its statements share.
+
+    `jobs`: for INFORMATION_SCHEMA.JOBS. `externals`: None if the job has no external tables.
+    """
 
     catalog: Catalog
     session: DuckDbSession
@@ -52,7 +55,7 @@ class ScriptState:
             yield SqlEvaluator(self, reader, self.catalog.clock.now())
 
     def target(self, name: TableName) -> TableId:
-        """A table that a statement creates or changes. Raises NotFound if its dataset is not in the job's location."""
+        """A table that a statement creates or changes. Raises NotFound as `check_location` does."""
         table = self.defaults.table(name)
         self.check_location(table)
         return table
@@ -158,7 +161,7 @@ class SqlEvaluator:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
-        """Of `rows`, each of which describes a part of a table, the names of those that fulfil all conditions."""
+        """The names of the rows that fulfil all conditions. Each row describes a part of a table."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)

@@ -1,4 +1,4 @@
-"""Runs a stored procedure for Apache Spark: spark-submit on this machine, as BigQuery runs it on its own machines.
+"""Runs a stored procedure for Apache Spark by spark-submit on this machine; BigQuery runs it on its own machines.
 
 The procedure's arguments are in the environment of driver and executors, as JSON. Source: "Work with stored procedures
 for Apache Spark", Pass a value as an input parameter.
@@ -34,7 +34,7 @@ _ERROR = re.compile(r" ERROR |^[\w.]*(Error|Exception)\b")  # a line of a logger
 
 @dataclass(frozen=True)
 class SparkSubmit:
-    """Runs procedures. `folder`: for the log of each run, named after its job, and for files of unfinished runs."""
+    """Runs procedures. `folder`: for the log of each run, named after its job, and for the files of runs under way."""
 
     folder: Path
     objects: ObjectStore
@@ -43,7 +43,8 @@ class SparkSubmit:
         """Runs the procedure until it ends or the job is cancelled.
 
         Raises InvalidQuery with the log's last error if it fails, NotFound if one of its files does not exist,
-        BackendError if Spark is not installed, and StoppedJob if the job was cancelled.
+        BackendError if Spark is not installed or the object store does not answer, and StoppedJob if the job was
+        cancelled.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log, cancel = self.folder / f"{job_id}.log", context.on_cancel
@@ -72,7 +73,7 @@ class SparkSubmit:
             )
 
     def _command(self, procedure: Procedure, work: Path) -> list[str]:
-        """Spark's settings of this machine come last, so that they hold whatever the procedure's properties say."""
+        """The command of spark-submit. This machine's settings override the procedure's properties."""
         conf = {**procedure.properties, **_machine_conf(self.objects.url)}
         command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[*]", "--name", str(procedure.id)]
         for name, value in conf.items():

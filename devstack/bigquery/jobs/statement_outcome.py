@@ -25,7 +25,7 @@ class Outcome:
     ddl_row_policy: str | None = None  # a policy of `ddl_table`, by name
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
-    destination: TableId | None = None  # of a SELECT
+    destination: TableId | None = None  # of a SELECT: the table with its rows
     ddl_routine: RoutineId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
     spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
     versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read without time travel
@@ -60,7 +60,7 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
-# Makes the record of the job that the table version of a statement has, from the statement's outcome.
+# Makes the record of the job for the table version that a statement commits, from the statement's outcome.
 CommitInfoOf = Callable[[Outcome], CommitInfo]
 
 

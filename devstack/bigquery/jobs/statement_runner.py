@@ -48,8 +48,8 @@ ExecutableStatement = (
 class ResultTable:
     """The table for the rows of a SELECT.
 
-    `expires_us`: when the stand-in deletes the table; only of an anonymous table, which holds the rows of a query
-    without a destination.
+    `expires_us`: when the stand-in deletes the table; None except for an anonymous table, which holds the rows of a
+    query without a destination.
     """
 
     table: TableId

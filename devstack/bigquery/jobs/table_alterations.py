@@ -43,7 +43,10 @@ def alter_table(
 
 
 def declared_name(settings: TableSettings, name: str | None) -> str | None:
-    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL."""
+    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL.
+
+    The name itself if there is no such column.
+    """
     column = settings.column(name) if name is not None else None
     return column.name if column else name
 
@@ -118,7 +121,7 @@ _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")
 
 
 def _is_less_restrictive(column: TableField, new_type: TableField) -> bool:
-    """Whether BigQuery changes the column to the new type. A STRUCT must keep the names of its fields.
+    """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
 
     Raises NotImplementedConstruct for an ARRAY, and for parameterized types that BigQuery might change. Source:
     "Modifying table schemas".

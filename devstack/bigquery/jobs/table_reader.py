@@ -63,7 +63,8 @@ class TableReader:
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
         self._now_us = catalog.clock.now_us()
-        # For each version whose pending row changes must be merged, by table and number: as of when it is read.
+        # The versions whose pending row changes must be merged, by table and number, with the time as of which each is
+        # read.
         self._merging: dict[tuple[TableId, int], int] = {}
         self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
 
@@ -118,7 +119,7 @@ class TableReader:
         return self._merged_versions[key]
 
     def external(self, name: TableName) -> ExternalTable | None:
-        """The external table of this name, or None if the job defines none. Its name has no dataset."""
+        """The external table of this name; None if the job defines none, or if the name has a dataset."""
         if self._externals is None or name.dataset is not None:
             return None
         return self._externals.open(name.table)
@@ -152,8 +153,9 @@ class TableReader:
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
         """A table, and the version of it that the whole statement reads.
 
-        Raises NotFound if there is none, InvalidQuery if the statement reads the table at several points in time,
-        Invalid for a time outside the time travel window, AccessDenied if row access policies forbid time travel.
+        Raises NotFound if there is none, InvalidQuery if the statement reads the table at several points in time or at
+        one that is no constant, Invalid for a time outside the time travel window, AccessDenied if row access policies
+        forbid time travel.
         """
         external = self.external(name)
         if external is not None:

@@ -37,7 +37,10 @@ class TableScan:
 
 
 def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[TableScan]:
-    """Finds the table references. It renames tables to t0, t1, … so that SQLGlot can look up any spelling of a name."""
+    """Finds the table references. `constants`: the names of script variables.
+
+    In a copy of the tree it renames tables to t0, t1, … so that SQLGlot can look up any spelling of a name.
+    """
     renamed = tree.copy()
     tables: dict[str, tuple[TableId, TableVersion]] = {}
     schema: dict[str, dict[str, str]] = {}
@@ -83,7 +86,7 @@ def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Colle
 def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
     """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed.
 
-    Jobs share them between threads, so nothing in them may be left to compute.
+    Threads share them, so what SQLGlot would compute later is computed before they are cached.
     """
     key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
     cached = _QUALIFIED_SCOPES.get(key)

@@ -1,7 +1,7 @@
 """Decodes and encodes Thrift's compact protocol, the format of a Parquet file's footer, without Parquet's definitions.
 
-A struct is a dict of field id to (type, value), in the order of the ids. Whole numbers stay as they are encoded
-(zigzag). Source: "Thrift Compact protocol encoding" of Apache Thrift.
+A struct is a dict of field id to (type, value), in the order of the ids. The value of a list is (type of its elements,
+elements). Whole numbers stay as they are encoded (zigzag). Source: "Thrift Compact protocol encoding" of Apache Thrift.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 _TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _FIXED_BYTES = {BYTE: 1, DOUBLE: 8}
 _WHOLE_NUMBERS = (I16, I32, I64)
-_LONG = 15  # in a list's header instead of its size, which follows as a varint
+_LONG = 15  # in a list's header in place of a size from 15 on, which then follows as a varint
 
 Struct = dict[int, tuple[int, Any]]
 

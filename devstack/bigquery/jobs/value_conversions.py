@@ -23,7 +23,7 @@ def _integer(value: Any) -> int:
 
 
 def _number(value: Any) -> Any:
-    """The value, unless it is written like 1_000, which Python reads as a number and BigQuery does not."""
+    """The value. Raises ValueError for one like 1_000, which Python reads as a number and BigQuery does not."""
     if "_" in str(value):
         raise ValueError(value)
     return value
@@ -45,7 +45,7 @@ def _text(value: Any) -> str:
 
 
 def _timestamp(value: Any) -> datetime:
-    """From ISO text, in UTC if it has no time zone, or from seconds since 1970."""
+    """The value of ISO text, which is in UTC if it has no time zone, or of a number of seconds since 1970."""
     if isinstance(value, int | Decimal):
         return to_datetime(int(Decimal(value) * MICROSECONDS))
     parsed = datetime.fromisoformat(str(value).removesuffix(" UTC"))

@@ -29,8 +29,8 @@ def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Move the clock forward.
 
-    Before the response is sent, everything that is expired at the new time is deleted, and the jobs run that apply
-    streamed changes and are due.
+    Before the response is sent, jobs that apply streamed changes run if they are due, and everything that has expired
+    by the new time is deleted.
     """
     body = request.body if isinstance(request.body, dict) else {}
     if set(body) == {"now"}:

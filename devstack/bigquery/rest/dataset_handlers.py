@@ -17,7 +17,7 @@ TIME_TRAVEL_HOURS = range(48, 169, 24)
 
 
 def normalize_location(location: str | None) -> str:
-    """The location in BigQuery's spelling: multi-regions in upper case, regions in lower case."""
+    """The location in BigQuery's spelling: multi-regions in upper case, regions in lower case. Without one: US."""
     if not location:
         return DEFAULT_LOCATION
     return location.upper() if location.upper() in ("US", "EU") else location.lower()

@@ -99,7 +99,7 @@ def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiRes
 
 
 def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
-    """The job in the URL. Raises NotFound if its location is not the one in the request, as BigQuery does."""
+    """The job in the URL. Raises NotFound if it is not in the request's location, by default US, as BigQuery does."""
     location = normalize_location(request.query.get("location"))
     return stand_in.jobs.store.get(request.project(), location, request.path["job"])
 

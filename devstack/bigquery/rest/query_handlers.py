@@ -27,7 +27,10 @@ _QUERY_KEYS = (
 
 
 def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Run a query. If its requestId has come before, return the job that the first request with this id created."""
+    """Run a query, and return its results.
+
+    If its requestId has come before, no job is started: the results are those of the first request with this id.
+    """
     body = request.body
     check_query(body)
     configuration: dict[str, Any] = {
@@ -77,7 +80,7 @@ def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def _results(
     stand_in: StandIn, request: ApiRequest, record: JobRecord, timeout_ms: int, encode_timestamp: Encode, kind: str
 ) -> ApiResponse:
-    """The page of results that the request's parameters describe; without results if the job runs beyond the timeout.
+    """The page of results that the request's parameters describe; no results if the job still runs after the timeout.
 
     Raises FailedJob if the job has failed.
     """

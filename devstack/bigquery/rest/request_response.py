@@ -12,9 +12,10 @@ from devstack.bigquery.storage.callers import user_of
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One request. `path`: the values of the variables in the URL's path.
+    """One request.
 
-    `base_url`: the server's URL, with a final slash.
+    `path`: the values of the variables in the URL's path. `body`: the parsed JSON. `base_url`: the server's URL, with a
+    final slash.
     """
 
     path: Mapping[str, str]
@@ -24,7 +25,7 @@ class ApiRequest:
     base_url: str
 
     def integer(self, name: str, default: int | None = None) -> int | None:
-        """The value of a query parameter. Raises Invalid unless it is a whole number of 0 or more."""
+        """The value of a query parameter, or the default. Raises Invalid unless it is a whole number of 0 or more."""
         text = self.query.get(name)
         if text in (None, ""):
             return default
@@ -50,7 +51,7 @@ class ApiRequest:
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """One response. Without `body` it is empty."""
+    """One response. `body`: None for an empty response."""
 
     body: Mapping[str, Any] | None
     status: int = 200
@@ -62,7 +63,8 @@ def paginate(
 ) -> tuple[list[Any], dict[str, str]]:
     """One page of the items, and the response's field `nextPageToken` if more items follow.
 
-    The page begins at the request's `pageToken`, which is a position in the list.
+    The page begins at the request's `pageToken`, which is a position in the list. `size_parameter`: the query parameter
+    with the page size. Raises Invalid for a wrong token or size.
     """
     token = request.query.get("pageToken") or "0"
     if not token.isdigit():

@@ -27,7 +27,7 @@ def check_parameters(method: Method, parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if name not in api_parameters:
             raise Invalid(f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.')
-        # Without a value or as a flag that is not set, an unsupported parameter asks for nothing.
+        # An unsupported parameter that is empty or false asks for nothing.
         if name not in method.parameters | COMMON_PARAMETERS and value.lower() not in ("", "false"):
             raise NotImplementedConstruct(f"parameter {name} of {method.id}")
 

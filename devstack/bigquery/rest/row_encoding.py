@@ -20,7 +20,10 @@ Encode = Callable[[Any], Any]  # from a value in Python to the value in the resp
 
 
 def timestamp_encoder(use_int64: bool, output_format: str | None) -> Encode:
-    """The encoder of TIMESTAMP values: as decimal seconds, microseconds or ISO text."""
+    """The encoder of TIMESTAMP values: as decimal seconds, microseconds or ISO text.
+
+    `use_int64`: whether to use microseconds if there is no `output_format`. Raises Invalid for an unknown format.
+    """
     if output_format in (None, "", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
         return _microseconds if use_int64 else _seconds
     spellings = {"INT64": _microseconds, "FLOAT64": _seconds, "ISO8601_STRING": _iso}

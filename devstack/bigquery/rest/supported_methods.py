@@ -1,7 +1,8 @@
 """Lists the REST methods, parameters and request fields that the stand-in supports.
 
-The routes, the validation of requests and a table in docs/stand-in.md are derived from these lists. A request with a
-field that is not listed is refused. In the name of a field, `*` stands for any key.
+The routes and the validation of requests are derived from these lists, and so are the values of fields that
+docs/stand-in.md names. A request that sets a field that is not listed is refused. In the name of a field, `*` stands
+for any key.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ COMMON_PARAMETERS = frozenset({"alt", "fields", "key", "prettyPrint", "quotaUser
 class Method:
     """One method of BigQuery's REST API.
 
-    `path`: relative to /bigquery/v2/. `parameters`, `fields`: the supported query parameters and fields of the
-    request's body. `body`: the name of the body's schema in the discovery document.
+    `http`: the HTTP verb. `path`: relative to /bigquery/v2/. `parameters`, `fields`: the supported query parameters and
+    fields of the request's body. `body`: the name of the body's schema in the discovery document; None for no body.
     """
 
     id: str

@@ -20,14 +20,15 @@ from devstack.bigquery.storage.row_pages import read_page
 from devstack.bigquery.storage.table_rules import check_is_partitioned
 
 MAXIMUM_PAGE_ROWS = 50_000
-MAXIMUM_PAGE_BYTES = 10_000_000  # of a response in BigQuery; pages of wide rows have fewer rows than MAXIMUM_PAGE_ROWS
+MAXIMUM_PAGE_BYTES = 10_000_000  # BigQuery's limit for a response: so pages of wide rows have fewer rows
 
 
 @dataclass(frozen=True)
 class RowPage:
     """One page of rows.
 
-    `rows`: as the API returns them. `total`: the number of rows of all pages. `next_token`: the token of the next page.
+    `rows`: as the API returns them. `total`: the number of rows of the table or partition. `next_token`: the token of
+    the next page; None for the last one.
     """
 
     rows: list[dict[str, Any]]
@@ -57,8 +58,9 @@ def read_row_page(
 ) -> RowPage:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    Raises AccessDenied or NotImplementedConstruct for rows that the caller may not read, NotFound for a page token
-    whose version of the table is gone.
+    `partition`: the id of the partition to read; None for the whole table. Raises AccessDenied or
+    NotImplementedConstruct for rows that the caller may not read, Invalid for a wrong parameter, and NotFound if the
+    table, or the version of it that the page token names, is gone.
     """
     number, start = _position(request)
     names = [column.name for column in columns]
@@ -75,7 +77,7 @@ def read_row_page(
 
 
 def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:
-    """The version with this number, without the partitions that had expired by then; the newest for None."""
+    """The version with this number, without partitions that had expired when it was committed; the newest for None."""
     if number is None:
         return stand_in.catalog.get(table)
     version = stand_in.catalog.history(table).by_number(number)

@@ -92,8 +92,8 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def update_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """PUT: replaces the table's properties.
 
-    Properties that the request omits get their defaults. Schema and row access policies stay. Partitioning and
-    clustering would stay too, but the request must repeat them.
+    Properties that the request omits get their defaults; schema and row access policies stay. A request that omits the
+    table's partitioning or clustering is refused.
     """
     return _modify_table(stand_in, request, replaces=True)
 
@@ -172,7 +172,7 @@ def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[st
 def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
     """The settings with the values in the request's body. `new`: whether the table is new.
 
-    A null removes a value, except the schema, which stays.
+    A null removes a value. A null schema changes nothing, and partitioning cannot be removed.
     """
     changes: dict[str, Any] = {}
     if body.get("schema") is not None:
@@ -212,7 +212,10 @@ def _label_text_and_key_changes(settings: TableSettings, body: Mapping[str, Any]
 def _schema(
     table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], *, new: bool
 ) -> tuple[TableField, ...]:
-    """The schema after a request with these fields. Raises Invalid or NotImplementedConstruct for other changes."""
+    """The schema after a request with these fields.
+
+    Raises Invalid for new REQUIRED columns, NotImplementedConstruct for other changes that are not supported.
+    """
     schema = tuple(TableField.from_api(field) for field in fields)
     if new or not settings.schema:
         return schema
@@ -247,6 +250,7 @@ def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]
 
 
 def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The columns without what a request may change freely: descriptions and policy tags."""
     return tuple(
         replace(column, description=None, policy_tags=(), fields=_names_and_types(column.fields)) for column in schema
     )

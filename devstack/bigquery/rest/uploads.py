@@ -22,7 +22,7 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 @dataclass(frozen=True)
 class UploadSession:
-    """One resumable upload."""
+    """One resumable upload. `body`: the job resource. `path`: the file with what has arrived so far."""
 
     project: str
     user: str
@@ -60,7 +60,8 @@ class Uploads:
     def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> ApiResponse:
         """Add content to an upload.
 
-        Responds with 308 and the range that has arrived, or starts the job after the last byte.
+        Responds with 308 and the range that has arrived, or starts the job after the last byte. Raises NotFound for an
+        unknown upload, Invalid for a wrong Content-Range, and what `start` raises.
         """
         with self._lock:
             session = self._sessions.get(upload_id)
