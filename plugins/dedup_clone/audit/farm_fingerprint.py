@@ -145,7 +145,10 @@ class _State:
     w: tuple[U64Array, U64Array]
 
     def block(self, source: _Texts, at: I64Array, mul: np.uint64 | U64Array, weight_of_state: int) -> _State:
-        """The state after the 64-byte blocks at the positions `at`. The last block has other multipliers."""
+        """The state after the 64-byte blocks at the positions `at`.
+
+        `mul`, `weight_of_state`: multipliers; the last block has others.
+        """
         weight = np.uint64(weight_of_state)
         x = _rotate(self.x + self.y + self.v[0] + source.word(at + 8), 37) * mul
         y = _rotate(self.y + self.v[1] + source.word(at + 48), 42) * mul

@@ -42,7 +42,9 @@ class _LiveTarget:
 
 
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
-    """Fingerprint the partitions of `dates`, in order, until there are enough for the day or the budget is spent.
+    """Fingerprint the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
+
+    The budget ends when the rest of the day's bytes does not suffice for the next partition.
 
     Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and OutcomeUnknown if
     too many queries of a partition failed. Raises LostRace if target does not hold the committed generation (as between

@@ -13,13 +13,14 @@ These modules work with `services` (a feed's settings, its records in state, the
 the steps), `lease`, `environments` (which Airflow installation publishes the feed), `waiting_deliveries` (the backlog)
 and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
-early_refusals, dedup_result                    deliveries that are refused before, and by, the dedup job
+early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
 policy_checks, sql_checks, undeclared_options   checks that query BigQuery; the others are in `dedup_clone/checks/`
 streamed_rows                                   how long `check` waits for streaming buffers
+date_ranges                                     dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index, status table
-previews/      what a publish, rollback or bootstrap would do; nothing is changed
-backfill/, bootstrap/, erasure/, rebuild/, retirement/, rollback/   what the DAGs of these names do besides
+previews/      what a publish, rollback, bootstrap or changed feed file would do; nothing is changed
+backfill/, bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
 lost_records/  what `make recover` plans and repairs
 """

@@ -72,7 +72,7 @@ def last_failed_job(services: Services, attempt: str, step: str) -> JobMetadata 
 def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> EndedJob:
     """Find or start the step's job and wait for it. Its id is recorded in CURRENT before the job is started.
 
-    Raises JobFailed, and LostRace when the attempt has lost the lease.
+    Raises JobFailed, OutcomeUnknown as `find_step_job` does, and LostRace when the attempt has lost the lease.
     """
     job = find_step_job(services, attempt, step)
     if job.metadata is None:
@@ -140,7 +140,7 @@ def load_configuration(
     """The configuration of a load job of Parquet files into an existing table or partition.
 
     The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. If one
-    of them is DATETIME, the job states them as its schema: without one BigQuery reads a DATETIME as a TIMESTAMP.
+    of them is DATETIME, the job states them as its schema: without a schema BigQuery reads a DATETIME as a TIMESTAMP.
     `options`: further fields of the load.
     """
     columns = tuple(columns)

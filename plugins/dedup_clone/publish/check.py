@@ -33,7 +33,9 @@ _STREAMED_CONSEQUENCE = (
 
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
-    """Check staging and the manifest, save the results, and return what may be swapped. Raises CheckFailed.
+    """Check staging and the manifest, save the results, and return what may be swapped.
+
+    Raises CheckFailed, LostRace when the attempt has lost the lease, and what `run_sql_checks` raises.
 
     If the rows were streamed into target, target is checked instead of staging. It keeps the rows if a check fails.
 
@@ -94,7 +96,9 @@ def _is_direct(services: Services, spec: PublishSpec) -> bool:
 def check_before_dedup(
     services: Services, parent: int | None, *, accepted: Collection[str] = (), reason: str = "", with_sql: bool = True
 ) -> None:
-    """Run the checks that do not depend on the new generation. Raises CheckFailed if one fails.
+    """Run the checks that do not depend on the new generation.
+
+    Raises CheckFailed if one fails, and what `dry_run_sql_checks` raises.
 
     The same checks run again before the swap, because staging and target may change meanwhile. `parent`: the live
     generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`: dry-run the feed's
@@ -106,7 +110,7 @@ def check_before_dedup(
 
 
 def results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
-    """The results of the checks that `check_before_dedup` runs."""
+    """The results of the checks that `check_before_dedup` runs. Raises what `dry_run_sql_checks` raises."""
     return [*_table_results_before_dedup(services, parent), *dry_run_sql_checks(services)]
 
 
@@ -214,10 +218,10 @@ def check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """The loads, failed ones too, of attempts that published, or failed after a load, in the last 24 hours.
+    """The loads, failed ones too, of the attempts of the last 24 hours that published, or failed after a load began.
 
-    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. Of an
-    attempt that failed after its load, the creation time of its ledger record counts.
+    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. An attempt's
+    time is that of its swap; if it failed, the creation time of its ledger record.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

@@ -32,7 +32,7 @@ from dedup_clone.warehouse.metadata import Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt, then update page and reporting tables and load its changes into `FEED_changes`.
+    """Commit the attempt, then update page and reporting tables, and load waiting changes into `FEED_changes`.
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
     already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
@@ -54,8 +54,8 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord, CheckResults]:
     """Check target, which must hold the intent's generation, and commit that generation. Safe to repeat.
 
-    Written are the results of the checks, the manifest, refusals of deliveries, what an erasure did, the list of files
-    with changes, the ledger's record, and last CURRENT.
+    Writes the results of the checks, the manifest, refusals of deliveries, what an erasure did, the list of files with
+    changes, the ledger's record, and last CURRENT.
 
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
     Raises OutcomeUnknown when target holds another generation, ContractViolation when records of the attempt are

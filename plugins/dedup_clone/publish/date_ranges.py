@@ -7,8 +7,8 @@ from datetime import date, timedelta
 
 from dedup_clone.contract.errors import ConfigurationError
 
-MAX_RANGE_DAYS = 10_000  # a BigQuery table has no more partitions
-# A text for people names so many ranges, or so many dates, and says how many more there are.
+MAX_RANGE_DAYS = 10_000  # BigQuery's limit of partitions in a table
+# How many ranges, or how many dates, a text for people names at most, before it says how many more there are.
 RANGES_NAMED = 10
 DATES_NAMED = 5
 

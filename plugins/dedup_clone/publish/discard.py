@@ -37,7 +37,7 @@ def discard(services: Services, intent: Intent) -> None:
     LaterRelease when a later release wrote one of them.
     """
     candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
-    if candidate is not None and not intent.kind.takes_over_table:  # else no landed delivery was refused
+    if candidate is not None and not intent.kind.takes_over_table:  # a takeover refuses no landed delivery
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
@@ -74,7 +74,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
 
 @dataclass(frozen=True)
 class _PlannedPublish:
-    """What the attempt would have published."""
+    """What the attempt would have published. `snapshot_id`: 0 if it is not known."""
 
     snapshot_id: int
     arrived_at: datetime
@@ -84,7 +84,7 @@ class _PlannedPublish:
 
 
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
-    """Return what the attempt would have published; None if no record says so.
+    """Return what the attempt would have published; None if no record says what.
 
     There is no record if a publish died before it wrote its request, or a rollback before it wrote its candidate.
     """
@@ -105,7 +105,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
 
 
 def _arrived_at(services: Services, intent: Intent, deliveries: tuple[Delivery, ...]) -> datetime:
-    """When the last delivery arrived; when the lease was acquired, if there is none or it is not known."""
+    """When the newest delivery arrived; without one, or if that is not known, when the lease was acquired."""
     return (find_arrival_time(services, deliveries[-1]) if deliveries else None) or intent.taken_at
 
 

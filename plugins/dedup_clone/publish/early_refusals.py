@@ -1,6 +1,6 @@
-"""Refuses deliveries before Spark starts, where names, sizes and some footers of their files show enough.
+"""Refuses deliveries before Spark starts, if names, sizes or some footers of their files break the data contract.
 
-The Spark job validates every file of the deliveries that are left. Engines in SQL begin with the footers themselves.
+The Spark job validates every file of the deliveries that are left. Engines in SQL read all footers by themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dedup_clone.publish.records.attempt_records import record_refusals
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 
-FOOTERS_READ = 32  # of a delivery, which may have many thousands of files; reading them takes about a second
+FOOTERS_READ = 32  # of each delivery, in about a second; a delivery may have many thousands of files
 
 
 def without_refused_deliveries(services: Services, request: DedupRequest) -> DedupRequest:
@@ -51,7 +51,7 @@ def without_refused_deliveries(services: Services, request: DedupRequest) -> Ded
 def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDelivery, ...]:
     """Examine the deliveries from the newest on, and return the refused ones, oldest first.
 
-    The search ends at the first delivery without a problem: for it Spark has to start anyway, and validates the older
+    The search ends at the first delivery without a problem: Spark has to start for it anyway, and validates the older
     ones too. The search also ends at a delivery that the parent includes, because the job possibly never reads it.
     """
     refused: list[RefusedDelivery] = []

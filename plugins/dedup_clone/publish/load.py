@@ -101,9 +101,10 @@ def load_dates(
     dates: tuple[date, ...],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Load these dates, each by a load job of its own, as many at once as BigQuery allows. Raises JobFailed.
+    """Load these dates, each by a load job of its own, as many at once as BigQuery allows.
 
-    If the task dies, STAGING still says `loading`, and the retry loads the whole table.
+    Raises JobFailed, and what `begin_load` raises. If the task dies, STAGING still says `loading`, and the retry loads
+    the whole table.
     """
     begin_load(services, spec, manifest)
     files = services.manifests.candidate_files(candidate)
@@ -139,7 +140,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
 
     If an earlier attempt streamed changes into staging, staging is made anew, because BigQuery may apply them later.
-    Raises CheckFailed if staging lacks a declared policy.
+    Raises CheckFailed if staging lacks a declared policy, LostRace when the attempt has lost the lease.
     """
     require_policies_of_staging(services)
     intent = services.current.require_intent(spec.attempt)

@@ -9,9 +9,9 @@ from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
 
-# The committed generation and its parent. A rollback to an older one needs no files within BigQuery's time travel.
+# The committed generation and its parent. Within BigQuery's time travel, a rollback to an older one needs no files.
 GENERATIONS_WITH_DATA = 2
-# How many of the last generations, by number, retain the folders of their attempts.
+# The attempts at the last generations, counted by number, retain their folders.
 GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
 
 
@@ -19,7 +19,8 @@ def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
     Folders of a running attempt stay. Attempt folders (request, check results) of the last
-    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay. Of generations before an erasure nothing stays.
+    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into `FEED_changes`. Of
+    generations before an erasure nothing stays.
     """
     current = services.current.read()
     if current.generation is None:
@@ -39,7 +40,7 @@ def prune(services: Services) -> list[str]:
 
 
 def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
-    """The data folders of attempts at generations after the live one, which failed; none while a run holds the lease.
+    """The data folders of attempts after the live generation, all of which failed; none while a run holds the lease.
 
     Folders of exports are left out: the export of a retirement may be all that is left of target. While no generation
     is live, as after a recovery without records, no folder is returned.

@@ -16,7 +16,8 @@ from dedup_clone.state.current import Intent, lease_held_error
 def recover(services: Services, *, dag_id: str, run_id: str) -> None:
     """Free the lease for this run, if it is held by a dead run, by a run that waits for approval, or by this run.
 
-    Raises LeaseHeld while another run is at work, LostRace when the swap of the waiting run was just approved.
+    Raises LeaseHeld while another run is at work, LostRace when the swap of the waiting run was just approved, and what
+    `commit_or_discard` raises.
     """
     intent = services.current.read().intent
     if intent is None:
@@ -34,8 +35,8 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
     A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
-    first, and BigQuery rejects a later job of that id. Raises ConfigurationError when this account may not see the
-    jobs: while nobody knows whether they still run, the lease stays.
+    first, and BigQuery rejects a later job of that id. Raises what `commit_attempt` raises, and ConfigurationError when
+    this account may not see the jobs: while nobody knows whether they still run, the lease stays.
     """
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:
@@ -63,7 +64,7 @@ def require_visible_jobs(services: Services, intent: Intent) -> None:
 
 @contextmanager
 def _explain_hidden_jobs(services: Services, intent: Intent) -> Iterator[None]:
-    """Raise ConfigurationError when BigQuery denies the block access to the attempt's jobs."""
+    """Raise ConfigurationError when BigQuery denies access to the attempt's jobs in the `with` block."""
     from google.api_core.exceptions import Forbidden
 
     try:

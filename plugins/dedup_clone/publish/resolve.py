@@ -27,12 +27,14 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
     Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
-    names, sizes or footers of its files, and what `decide` and `check_before_dedup` raise.
+    names, sizes or footers of its files, and what `require_own_feed`, `decide`, `check_before_dedup` and
+    `parent_reference` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
     if publish_request.replay:
-        decide(services, publish_request)  # a replay that is refused must not end a run that waits for approval
+        # Before `recover`, because a replay that is refused must not end a run that waits for approval.
+        decide(services, publish_request)
     recover(services, dag_id=dag_id, run_id=run_id)
     decision = decide(services, publish_request)
     if decision.skip_reason:
@@ -73,7 +75,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
 
 
 def _snapshot_shown(request: DedupRequest, parent: Manifest | None) -> int:
-    """Return the snapshot that status table and page will name: the parent's if only dates are replayed."""
+    """Return the snapshot that status table and page will name: the parent's if only some dates are replayed."""
     if request.dates is not None and parent is not None:
         return parent.snapshot_id
     return request.deliveries[-1].delivery.snapshot_id

@@ -1,4 +1,4 @@
-"""Runs the feed's own SQL checks: queries that read staging as of the time that the swap would clone."""
+"""Runs the feed's own SQL checks: queries that read staging as of the same time as the swap's clone."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class PublishRequest:
     """What a publish run was started for: a new delivery, or a replay that an operator requested.
 
     `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
-    `reason`: what the operator gave. `dates`: the only dates of the delivery to replay; None for all.
+    `reason`: why the operator asked for the replay. `dates`: the only dates of the delivery to replay; None for all.
     """
 
     dag_id: str
@@ -32,8 +32,9 @@ class PublishRequest:
 class PublishSpec:
     """One attempt under the lease, which makes `generation` on top of generation `parent`.
 
-    `snapshot_id` is the newest snapshot that the attempt would apply; if `dates` is set (see PublishRequest), it is the
-    snapshot that is live already. `request_uri`: the dedup job's request; empty for a rollback, which has none.
+    `snapshot_id` is the newest snapshot that the attempt would apply. If `dates` is set (see PublishRequest), and in an
+    erasure or rebuild, it is the snapshot that is live already; in a rollback that of the restored generation; in a
+    bootstrap 0. `request_uri`: the dedup job's request; empty for a rollback, which has none.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
     that time. A rebuild (`rebuilds`) writes the live generation's rows in the form of a changed feed file.
@@ -75,8 +76,9 @@ class SwapSpec:
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
     empty for a first generation. `manifest` is the manifest's digest. `bytes_billed` is that of the checks' queries.
-    `options`: what the swap sets on target by the feed file (see warehouse/table_options.py). `form`: `clone`, or
-    `direct`, if the rows were streamed into target, which was checked itself and only gets the generation's labels.
+    `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets on target
+    (see warehouse/table_options.py). `form`: `clone`; `direct` if the rows were streamed into target. Then target
+    itself was checked, and the swap only sets its labels and options.
     """
 
     attempt: str
@@ -95,5 +97,5 @@ class SwapSpec:
 
     @property
     def cloned_at(self) -> datetime | None:
-        """The time as of which staging held the rows; None if it never did."""
+        """The time as of which staging held the rows; None if they were streamed into target instead."""
         return None if self.form == DIRECT else self.checked_at

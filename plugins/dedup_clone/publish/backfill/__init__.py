@@ -1,1 +1,1 @@
-"""Backfill: publishes snapshots of an archive as late snapshots, a few at a time."""
+"""Backfill: lands the snapshots of an archive, usually late ones, a few at a time."""

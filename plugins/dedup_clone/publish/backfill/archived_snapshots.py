@@ -59,8 +59,8 @@ class ArchivedSnapshots:
 def find_archived(services: Services, archive: Landing, request: BackfillRequest) -> ArchivedSnapshots:
     """List the archive, which has the layout of a landing folder.
 
-    Raises ConfigurationError if the archive has no snapshot, if the feed takes no late snapshots and some are late, and
-    if the feed is retired.
+    Raises ConfigurationError if the archive has no requested snapshot, if some are late and the feed takes no late
+    ones, and if the feed is retired.
     """
     require_in_use(services)
     # Of several markers of one snapshot id the latest counts: `markers` orders them by time.

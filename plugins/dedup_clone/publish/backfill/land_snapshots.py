@@ -13,10 +13,10 @@ from dedup_clone.state.store import in_parallel
 
 
 def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
-    """Land the next snapshots of the archive, unless it has to wait. Returns whether nothing is left to do.
+    """Land the next snapshots of the archive, unless the backfill has to wait. Returns whether nothing is left to do.
 
-    Raises ContractViolation if landing has other objects in the folder of such a snapshot. Raises ConfigurationError as
-    `find_archived` does.
+    Raises ContractViolation if a snapshot's folder in landing has objects that the archive lacks. Raises
+    ConfigurationError as `find_archived` does.
     """
     found = find_archived(services, archive, request)
     waits_for = _waits_for(services, found, request)

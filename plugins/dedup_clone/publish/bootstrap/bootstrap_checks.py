@@ -49,7 +49,10 @@ def _fingerprint_query(services: Services, names: TableNames, table: TableContra
 
 
 def evenly_spaced(days: list[date], count: int) -> list[date]:
-    """Choose `count` of the days at even distances, with the first and the last; all days if there are fewer."""
+    """Choose `count` of the days at even distances; all days if there are fewer.
+
+    The first day is among them and, if `count` is above 1, the last.
+    """
     if count >= len(days) or count < 1:
         return days if count else []
     return [days[round(index * (len(days) - 1) / max(count - 1, 1))] for index in range(count)]

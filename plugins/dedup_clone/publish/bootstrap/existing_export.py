@@ -27,7 +27,7 @@ def export_existing(services: Services, attempt: str) -> None:
     """Export the table whose rows `attempt` takes over, and write the attempt's request. Safe to repeat.
 
     Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
-    JobFailed.
+    and what `read_bootstrap_record` and `export_partitions` raise.
     """
     intent, record = services.current.require_intent(attempt), read_bootstrap_record(services, attempt)
     existing, folder = record.existing, export_folder(services, attempt)

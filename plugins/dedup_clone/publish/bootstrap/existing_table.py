@@ -1,4 +1,4 @@
-"""Reads the table whose rows a bootstrap or rebuild takes over: its metadata, its partitions, and what forbids that."""
+"""Reads the table whose rows a bootstrap or rebuild takes over: its metadata, and what prevents the takeover."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def existing_table_names(services: Services, existing: ExistingTable) -> TableNa
 def read_existing_table(services: Services, source_table: str) -> ExistingTable:
     """Read the metadata of `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. One metadata query.
 
-    Raises BootstrapRefused with every reason in feed and metadata why it cannot be bootstrapped, or with every one in
-    its partitions; ConfigurationError for a malformed name.
+    Raises BootstrapRefused if the table does not exist or cannot be bootstrapped. The error names all problems of feed
+    and metadata or, if there are none of these, of the partitions. Raises ConfigurationError for a malformed name.
     """
     dataset, name = _parse_name(services, source_table)
     warehouse = services.warehouse.with_dataset(dataset)
@@ -113,8 +113,8 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
 def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
-    Raises BootstrapRefused for rows without a date that BigQuery partitions or with one after tomorrow, and if no row
-    is within the retention.
+    Raises BootstrapRefused if a row has no date, one that BigQuery does not partition, or one after tomorrow, and if no
+    row is within the retention.
     """
     warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
     observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)

@@ -108,7 +108,7 @@ def undeclared_row_policies(services: Services, dataset: str, existing: TableMet
 def undeclared_policy_tags(services: Services, existing: TableMetadata) -> dict[str, str]:
     """The policy tags of `existing` that the feed file does not declare, by column path.
 
-    Of nested columns, whose tags no feed file can declare, those that staging lacks.
+    No feed file can declare tags of nested columns; of these tags, those that staging lacks are returned.
     """
     declared, staging = services.feed.table.policies.column_tags, services.warehouse.table(services.feed.staging)
     on_staging = policy_tags(staging.options) if staging else {}

@@ -15,7 +15,7 @@ from dedup_clone.publish.services import Services
 def delete_leftovers(services: Services, erasure_request: ErasureRequest) -> list[str]:
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
-    Deleted are the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
+    These are the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
     incoming table of an SQL engine, and the file of keys.
 
     Returns the deleted folders. Safe to repeat. Raises JobFailed; ContractViolation if the run has committed no

@@ -34,8 +34,8 @@ def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> in
 def drop_pending_changes(services: Services, *, before: int | None) -> None:
     """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
 
-    The files are deleted first, so that a job that another task starts meanwhile fails. Then this waits for running
-    jobs that load them.
+    The files are deleted first, so that a job that another task starts meanwhile fails. Then the function waits for
+    running jobs that load them.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]

@@ -36,7 +36,7 @@ def _text(kind: str, value: Any) -> str:
             elapsed = value - _EPOCH
             return str((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds)
         case "NUMERIC":
-            return f"{NUMERIC_CONTEXT.plus(Decimal(value).normalize(NUMERIC_CONTEXT)):f}"  # `plus` makes -0 to 0
+            return f"{NUMERIC_CONTEXT.plus(Decimal(value).normalize(NUMERIC_CONTEXT)):f}"  # `plus` turns -0 into 0
         case "STRING":
             return f"{len(value.encode())}:{value}"
         case "BYTES":

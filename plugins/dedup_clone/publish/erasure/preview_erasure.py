@@ -33,9 +33,9 @@ class ErasurePreview:
 
 
 def preview_erasure(services: Services, erasure_request: ErasureRequest, count_limit_bytes: int) -> ErasurePreview:
-    """Describe the erasure. The rows are counted unless that query would read more than `count_limit_bytes`.
+    """Describe the erasure. The rows are counted by a query if it would read at most `count_limit_bytes`.
 
-    Raises ConfigurationError and CheckFailed as `resolve_erasure` does, JobFailed.
+    Raises what `require_own_feed`, `require_erasable` and `read_keys` raise, and JobFailed.
     """
     require_own_feed(services)
     live, keys = require_erasable(services), read_keys(services, erasure_request.keys_file)

@@ -1,1 +1,1 @@
-"""Rebuilds a feed's records after some or all of them were lost or damaged."""
+"""Restores a feed's records after some or all of them were lost or damaged."""

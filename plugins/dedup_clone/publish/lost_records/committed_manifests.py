@@ -38,7 +38,7 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
 
 
 def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
-    """Copies, from candidates, of the manifests of published generations other than `live` that are gone or damaged."""
+    """The manifests of published generations, without `live`, that are gone or damaged: copies from candidates."""
     found = []
     for attempt in _attempts(services):
         record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))

@@ -85,7 +85,7 @@ def _records_of_lease(services: Services) -> Iterator[_Record]:
 
 
 def _records_of_reporting(services: Services) -> Iterator[_Record]:
-    """What the reporting tables and `FEED_changes` still lack. None is needed to publish."""
+    """The records of what the reporting tables and `FEED_changes` still lack. No publish needs these records."""
     backlog, feed = ReportingBacklog(services.store), services.feed.feed
     yield _Record(ReportingWriter, backlog.writer, "the next load of the reporting tables writes it")
     for attempt in backlog.attempts(feed):

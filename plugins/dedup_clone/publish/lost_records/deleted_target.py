@@ -10,7 +10,11 @@ from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 
 
 def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
-    """The swap that made the generation live; None if staging cannot be cloned as of that swap's time any more."""
+    """The swap that made the generation live, if it can be repeated.
+
+    None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of its
+    time.
+    """
     manifest = sound_manifest(services, generation)
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
@@ -32,7 +36,7 @@ def repeat_swap(services: Services, swap: SwapSpec) -> None:
     parameters = {
         "target": ("STRING", services.feed.target),
         **{name: (kind, str(plain[name])) for name, kind in SWAP_PARAMETERS.items()},
-        "parent": ("STRING", ""),  # so that the statement fails if a target with a label exists
+        "parent": ("STRING", ""),  # so that it fails if target exists and names another generation
     }
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
     services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))

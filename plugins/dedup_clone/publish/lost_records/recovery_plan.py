@@ -76,7 +76,7 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
     """Do what the plan says. After an interruption, make a new plan and carry that out.
 
-    Raises LostRace if records or target changed since the plan was made.
+    Raises LostRace if records or target changed since the plan was made, JobFailed if the swap cannot be repeated.
     """
     for job_id in plan.jobs:
         services.warehouse.fence_job_id(job_id)
@@ -195,7 +195,7 @@ def _new_start(
 
 
 def _without_lease(services: Services, current: Current | None, at_least: int = 0) -> Current:
-    """CURRENT without a lease. Its `last_generation` is at least every generation that a record names."""
+    """CURRENT without a lease. Its `last_generation` is at least `at_least` and each generation that a record names."""
     current = current or Current(
         format_version=FORMAT_VERSION,
         feed=services.feed.feed,

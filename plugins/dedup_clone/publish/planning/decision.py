@@ -20,7 +20,7 @@ from dedup_clone.publish.waiting_deliveries import find_backlog, find_backlog_wi
 class Decision:
     """What a publish includes.
 
-    `parent`: the live generation, if any. `skip_reason`: why there is nothing to publish; None if there is.
+    `parent`: the live generation, if any. `skip_reason`: why there is nothing to publish; None if there is something.
     """
 
     parent: Manifest | None
@@ -82,7 +82,7 @@ def _backlog(services: Services, publish_request: PublishRequest, parent: Manife
 
 
 def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
-    """Why this run has nothing to publish; None if its delivery is in the backlog. Raises what `decide` says."""
+    """Why this run has nothing to publish; None if its delivery is in the backlog. Raises as `decide` does."""
     if delivery in backlog.apply:
         return None
     if delivery in backlog.superseded:

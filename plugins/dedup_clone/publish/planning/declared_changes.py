@@ -1,4 +1,4 @@
-"""Finds differences between feed file and published table that the next publish must refuse, before its dedup."""
+"""Finds, before the dedup, the differences between feed file and published table that a publish must refuse."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def shortens_retention(retention_days: int, staging: TableMetadata) -> bool:
 
 
 def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
-    """The dates, as text, that the feed file's retention drops and the live generation's keeps, with their rows."""
+    """The dates that the feed file's retention drops and the live generation's keeps: date as text -> its rows."""
     oldest, _ = services.retention_window()
     live_oldest = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
     return {str(entry.date): entry.rows for entry in parent.dates if live_oldest <= entry.date < oldest}

@@ -40,7 +40,7 @@ def build_dedup_request(
 ) -> DedupRequest:
     """Return the request of the intent's attempt. `oldest`, `latest`: the first and the last date that it accepts.
 
-    The other arguments are explained at `DedupRequest`.
+    `date_folders`: whether each date of a delivery has a folder. `DedupRequest` explains the other arguments.
     """
     feed, layout = services.feed, services.layout
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)

@@ -41,8 +41,8 @@ def export_partitions(
 ) -> list[ExportedFile]:
     """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
 
-    Returns the files ordered by name. Raises JobFailed, and ContractViolation when a file cannot be read or BigQuery
-    wrote FLOAT64 values with 32 bits.
+    Returns the files ordered by name. Raises JobFailed, OutcomeUnknown as `find_step_job` does, and ContractViolation
+    when a file cannot be read or BigQuery wrote FLOAT64 values with 32 bits.
     """
     folder = export_folder(services, attempt)
 

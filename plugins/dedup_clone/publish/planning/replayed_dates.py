@@ -18,7 +18,7 @@ from dedup_clone.publish.services import Services
 
 
 def require_replayable(services: Services, delivery: Delivery, dates: tuple[date, ...], live: Manifest | None) -> None:
-    """Raise ConfigurationError if one of `dates` cannot be replayed. Its text says which can, if any."""
+    """Raise ConfigurationError if one of `dates` cannot be replayed; the error says what can be done instead."""
     feed = services.feed
     where = f"Dates of delivery [{delivery.name}] of [{feed.feed}]"
     if live is None:

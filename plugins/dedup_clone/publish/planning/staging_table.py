@@ -19,7 +19,7 @@ def prepare_staging(services: Services) -> None:
 
     Set descriptions and the primary key in both cases.
 
-    Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
+    Call it while the run holds the lease. A shorter retention, which deletes rows, is set by `approve_retention` only.
     """
     table, name = services.feed.table, services.feed.staging
     staging = services.warehouse.table(name)
@@ -58,9 +58,9 @@ def add_columns_for_queries(services: Services) -> None:
 
 
 def approve_retention(services: Services) -> None:
-    """Let staging keep its partitions as long as the feed file says, also if that is shorter than now.
+    """Let staging keep its partitions as long as the feed file says, even if that is shorter than now.
 
-    Target follows with the next swap. Raises LeaseHeld while a run is at work, whose checks count staging's rows.
+    Target follows with the next swap. Raises LeaseHeld while a run holds the lease: its checks count staging's rows.
     """
     intent = services.current.read().intent
     if intent is not None:
@@ -90,7 +90,8 @@ def set_clustering_of_target(services: Services, table: TableContract) -> None:
 def restore_tables(services: Services, intent: Intent) -> None:
     """After a rebuild that ended before its swap, give staging and target the live generation's layout again.
 
-    If staging had another layout, it is empty afterwards. STAGING says `loading`, so the next publish loads all rows.
+    If staging had another layout, it is empty afterwards. STAGING then says `loading`, so that the next publish loads
+    all rows.
     """
     staging, state = services.warehouse.table(services.feed.staging), services.staging.read()
     if intent.parent is None or state is None or state.attempt != intent.attempt:

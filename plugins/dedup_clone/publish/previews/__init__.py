@@ -1,1 +1,1 @@
-"""What a publish, rollback or bootstrap would do. Previews change nothing and acquire no lease."""
+"""What a publish, rollback, bootstrap or changed feed file would do. Previews change nothing and acquire no lease."""

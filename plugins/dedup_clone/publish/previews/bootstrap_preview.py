@@ -37,9 +37,11 @@ DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 class BootstrapPreview:
     """What a bootstrap would do. `text` is Markdown for the operator; the other fields are for programs.
 
-    `surplus_rows`: how many rows there are beyond the first of each key; None if they were not counted, because that
-    query would have read `count_bytes`, more than allowed. `refused`: what the form would have to accept, and duplicate
-    keys that it does not resolve; empty if the bootstrap can run.
+    `exported_bytes`: about the logical bytes of the exported rows. `compared_bytes`: what the queries that compare some
+    dates with staging would read. `count_bytes`: what the query that counts surplus rows reads. `surplus_rows`: how
+    many rows there are beyond the first of each key; None if not counted, because `count_bytes` exceeds the limit.
+    `refused`: what the form would have to accept, and duplicate keys that it does not resolve; empty if the bootstrap
+    can run.
     """
 
     feed: str
@@ -97,7 +99,7 @@ def preview_bootstrap(
 class _Duplicates:
     """The result of the query that counts surplus rows of equal keys. `bytes`: what the query reads.
 
-    `rows`: the surplus rows; None if they were not counted. `named`: the dates that have most, as text.
+    `rows`: the surplus rows; None if they were not counted. `named`: the dates with the most surplus rows, as text.
     """
 
     bytes: int

@@ -14,7 +14,7 @@ def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, v
     """How a date's rows in the generation to restore differ from its rows in the live one, in a few words.
 
     `live`, `restored`: the date in these generations; None if it is absent. `values_are_comparable`: whether both have
-    the same columns. Fingerprints cover the rows of the newest snapshot, so they tell only if there are no survivors.
+    the same columns. Fingerprints cover the rows of the newest snapshot, so they are compared only without survivors.
     """
     if live is None:
         return "all its rows appear"
@@ -70,5 +70,5 @@ def _publishes_since(services: Services, newer: Manifest, older: Manifest) -> li
         try:
             manifest = services.manifests.read(before)
         except ContractViolation:
-            return None  # somebody deleted the manifest
+            return None  # the manifest is gone or damaged
     return None

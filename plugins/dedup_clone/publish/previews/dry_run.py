@@ -28,7 +28,7 @@ from dedup_clone.state.index import published_records
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, Cost
 from dedup_clone.state.parquet_footers import read_footers
 
-FOOTERS_READ = 100  # about so many at most; of more files the rows are estimated
+FOOTERS_READ = 100  # at most; with more files the number of rows is estimated
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class DryRun:
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     """Return what the publish would do.
 
-    Raises CheckFailed, and what `require_own_feed` and `decide` raise, as the publish itself would, and errors of Cloud
-    Storage.
+    Raises what `require_own_feed`, `decide` and `check_before_dedup` raise, as the publish itself would, and errors of
+    Cloud Storage.
     """
     require_own_feed(services)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
@@ -152,7 +152,7 @@ def _effect(services: Services, publish_request: PublishRequest, decision: Decis
 
 
 def _status_kept(services: Services, decision: Decision) -> str:
-    """Which status the replayed delivery keeps, as text: only some of its dates are applied."""
+    """As text, which status the replayed delivery keeps, because only some of its dates are applied."""
     (delivery,) = decision.backlog.apply
     if decision.parent and delivery in decision.parent.excluded:
         return "the delivery itself stays excluded"
@@ -164,8 +164,8 @@ def _status_kept(services: Services, decision: Decision) -> str:
 def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
     """Whether the Spark job would not read landing.
 
-    This is so if all deliveries are included already and no plan rewrites them, unless the retention became longer: the
-    deliveries may have dates that the parent dropped.
+    This is so if the live generation includes all deliveries and the plan does not rewrite them. If the retention
+    became longer, the job reads them nevertheless: they may have dates that the live generation dropped.
     """
     live = decision.parent
     if live is None or not engine.runs_spark or plan not in (Plan.AUTO, Plan.ADOPT):

@@ -50,7 +50,10 @@ class FeedPlan:
 
 
 def plan_feed(services: Services) -> FeedPlan:
-    """Compare the feed file with the live generation, staging and target. Raises ContractViolation for bad records."""
+    """Compare the feed file with the live generation, staging and target.
+
+    Raises ContractViolation for a damaged or lost record, and what `results_before_dedup` raises.
+    """
     feed, generation = services.feed, services.current.read().generation
     if services.retired.read() is not None:
         return FeedPlan(feed.feed, None, notes=("the feed is retired: delete its file",))

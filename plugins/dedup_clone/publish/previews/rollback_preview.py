@@ -33,7 +33,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     """Describe what a rollback to `generation` by this run would do.
 
     Raises RollbackRefused while another run is at work, because what that run publishes would change the preview;
-    ConfigurationError when the generation cannot be restored.
+    ConfigurationError when the generation cannot be restored; FeedHeldElsewhere.
     """
     _require_no_other_run(services, dag_id, run_id)
     restorable = find_restorable(services, generation)
@@ -67,14 +67,14 @@ def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
 
 
 def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | None, DateEntry | None]]:
-    """Dates whose rows differ, newest first, as pairs (live, restored); None where a generation lacks the date."""
+    """Dates whose rows or files differ, newest first: pairs (live, restored); None if a generation lacks the date."""
     now, then = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
     pairs = [(now.get(day), then.get(day)) for day in sorted({*now, *then}, reverse=True)]
     return [(a, b) for a, b in pairs if a is None or b is None or _identity(a) != _identity(b)]
 
 
 def _identity(entry: DateEntry) -> tuple[object, ...]:
-    """What is equal for two generations if their rows on the date are equal."""
+    """What is equal for two generations if they have the same files of the date."""
     return entry.rows, entry.min_update_id, entry.max_update_id, entry.files_digest
 
 

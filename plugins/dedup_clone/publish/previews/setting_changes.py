@@ -1,4 +1,4 @@
-"""Compares `changes`, `cdc` and `checks.sql` of a feed file with what the live generation was published with."""
+"""Compares `changes`, `cdc` and `checks.sql` of a feed file with those of the last publishes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
 def _last_had_changes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> bool:
     """Whether the last publish of the feed had `changes: true`.
 
-    This is read from the last publish by an engine that can find changes; if no record is of such a publish, from the
-    live generation's request; and if there is none, or it is of engine cdc, from the feed file.
+    This is read from the record of the last publish by an engine that can find changes; without such a record, from the
+    live generation's request; without a request, or if engine cdc was requested, from the feed file.
     """
     finding = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
     if finding:

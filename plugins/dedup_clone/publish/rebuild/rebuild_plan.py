@@ -116,7 +116,10 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
 
 
 def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
-    """Return the live generation's manifest. Raises ConfigurationError with everything that prevents the rebuild."""
+    """Return the live generation's manifest.
+
+    Raises ConfigurationError with everything that prevents the rebuild, FeedHeldElsewhere.
+    """
     generation = require_own_feed(services).generation
     if generation is None:
         raise ConfigurationError(
@@ -171,7 +174,7 @@ def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, 
 
 
 def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
-    """The dates to compare with staging. Later, dates of which the Spark job dropped rows are not compared."""
+    """The dates to compare with staging. The check before the swap leaves out dates of which Spark dropped rows."""
     oldest, _ = services.retention_window()
     return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
 

@@ -39,7 +39,7 @@ def find_check_results(services: Services, attempt: str, phase: str) -> CheckRes
 
 
 def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
-    """The results as of `find_check_results`. Raises ContractViolation when there are none."""
+    """As `find_check_results`, but raises ContractViolation when there are none."""
     results = find_check_results(services, attempt, phase)
     if results is None:
         name = services.store.uri(services.layout.check_results(attempt, phase))
@@ -72,9 +72,10 @@ def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, r
 
 
 def find_arrival_time(services: Services, delivery: Delivery) -> datetime | None:
-    """When the delivery arrived, by its arrival record or, if that is lost, by the ledger record of its publish.
+    """When the delivery arrived, by its arrival record or, if that is lost, by the ledger record of an attempt.
 
-    None if neither says so. Raises LaterRelease when a later release wrote the arrival record.
+    That record is of an attempt whose newest delivery it was. None if neither record exists. Raises LaterRelease when a
+    later release wrote the arrival record.
     """
     arrival = services.store.read_if_sound(Arrival, services.layout.arrival(delivery))
     if arrival is not None:

@@ -36,7 +36,7 @@ from dedup_clone.warehouse.table_options import KMS_KEY
 STEP = "changes"
 # Pauses after a failed load job: they double from the first to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
-# When so many jobs of a generation have failed, later generations are loaded before it.
+# Once this many load jobs of a generation have failed, later generations no longer wait for it.
 MAX_JOBS_AWAITED = 4
 _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
@@ -130,8 +130,8 @@ def _problem(services: Services, changes: PendingChanges) -> str:
 def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
     """Load the changes of one generation; return whether the table has them. Raises TimeoutError, LostRace.
 
-    The table gets the columns of the changes' generation, in which their files are. The feed file may declare other
-    columns by now. After each failure of a job the pause before the next job doubles.
+    The table gets the columns of the changes' generation, which the files have. The feed file may declare other columns
+    by now. After each failure of a job the pause before the next job doubles.
     """
     job_id = changes_job_id(services, stored.changes)
     job = services.warehouse.job(job_id)
@@ -204,7 +204,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
 
 
 def lost_changes(services: Services, feed_table: TableContract) -> int | None:
-    """The rows that `FEED_changes` loses, because it must be made anew for `feed_table`; None if it need not be."""
+    """How many rows `FEED_changes` loses, because it must be made anew for `feed_table`; None if it need not be."""
     found = services.warehouse.table(services.names.changes_table)
     declared = _declared_table(services, feed_table)
     return found.rows if found is not None and _has_other_types(found.columns, declared.columns) else None

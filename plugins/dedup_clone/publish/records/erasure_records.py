@@ -19,12 +19,12 @@ from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.store import retry_lost_race
 
-# BigQuery keeps deleted data for so long after time travel ends (its page "Time travel and fail-safe").
+# How long BigQuery keeps deleted data after time travel ends (its page "Time travel and fail-safe").
 FAIL_SAFE = timedelta(days=7)
 
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
-    """The generations of all erasures up to `generation`, ascending."""
+    """The generations of all erasures up to `generation`, ascending; none if it is None."""
     found = {generation_of(info.name) for info in services.store.objects(services.layout.erasures)}
     return sorted(n for n in found if n is not None and generation is not None and n <= generation)
 

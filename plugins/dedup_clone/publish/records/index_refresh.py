@@ -205,7 +205,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
     try:
         manifest = services.manifests.read(record.generation)
     except ContractViolation:
-        return None  # somebody deleted the manifest; without it the generation cannot be restored
+        return None  # the manifest is gone or damaged; without it the generation cannot be restored
     return IndexGeneration(
         generation=record.generation,
         restores=record.restores,

@@ -71,7 +71,7 @@ def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: fl
 
 
 def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
-    """Add to `cost` what BigQuery bills for streaming the bytes, and for applying them to a table of `table_bytes`.
+    """Add to `cost` BigQuery's price of streaming `streamed_bytes`, and of applying them to a table of `table_bytes`.
 
     To apply changes, however few, BigQuery's background job reads the whole table, on demand unless a reservation is
     assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).

@@ -14,7 +14,7 @@ from dedup_clone.state.current import Intent
 from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
-# The time in which a BigQuery job of the publish was PENDING, whatever the phase; no other phase includes it.
+# The time in which BigQuery jobs of the publish were PENDING. The other phases do not include this time.
 QUEUED = "queued"
 # In the order in which they happen (docs/hour.md).
 PHASES = (
@@ -34,7 +34,7 @@ def publish_phases(
     arrived_at: datetime | None,
     swapped_at: datetime,
 ) -> dict[str, float]:
-    """Seconds by phase, from `arrived_at` to `swapped_at`. A publish without an arrival begins with its lease.
+    """Seconds by phase, from `arrived_at` (None: from the lease) to `swapped_at`.
 
     A phase whose end is not recorded is left out: its time counts for the next phase. `streamed`: what engine `cdc`
     streamed; then the phase `load` lasts until BigQuery has applied it.
@@ -67,7 +67,7 @@ def publish_phases(
 
 
 def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
-    """When the checks ended whose failures a person approved; None if nobody was asked."""
+    """When the checks ended and a person was asked to approve failures; None if nobody was asked."""
     results = find_check_results(services, attempt, "before")
     if results is None or not accepted_failures(results.items):
         return None
@@ -81,7 +81,7 @@ def phases_in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
-    """Begin and end of the time in which each job, or each statement of a script, was PENDING, such as queued DML."""
+    """Begin and end of the time in which each job, or each statement of a script, was PENDING (queued)."""
     all_jobs = list(jobs)
     all_jobs += [child for job in all_jobs if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
     return [(job.created_at, job.started_at) for job in all_jobs if job.created_at and job.started_at]
@@ -94,11 +94,11 @@ def divide_into_phases(
     *,
     until: datetime,
 ) -> dict[str, float]:
-    """The seconds of each phase. A phase lasts from the end of the phase before it to its own end; `ends` has both.
+    """The seconds of each phase. A phase lasts from the end of the phase before it to its own end.
 
-    `begin`: when the first phase begins. A phase without an end is left out. Times in `pending` count for the phase
-    QUEUED instead. All phases add up to `until - begin`. The ends are read from several clocks: a phase that would end
-    before it begins gets 0 s.
+    `begin`: when the first phase begins. `ends`: the phases in order, each with its end; a phase whose end is None is
+    left out. Times in `pending` count for the phase QUEUED instead. If the last phase ends at `until`, all phases add
+    up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins gets 0 s.
     """
     waits = _without_overlaps(pending)
     seconds, since, queued = {}, begin, 0.0

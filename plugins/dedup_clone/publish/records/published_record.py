@@ -24,9 +24,10 @@ T = TypeVar("T")
 
 
 def _swapped_at(services: Services, swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
-    """When the clone was created; if the rows were streamed into target, when the swap's job set target's labels.
+    """When the clone was created.
 
-    Now, if `jobs` are empty because they could not be read.
+    If the rows were streamed into target: when the swap's job set target's labels, or the present time if `jobs` are
+    empty because they could not be read.
     """
     if swap.cloned_at is not None:
         return target.table.created_at
@@ -45,7 +46,7 @@ def published_record(
 ) -> LedgerRecord:
     """The attempt's ledger record. It only reports: what cannot be read for it is None or empty, and logged.
 
-    `target`: as observed after the swap. `change_rows`: the generation's rows in `FEED_changes`; None without any.
+    `target`: as observed after the swap. `change_rows`: what `record_changes` returned.
     """
 
     def read(what: str, function: Callable[[], T]) -> T | None:
@@ -141,8 +142,8 @@ def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
 def _replays_some_dates(services: Services, manifest: Manifest) -> bool:
     """Whether a replay of some dates made the generation, so that it names the same snapshot as its parent.
 
-    The attempt's request says so. If there is none (of a rollback, or because it is lost): whether the generation
-    applied a delivery that it does not include.
+    The attempt's request says so. Without a request (a rollback has none, others may be lost) the answer is whether the
+    generation applied a delivery that it does not include.
     """
     request = try_read(services, "the request is not read", lambda: services.manifests.request(manifest.attempt))
     if request is None:
@@ -157,7 +158,7 @@ def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | Non
 def arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
     """The arrival of the newest delivery that was never live before.
 
-    None if there is no such delivery, or if its arrival record is lost.
+    None if there is no such delivery, or if no record says when it arrived.
     """
     published = {*parent.deliveries, *parent.excluded} if parent else set()
     newly_live = [delivery for delivery in manifest.applied if delivery not in published]

@@ -1,4 +1,4 @@
-"""Writes the tables for readers and analysts, `dedup_clone_status` and `dedup_clone_ledger`, after a commit.
+"""Writes the tables for readers and analysts, `dedup_clone_status` and `dedup_clone_ledger`, after each attempt.
 
 The tables have the rows of all feeds, and BigQuery limits how often one table changes. So every run leaves its rows in
 state, and one writer at a time loads all rows that the tables lack, with one load job for each table
@@ -46,7 +46,10 @@ WATCHDOG = "watchdog"  # the `holder` of loads that the watchdog writes
 
 
 def record_attempt(services: Services, record: LedgerRecord, results: tuple[CheckResults, ...]) -> None:
-    """Write the attempt's ledger record, and its rows for the reporting tables, to state. Safe to repeat."""
+    """Write the attempt's ledger record and its rows for the reporting tables to state. Safe to repeat.
+
+    Only an attempt that swapped has a row for the status table.
+    """
     services.ledger.write(record)
     ReportingBacklog(services.store).add(record.feed, record.attempt, ledger_row(record, results))
     if record.swapped_at is not None:

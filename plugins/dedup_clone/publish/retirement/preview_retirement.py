@@ -13,7 +13,10 @@ from dedup_clone.state.retired import TargetAction
 
 @dataclass(frozen=True)
 class RetirementPreview:
-    """What a retirement would do. `text` is Markdown for the operator."""
+    """What a retirement would do. `text` is Markdown for the operator.
+
+    `generation`, `rows`: of the live generation; None and 0 without one.
+    """
 
     feed: str
     generation: int | None

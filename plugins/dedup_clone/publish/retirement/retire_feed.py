@@ -38,8 +38,9 @@ class RetirementRequest:
 def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, ConfigurationError if there is no generation to
-    export, ContractViolation if target or its export has other rows than the manifest, JobFailed if an export fails.
+    Raises LeaseHeld while another run works on the feed, LostRace, FeedHeldElsewhere, ConfigurationError if there is no
+    generation to export, ContractViolation if target or its export has other rows than the manifest, JobFailed if an
+    export fails.
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
@@ -57,7 +58,7 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
 
 
 def require_exportable(services: Services, request: RetirementRequest, generation: int | None) -> None:
-    """Raise ConfigurationError if target shall be exported, but no generation says which rows it has."""
+    """Raise ConfigurationError if an existing target is to be exported, but no generation says which rows it has."""
     if request.target is TargetAction.EXPORT and generation is None:
         target = services.feed.target
         if services.warehouse.table(target) is not None:
@@ -69,7 +70,7 @@ def require_exportable(services: Services, request: RetirementRequest, generatio
 
 
 def _begin(services: Services, request: RetirementRequest) -> Retirement:
-    """Acquire the lease, which is never released, and write the record."""
+    """Acquire the lease, which lasts until CURRENT is deleted, and write the record."""
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     current = services.current.read()

@@ -31,7 +31,7 @@ TIME_TRAVEL_MARGIN = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """The form of a rollback run. `live_shown`: the generation that was live when the operator saw the preview."""
+    """The form of a rollback run. `generation`: the one to restore. `live_shown`: the live one in the preview."""
 
     dag_id: str
     run_id: str
@@ -44,7 +44,7 @@ class RollbackRequest:
 class RestorableGeneration:
     """A generation that can be restored: by a clone of staging as of `restored_at`, or, if that is None, from files.
 
-    `snapshot_id`: what readers saw as its snapshot. `swapped_at`: when it became live.
+    `snapshot_id`: the snapshot that the status table named for it. `swapped_at`: when it became live.
     """
 
     manifest: Manifest
@@ -104,7 +104,8 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
     """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
 
     Raises LeaseHeld while another run is at work, RollbackRefused when another generation has become live since the
-    preview, ConfigurationError when the generation cannot be restored, LostRace.
+    preview, ConfigurationError when the generation cannot be restored, LostRace, and what `require_own_feed` and
+    `recover` raise.
     """
     dag_id, run_id = rollback_request.dag_id, rollback_request.run_id
     require_own_feed(services)
@@ -158,7 +159,7 @@ def _is_nested(columns: list[str]) -> bool:
 
 
 def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
-    """A time when staging held exactly this generation; None if time travel does not reach it."""
+    """A time when staging held exactly this generation; None if none is recorded or time travel does not reach it."""
     swap = find_swap(services, manifest.attempt)
     cloned_at = swap.cloned_at if swap else None
     return cloned_at if cloned_at and oldest and cloned_at > oldest else None
