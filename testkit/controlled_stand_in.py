@@ -25,7 +25,7 @@ class ControlledStandIn:
     def pass_time(self, duration: timedelta) -> None:
         """Move the stand-in's clock forward. What has expired by then is deleted, and due row changes are applied."""
         body = {"advance_seconds": duration.total_seconds()}
-        requests.post(f"{self._url}/_standin/clock", json=body, timeout=10).raise_for_status()
+        requests.post(f"{self._url}/_standin/clock", json=body, timeout=60).raise_for_status()
 
     def add_fault(self, fault: dict[str, Any]) -> None:
         """Add a fault to the stand-in, as `stand_in_faults.add_fault` describes it."""

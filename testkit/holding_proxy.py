@@ -77,6 +77,7 @@ class HoldingProxy:
         self.upstream = urlsplit(upstream_url).netloc
         self._lock = threading.Lock()
         self._holds: list[Hold] = []
+        self._found: list[Hold] = []  # those that have a request
         handler = type("BoundHandler", (_Handler,), {"proxy": self})
         self._server = _Server((HOST, 0), handler)
 
@@ -93,7 +94,7 @@ class HoldingProxy:
 
     def stop(self) -> None:
         with self._lock:
-            holds, self._holds = self._holds, []
+            holds, self._holds = [*self._holds, *self._found], []
         for hold in holds:
             hold.drop()
         self._server.shutdown()
@@ -119,6 +120,7 @@ class HoldingProxy:
             found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
             if found:
                 self._holds.remove(found)
+                self._found.append(found)
             return found
 
 

@@ -93,7 +93,7 @@ class ObjectStore:
 
     def _match(self, uri: str) -> list[SourceFile]:
         bucket, name = split_uri(uri)
-        if "*" not in name:
+        if "*" not in uri:
             return [self._stat(uri)]
         head, _, tail = name.partition("*")
         if "*" in tail or "*" in bucket:

@@ -23,8 +23,8 @@ def _integer(value: Any) -> int:
 
 
 def _number(value: Any) -> Any:
-    """The value. Raises ValueError for one like 1_000, which Python reads as a number and BigQuery does not."""
-    if "_" in str(value):
+    """The value. Raises ValueError for true and 1_000, which Python reads as numbers and BigQuery does not."""
+    if "_" in str(value) or isinstance(value, bool):
         raise ValueError(value)
     return value
 
@@ -47,7 +47,7 @@ def _text(value: Any) -> str:
 def _timestamp(value: Any) -> datetime:
     """The value of ISO text, which is in UTC if it has no time zone, or of a number of seconds since 1970."""
     if isinstance(value, int | Decimal):
-        return to_datetime(int(Decimal(value) * MICROSECONDS))
+        return to_datetime(int(Decimal(_number(value)) * MICROSECONDS))
     parsed = datetime.fromisoformat(str(value).removesuffix(" UTC"))
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 

@@ -117,7 +117,7 @@ class Manifest:
     - applied: the deliveries that this publish applied; a replay may apply deliveries that the parent includes. Empty
       for rollbacks, bootstraps, rebuilds and erasures.
     - excluded: the deliveries that a rollback took out.
-    - dropped_rows: the number of delivered rows that were older than `retention_day`.
+    - dropped_rows: how many rows of the deliveries and of the parent were older than `retention_day`.
     """
 
     format_version: int

@@ -188,7 +188,7 @@ def _reason_waiting(state: FeedState) -> str:
         return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
     if run is None or run.is_repeated:
         return ""
-    if not run.reason and run.repeat_at is not None:  # a failure that no incident reports yet
-        return f": the last run failed, the next one starts at {format_time(run.repeat_at)}"
+    if not run.reason and run.repeat_at is not None:  # no incident reports it yet
+        return f": the last run published nothing, the next one starts at {format_time(run.repeat_at)}"
     until = "a person acts" if run.repeat_at is None else f"the next run at {format_time(run.repeat_at)}"
     return f" until {until}, because {run.reason}"

@@ -68,7 +68,7 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         Severity.ALERT,
         since=run.ended_at,
         what=(
-            f"run [{run.run_id}] failed, delivery [{run.delivery.name}] waits, and {outlook}: {run.reason}."
+            f"run [{run.run_id}] did not publish delivery [{run.delivery.name}], and {outlook}: {run.reason}."
             + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
         ),
         readers_see=state.readers_see(now),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PARALLEL_REQUESTS = 10  # the size of the client's connection pool
 _WRITE_TRIES = 5
 _READ_CHUNK_BYTES = 256 * 1024
+_NONCURRENT_DAYS = "daysSinceNoncurrentTime"
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -177,11 +178,12 @@ class ObjectStore:
         bucket, end = self._bucket, deleted_at
         bucket.reload()
         if bucket.versioning_enabled:
-            days = [rule["condition"].get("daysSinceNoncurrentTime") for rule in bucket.lifecycle_rules]
-            retained_days = [int(day) for day in days if day is not None]
-            if not retained_days:
+            deleting = [rule["condition"] for rule in bucket.lifecycle_rules if rule["action"]["type"] == "Delete"]
+            # Other conditions may limit a rule to some objects, or to later times.
+            days = [int(c[_NONCURRENT_DAYS]) for c in deleting if set(c) - {"isLive"} == {_NONCURRENT_DAYS}]
+            if not days:
                 return None
-            end += timedelta(days=max(retained_days))
+            end += timedelta(days=min(days))
         return end + timedelta(seconds=int(bucket.soft_delete_policy.retention_duration_seconds or 0))
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:

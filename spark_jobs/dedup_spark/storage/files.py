@@ -100,10 +100,13 @@ def copy(source_uri: str, target_uri: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        os.link(source, temporary)
-    except OSError:
-        shutil.copyfile(source, temporary)
-    temporary.replace(target)
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+        temporary.replace(target)
+    finally:  # it is still there if target was already a link to the same file
+        temporary.unlink(missing_ok=True)
 
 
 def delete(uri: str) -> None:

@@ -78,7 +78,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     (delivery,) = dog.world.services.arrivals.deliveries()
     dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
     assert dog.check() == [f"WARNING: {AT_RISK}"]
-    assert "the last run failed, the next one starts at " in verdict_of(dog.world).headline
+    assert "the last run published nothing, the next one starts at " in verdict_of(dog.world).headline
     four = "all of its 4 automatic runs failed"
     dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, ended + 60 * MINUTE, four)
     assert dog.check(later=5 * MINUTE) == ["ALERT: publish_failed"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.publish.previews.date_difference import NOT_KNOWN, describe_difference
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
@@ -27,6 +28,15 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     assert f"Waiting now: {waiting}." in preview.text
     assert "a clone of staging as it was at" in preview.text
     assert world.services.current.read().intent is None
+
+
+def test_a_date_without_files_is_said_to_differ_perhaps(world: FeedOnStandIn) -> None:
+    """An engine in SQL writes no files, and a correction may leave counts and update ids as they were."""
+    for value in (10, 99):
+        world.publish(world.land(7, [row(7, 1, value)]), engine=Engine.BIGQUERY)
+    text = world.preview(1).text
+    assert "1 of 1 dates differ or may differ; +0 rows in all." in text
+    assert f"| {TODAY} | 1 | 1 | +0 | {NOT_KNOWN} |" in text
 
 
 @pytest.mark.exhaustive

@@ -103,6 +103,10 @@ def test_a_file_has_some_keys_and_not_too_many(count: int) -> None:
         ("raw", "xyz"),
         ("flag", "maybe"),
         ("code", "1,2"),
+        ("code", "1_000"),
+        ("price", "1_000.5"),
+        ("born", "20260131"),
+        ("born", "2026-W05-6"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_line_and_never_quoted(column: str, value: str) -> None:

@@ -99,7 +99,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (
             feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
-            "Readers see snapshot 7; 1 more waits: the last run failed, the next one starts at "
+            "Readers see snapshot 7; 1 more waits: the last run published nothing, the next one starts at "
             "2026-06-15 12:10:00 UTC.",
         ),
         (

@@ -48,6 +48,14 @@ def test_copy_replaces_its_target_and_outlives_its_source(root: str, tmp_path: P
     assert not storage.exists(source)
 
 
+def test_a_repeated_copy_leaves_nothing_else_behind(root: str) -> None:
+    source, target = storage.join(root, "a"), storage.join(root, "b/c")
+    storage.write_text(source, "new")
+    for _ in range(2):
+        storage.copy(source, target)
+    assert set(storage.list_objects(root)) == {"a", "b/c"}
+
+
 def test_absent_object_is_file_not_found(root: str) -> None:
     with pytest.raises(FileNotFoundError):
         storage.read_text(storage.join(root, "absent"))

@@ -67,10 +67,13 @@ def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
 
 
 def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | None, DateEntry | None]]:
-    """Dates whose rows or files differ, newest first: pairs (live, restored); None if a generation lacks the date."""
+    """Dates whose rows or files differ, or may differ because an engine wrote no files, newest first.
+
+    Pairs (live, restored); None if a generation lacks the date.
+    """
     now, then = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
     pairs = [(now.get(day), then.get(day)) for day in sorted({*now, *then}, reverse=True)]
-    return [(a, b) for a, b in pairs if a is None or b is None or _identity(a) != _identity(b)]
+    return [(a, b) for a, b in pairs if a is None or b is None or not a.files_digest or _identity(a) != _identity(b)]
 
 
 def _identity(entry: DateEntry) -> tuple[object, ...]:
@@ -88,6 +91,7 @@ def _text(
     excluded = set(excluded_after(services, live, restored)) - set(live.excluded)
     released = set(live.excluded) - set(excluded_after(services, live, restored))
     waiting = [d.name for d in find_backlog(services, live).apply]
+    differ = "differ" if all(e.files_digest for e in (*live.dates, *restored.dates)) else "differ or may differ"
     how = (
         f"a clone of staging as it was at {restorable.restored_at:%Y-%m-%d %H:%M:%S} UTC"
         if restorable.restored_at
@@ -103,7 +107,7 @@ def _text(
         f"- No longer excluded: {_names(released)}.",
         f"- The next arrival builds on the restored rows. Waiting now: {', '.join(waiting) or 'none'}.",
         "",
-        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates differ; "
+        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates {differ}; "
         f"{restored.rows - live.rows:+d} rows in all. {changes_between(services, live, restored)}",
     ]
     if dates:

@@ -31,7 +31,7 @@ LEDGER_COLUMNS = {
     "new_rows": "rows whose key the parent lacks",
     "changed_rows": "rows with other values than the parent's; NULL if values were not compared",
     "kept_rows": "rows retained although the newest snapshot lacks their key",
-    "dropped_rows": "delivered rows older than the retention",
+    "dropped_rows": "rows of the deliveries and of the parent that were older than the retention",
     "change_rows": "rows of the generation in FEED_changes; NULL if it has none of this generation",
     "ties": "surplus rows of duplicate keys within single deliveries",
     "bytes_read": "bytes of files that the dedup job read",

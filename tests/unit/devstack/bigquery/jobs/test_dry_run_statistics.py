@@ -28,11 +28,19 @@ def test_undrop_has_the_operation_that_it_has_in_a_run(tmp_path: Path) -> None:
         ("INSERT d.nothing (v) VALUES (1)", NotFound, "Not found: Table"),
         ("INSERT d.t (w) VALUES (1)", InvalidQuery, "Column w is not present"),
         ("INSERT d.t (v) VALUES ('a')", InvalidQuery, "cannot be inserted into column"),
+        (
+            "MERGE d.t USING (SELECT 1 AS v) s ON t.v = s.v WHEN NOT MATCHED AND s.v IN (SELECT t.v) THEN INSERT ROW",
+            InvalidQuery,
+            "orrelated",
+        ),
+        (
+            "MERGE d.t USING (SELECT 1 AS v) s ON t.v = s.v WHEN NOT MATCHED AND s.w = 1 THEN INSERT ROW",
+            InvalidQuery,
+            "w",
+        ),
     ],
 )
-def test_an_insert_that_would_fail_is_refused(
-    tmp_path: Path, sql: str, error: type[StandInError], message: str
-) -> None:
+def test_dml_that_would_fail_is_refused(tmp_path: Path, sql: str, error: type[StandInError], message: str) -> None:
     warehouse = Warehouse(tmp_path)
     warehouse.statistics("CREATE SCHEMA d; CREATE TABLE d.t (v INT64)")
     run = warehouse.run(sql)

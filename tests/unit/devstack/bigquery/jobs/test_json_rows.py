@@ -51,6 +51,8 @@ def test_values_are_converted(kind: str, value: Any, expected: Any) -> None:
         ("FLOAT64", "1_000", "NULLABLE"),
         ("NUMERIC", "1_000", "NULLABLE"),
         ("INT64", True, "NULLABLE"),
+        ("FLOAT64", True, "NULLABLE"),
+        ("TIMESTAMP", True, "NULLABLE"),
         ("BOOL", 1, "NULLABLE"),
         ("DATE", "31.1.2026", "NULLABLE"),
         ("STRING", {"a": 1}, "NULLABLE"),

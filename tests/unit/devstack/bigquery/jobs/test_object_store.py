@@ -9,6 +9,12 @@ from devstack.bigquery.jobs import object_store
 from devstack.bigquery.jobs.object_store import ObjectStore, SourceFile
 
 
+@pytest.mark.parametrize("uri", ["gs://b*/name", "gs://b/*/*"])
+def test_a_wildcard_in_the_buckets_name_and_a_second_one_are_refused(uri: str) -> None:
+    with pytest.raises(Invalid, match="more than one wildcard or one in the bucket's name"):
+        ObjectStore().resolve([uri], is_manifest=False)
+
+
 def test_files_that_a_wildcard_matches_count_towards_the_limit_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [SourceFile(f"gs://b/{number}", "b", str(number), 1) for number in range(3)]
     monkeypatch.setattr(ObjectStore, "_match", lambda self, uri: found)
