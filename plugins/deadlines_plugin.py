@@ -1,4 +1,7 @@
-"""Registers the reference of the freshness deadline. Scheduler and API server evaluate it when they create a run."""
+"""Registers the reference of the freshness deadline, which is the time from which the deadline counts.
+
+Scheduler and API server evaluate the reference when they create a run.
+"""
 
 from __future__ import annotations
 

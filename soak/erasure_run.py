@@ -36,7 +36,7 @@ TIMEOUT_S = 900.0
 # After this time nothing deleted can be restored: time travel and fail-safe of BigQuery are over, and Cloud Storage
 # keeps no noncurrent version of a record.
 RESTORE_PERIOD = timedelta(days=40)
-OTHER_PRODUCTS = (1, 2)  # a failed check shows three keys of a date, so that of the customer is among them
+OTHER_PRODUCTS = (1, 2)  # a failed check shows three keys of a date, so the customer's key is among them
 
 
 def write_feed(dags: Path) -> None:
@@ -70,7 +70,7 @@ class ErasureRun:
     def _publish(
         self, snapshot_id: int, value: int, erased_value: int | None = None, expected: str = "success"
     ) -> None:
-        """Land a snapshot that has the customer on two dates, and wait until its run has ended as `expected`.
+        """Land a snapshot that has the customer on two dates, and wait for its run, which must end as `expected`.
 
         All rows have the value `value`; those of the customer have `erased_value`, if it is given.
         """

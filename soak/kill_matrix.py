@@ -122,7 +122,7 @@ class KillMatrix:
         return time.monotonic() - since, self._find_problems(feed)
 
     def _wait_for_all_runs(self, feed: str) -> list[str]:
-        """Wait until no publish of the feed runs, so that the next point can start. Returns a sentence if one does."""
+        """Wait until the feed's publishes end, so that the next point can start. Returns a sentence if they do not."""
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)

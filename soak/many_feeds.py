@@ -41,7 +41,7 @@ MAX_PAGE_S = 1.0
 MAX_PARSE_S = 120.0  # Airflow's timeout for the import of a DAG file, as Terraform sets it
 MAX_WATCHDOG_S = 300.0  # the interval of its runs
 MAX_TRIGGERER_CPU = 0.8  # of one core
-MAX_LAG_S = 600.0  # for six publishes an hour
+MAX_LAG_S = 600.0  # with it six publishes, one after the other, fit into an hour
 
 
 def write_feeds(dags: Path, names: list[str]) -> None:

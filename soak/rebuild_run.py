@@ -147,7 +147,7 @@ class RebuildRun:
             self.facts.append(f"{when}: {len(rows)} rows, {len(stored)} changes")
 
     def _expected(self) -> tuple[OracleState, list[Change]]:
-        """The oracle's table, and its changes since the rebuild, or since the first generation before it."""
+        """The oracle's table, and its changes since the rebuild; before the rebuild, since the first generation."""
         retention_day = today() - timedelta(days=700)
         state, changes = OracleState(self._oracle_table(1)), list[Change]()
         for record in self._stack.ledger(FEED):

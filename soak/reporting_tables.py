@@ -1,7 +1,7 @@
-"""Disturbs the reporting tables while a feed publishes (command `side-tables`). No publish may fail, no row be missing.
+"""Disturbs the reporting tables while a feed publishes (command `side-tables`).
 
 The reporting tables are dedup_clone_status and dedup_clone_ledger; see docs/adr/0014-reporting-tables.md. A load into
-them fails or is slow, or their columns change, or they are dropped.
+them fails or is slow, or their columns change, or they are dropped. No publish may fail, and no row may be missing.
 """
 
 from __future__ import annotations

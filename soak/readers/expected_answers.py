@@ -14,7 +14,7 @@ PRODUCTS_IN_ROWS_QUERY = 2
 
 
 class ReaderQuery(StrEnum):
-    """The readers' queries. The answer to each differs between any two neighbouring generations.
+    """The readers' queries. Every publish of a new snapshot changes the answer to each.
 
     TOTALS: count and sum of the table. TOTALS_BY_SNAPSHOT: count and sum for each update_id. ROWS: whole rows of the
     products below PRODUCTS_IN_ROWS_QUERY.

@@ -1,1 +1,1 @@
-"""What the DAG files are built from, and all that needs Airflow but the page: operators, triggers, tasks and forms."""
+"""Operators, triggers, tasks and forms, from which the DAG files are built. Only this folder and `page` use Airflow."""

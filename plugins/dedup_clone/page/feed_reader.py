@@ -1,7 +1,8 @@
 """Reads what the page shows from the state bucket: each feed's index.json, freshness verdict, CURRENT and job progress.
 
 Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
-needs two listings, however many feeds there are, and the index of each feed that the watchdog has not seen begin.
+needs two listings, however many feeds there are. It also reads the records of each feed of which the watchdog has seen
+neither a delivery nor a live generation.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FeedRecords:
-    """The stored records of one feed. `index`: None if it is missing, or unreadable, which `problem` then explains.
+    """The stored records of one feed. `index`: None if it is missing or unreadable.
 
-    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `intent`: the run
-    that holds the lease. `progress`: how far that run's dedup job is; None if that is not known.
+    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `problem`: why the
+    index is unreadable; else empty. `intent`: the run that holds the lease; None if no run does. `progress`: how far
+    that run's dedup job is; None if that is not known.
     `newest_of_any_feed`: the summary of the newest verdict of any feed; None if there is none.
     """
 
@@ -48,7 +50,10 @@ class FeedRecords:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """What the Spark job writes every few seconds: `done` of `of` dates are done in `phase`. `of`: 0 if unknown."""
+    """What the Spark job writes every few seconds: `done` of `of` dates are done in `phase`. `of`: 0 if unknown.
+
+    `at`: when the job wrote it.
+    """
 
     phase: str
     done: int
@@ -58,11 +63,11 @@ class JobProgress:
 
 @dataclass(frozen=True)
 class FeedOverview:
-    """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness; `problem` may say why.
+    """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness.
 
     `waiting`: the number of deliveries that were not live yet at the watchdog's last check; if that check saw neither a
-    delivery nor a live generation, the number that the index has. `newest_of_any_feed`: as in FeedRecords, but None
-    after a check that saw one of them.
+    delivery nor a live generation, the number that the index has. `problem`: why the index is unreadable; else empty.
+    `newest_of_any_feed`: as in FeedRecords, but None if that check saw a delivery or a live generation.
     """
 
     feed: str
@@ -153,7 +158,7 @@ class FeedReader:
     def overview(self) -> list[FeedOverview]:
         """Every feed of which the watchdog has seen a delivery or a live generation, ordered by name.
 
-        Of the other feeds also those that have an index, which is read, or whose verdict is `stopped`.
+        Also every other feed that has an index, or whose verdict is `stopped`; the records of these feeds are read.
         """
         store, feeds = self._store_and_feeds()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}

@@ -34,7 +34,7 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds. Later deliveries than the watchdog's last check may be missing."""
+    """The feed's entry in the list of all feeds. Deliveries after the watchdog's last check may be missing."""
     status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_of_any_feed)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
@@ -59,14 +59,14 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
     if running is not None and view.get("stopped") is not None:
-        view["stopped"] = None  # the run may publish the delivery, so no person has to act now, as the headline says
+        view["stopped"] = None  # the run may publish the delivery, so no person has to act now
     return {**view, "has_index": records.index is not None, "problem": records.problem, "running": running}
 
 
 def _running(records: FeedRecords) -> dict[str, Any] | None:
     """The run that holds the lease, and how far its dedup job is; None without such a run, or if it waits for approval.
 
-    `dates`: None if that is not known, or once the load has begun.
+    `dates`: the job's progress; None if it is not known, or once the load has begun.
     """
     intent = records.intent
     if intent is None or intent.waits_for_approval:
@@ -143,7 +143,7 @@ def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
 def _stopped(index: Index) -> dict[str, Any] | None:
     """The waiting delivery that arrived last, and the checks before the swap that ended the last failed attempt.
 
-    None if no check ended that attempt, or if it did not include the delivery.
+    None if no check ended that attempt, or if the attempt did not include the delivery.
     """
     waiting, last = _waiting(index), index.failures[-1] if index.failures else None
     if not waiting or last is None or waiting[-1].delivery not in last.deliveries:

@@ -26,8 +26,8 @@ def status_view(
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
     `waiting`: the number of registered deliveries that wait now; some may have arrived after the verdict. The view's
-    `waiting` counts those at the check, also those that the watch DAG has not registered. `newest_of_any_feed`: the
-    summary of the newest verdict of any feed, which tells whether the watchdog runs.
+    `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
+    `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
     """
     status, headline = status_and_headline(verdict, now, waiting, newest_of_any_feed)
     if verdict is None:
@@ -78,7 +78,7 @@ def status_and_headline(
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals. Today is a day of the expected times' zone, of UTC if there are none."""
+    """Today's expected and actual arrivals. Today is the date in the time zone of the expected times, else in UTC."""
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)

@@ -13,7 +13,7 @@ class PublishKind(StrEnum):
     """What made a generation. The freshness SLA applies to PUBLISH only."""
 
     PUBLISH = "publish"  # at least one delivery became live for the first time
-    REPLAY = "replay"  # all its deliveries had been live before, or its record names none, as of a replay of some dates
+    REPLAY = "replay"  # all its deliveries had been live before, or its record names none (a replay of some dates)
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"

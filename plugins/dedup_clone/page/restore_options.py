@@ -16,7 +16,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
     """What the page shows of one generation.
 
     `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither, or is live. `until`:
-    until when time travel can restore it, if that is its source.
+    until when time travel can restore it; None unless time travel is its source.
     """
     until = _time_travel_until(index, generation)
     restorable = None
@@ -38,7 +38,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """Until when time travel can restore the generation; None if it cannot, or if the index does not say.
+    """Until when a rollback by time travel may be triggered; None if it cannot be, or if the index does not say.
 
     Time travel does not reach back beyond the creation of staging.
     """

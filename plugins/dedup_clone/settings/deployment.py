@@ -29,8 +29,8 @@ class Deployment(StrictModel):
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
     of a running job. `organization_views`: whether a publish is also refused while a materialized view of another
-    project of the organization reads target. `extends`: the profile that has the settings which this one lacks, also
-    those that a section lacks.
+    project of the organization reads target. `extends`: the name of the profile from which this one inherits the
+    settings that it lacks, also single settings of a section.
     """
 
     extends: str | None = None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints
 
-# BigQuery refuses a column whose name begins with one of these, in any case.
+# BigQuery refuses a column whose name begins with one of these, in upper or lower case.
 _RESERVED_PREFIXES = (
     *("_TABLE_", "_FILE_", "_PARTITION", "_ROW_TIMESTAMP", "__ROOT__", "_COLIDENTIFIER"),
     *("_CHANGE_SEQUENCE_NUMBER", "_CHANGE_TYPE", "_CHANGE_TIMESTAMP"),

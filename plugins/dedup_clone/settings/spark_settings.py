@@ -81,7 +81,7 @@ class ClusterSettings(StrictModel):
 class SubnetworkPlace:
     """The subnetwork of Spark's machines. If it belongs to a Shared VPC, `project` is not the profile's project.
 
-    The firewall rules of the subnetwork are in the same project.
+    The firewall rules of the subnetwork belong to `project`, too.
     """
 
     project: str
@@ -97,6 +97,7 @@ class SparkSettings(StrictModel):
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
     `usd_per_dcu_hour`: the price of a DCU (Data Compute Unit) hour of a serverless batch. `usd_per_vcpu_hour`: the
     price of a vCPU hour, with its memory, of the other runners; without it the ledger does not have their cost.
+    `labels`: set on each run, beside the three of this project.
     """
 
     region: Region | None = None

@@ -29,7 +29,7 @@ class StrictModel(BaseModel):
 def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None = None) -> Model:
     """The file at `path` as a model of class `kind`. Keys that the file lacks, also in sections, come from `base`.
 
-    Raises ConfigurationError, which names file, line and key of every error.
+    Raises ConfigurationError; if values are invalid, it names file, line and key of each.
     """
     plain, root = _parse(path)
     if base is not None and isinstance(plain, dict):
@@ -76,7 +76,7 @@ def _parse(path: Path) -> tuple[Any, Any]:
 
 
 def _require_distinct_keys(path: Path, root: Any) -> None:
-    """Raise ConfigurationError if a mapping has a key twice: of its values, YAML's reader would take the last alone."""
+    """Raise ConfigurationError if a mapping has a key twice; YAML's reader would silently use the last value."""
     nodes, seen = [root], set[int]()
     while nodes:
         node = nodes.pop()
@@ -100,7 +100,7 @@ def _require_distinct_keys(path: Path, root: Any) -> None:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of `base` and `own`; of a key in both, the value of `own`. Sections are merged in the same way."""
+    """The keys of `base` and `own`. If both have a key, the value of `own` counts; two sections are merged likewise."""
 
     def value(key: str) -> Any:
         inherited, new = base.get(key), own[key]
@@ -160,7 +160,7 @@ def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | Non
 
 
 def section_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of the section, or of the items of a list of sections, in a type `annotation`; None for other types."""
+    """The first model in the type `annotation`, such as `X` in `X | None` or `tuple[X, ...]`; None if it has none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for inner in get_args(annotation):

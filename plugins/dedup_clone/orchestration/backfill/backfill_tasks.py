@@ -22,7 +22,7 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
 
 
 def land_next(setup: FeedSetup, context: Context) -> bool:
-    """Lands the next snapshots, unless the backfill has to wait. Returns whether it is complete."""
+    """Lands the next snapshots, unless the backfill has to wait. Returns whether the backfill is complete."""
     request = read_backfill_request(context)
     with fail_without_retry():
         return land_next_snapshots(open_feed_services(setup), _archive(setup, request), request)

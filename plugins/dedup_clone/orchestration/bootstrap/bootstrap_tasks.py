@@ -26,7 +26,7 @@ SHOW_TASK = "show_existing"
 class ShowExistingOperator(DryRunMixin):
     """Returns what would happen, with a text for the approver. Acquires no lease. A dry run ends with this task.
 
-    Fails if something prevents the bootstrap, unless it is a dry run, whose result names it.
+    Fails if something prevents the bootstrap; a dry run names it in its result instead.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:

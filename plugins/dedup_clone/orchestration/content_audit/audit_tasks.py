@@ -56,7 +56,7 @@ def fingerprint_target_partitions(setup: FeedSetup, context: Context) -> list[st
 
 
 def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str, str]:
-    """Returns, by date, the fingerprint of the date's files in the generation whose partition was fingerprinted."""
+    """Returns, by date, the fingerprint of the files of the generation that target held when it was fingerprinted."""
     # Imports Arrow and NumPy, which are too heavy to import while DAGs are parsed.
     from dedup_clone.audit.fingerprint_files import fingerprint_files
 

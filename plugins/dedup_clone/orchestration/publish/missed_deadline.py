@@ -25,9 +25,11 @@ async def notify_missed_deadline(
 ) -> None:
     """Send the alert of a missed deadline. Returns None and raises nothing.
 
+    `connection`: Airflow's connection to the state bucket. `alerts`: the profile's section `alerts`.
+
     Another result, or an exception, can stop the triggerer and with it every deferred task. The callback must not call
     Airflow's API, because the first call builds the API inside the triggerer, which blocks the triggerer for up to half
-    a minute. (To read a connection that is in no environment variable or secret backend is such a call.)
+    a minute. (Reading a connection that is in no environment variable or secret backend is such a call, too.)
     """
 
     def notify() -> None:
@@ -67,7 +69,10 @@ def _delivery(conf: dict[str, Any]) -> Delivery | None:
 
 
 def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection: str) -> None:
-    """Sends the alert about the late run. Sends none if nothing is wrong, or if its incident is open already."""
+    """Sends the alert about the late run, also if state cannot be read.
+
+    Sends none if nothing is wrong, or if the incident is open already.
+    """
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
 
     def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:

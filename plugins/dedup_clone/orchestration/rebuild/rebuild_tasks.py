@@ -28,7 +28,7 @@ SHOW_TASK = "show_rebuild"
 
 
 class SwapRebuiltOperator(AttemptJobOperator):
-    """The swap. Before it, fails if the copied table was changed, and gives target the declared clustering."""
+    """The swap. Fails if the copied table was changed; else gives target the declared clustering before it swaps."""
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         prepare_swap(services, spec)

@@ -40,7 +40,7 @@ def show_retirement(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Takes the feed out of use and returns the record of that."""
+    """Takes the feed out of use and returns the record of the retirement."""
     with fail_without_retry():
         return to_plain(retire_feed(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
 

@@ -28,7 +28,7 @@ def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease, writes the restored generation as candidate, and returns the publish spec.
 
-    Fails if the live generation is not the one that was shown any more.
+    Fails if another generation has become live since `show_difference`.
     """
     run, reason = context["dag_run"], context["params"]["reason"]
     shown = context["ti"].xcom_pull(task_ids="show_difference")

@@ -1,4 +1,4 @@
-"""Runners, the services on which the Spark job runs. The dedup task uses the feed's, unless the engine is in SQL."""
+"""Runners: where the Spark job runs. The dedup task uses the feed's runner, unless an engine in SQL deduplicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dedup_clone.settings.spark_settings import Runner
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
     """The task that makes the candidate from the dedup request. `request_uri`: a template that renders to its URI.
 
-    Raises ConfigurationError when the profile lacks what the feed's runner needs.
+    Raises ConfigurationError when the profile, or for runner `local` this machine, lacks what the runner needs.
     """
     if runner_of(setup) is Runner.LOCAL:
         from dedup_clone.orchestration.runners.local import local_spark_operator

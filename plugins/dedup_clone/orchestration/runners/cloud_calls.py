@@ -14,7 +14,7 @@ _RETRY_S = 30.0  # no further try is made after this time
 
 
 def call_options() -> dict[str, Any]:
-    """The arguments `retry` and `timeout` of a call, which must be safe to repeat.
+    """The arguments `retry` and `timeout` of a call that is safe to repeat.
 
     The clients' own defaults range from no retry to retries that occupy a worker for a quarter of an hour.
     """

@@ -27,12 +27,13 @@ class EngineDispatchMixin(BaseOperator):
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
-        # After a deferral Airflow makes a new operator and does not call execute() again. Only Spark defers.
+        # True because only Spark defers: after a deferral Airflow makes a new operator and does not call execute().
         self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
-        # If the attempt fails, this object tells the watch DAG that it may have read rows (watch/publish_runs.py).
+        # If the attempt of an SQL engine fails, this object tells the watch DAG that the attempt may have read rows
+        # (watch/publish_runs.py).
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
         result = None

@@ -1,7 +1,7 @@
 """Runner `cluster` without a cluster name: creates a Dataproc cluster for each run and deletes it afterwards.
 
 The task deletes the cluster when it sees that the run has finished. If the task does not, Dataproc deletes the cluster
-when it is idle, and at the latest after the run's timeout.
+when it is idle, and at the latest when its lifetime, the run's timeout plus _MAX_CREATION_S, is over.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def emulator_spark_conf(storage_host: str) -> dict[str, str]:
-    """Settings that let Spark read and write `gs://` on the storage emulator at `storage_host` (`http://host:port`)."""
+    """Settings that let Spark read and write `gs://` on the storage emulator at `storage_host` (`http://host:port`).
+
+    Raises ConfigurationError if `storage_host` has another form, or if the connector is not installed.
+    """
     address = urlsplit(storage_host)
     if address.scheme not in ("http", "https") or not address.netloc:
         raise ConfigurationError(
@@ -39,7 +42,7 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:SharedArchiveFile={class_archive()}",
-        # Java uses the archive above only with the class path of its creation, in which this file was, too.
+        # Java uses the archive above only if the class path is as it was at the archive's creation: with this file.
         "spark.driver.extraClassPath": connector_jar(),
         # Driver and workers use the Python that runs this code, not the first one on PATH.
         "spark.pyspark.python": sys.executable,
@@ -63,7 +66,10 @@ def class_archive() -> Path:
 
 
 def connector_jar() -> str:
-    """The path of Google's connector for Spark, in the package pyspark-gcs (which is not imported)."""
+    """The path of Google's connector for Spark, in the package pyspark-gcs (which is not imported).
+
+    Raises ConfigurationError if it is not installed.
+    """
     package = importlib.util.find_spec("pyspark_gcs")
     folder = Path(package.origin).parent / "jars" if package and package.origin else None
     jars = sorted(folder.glob("gcs-connector-*.jar")) if folder else []

@@ -52,13 +52,13 @@ from dedup_clone.orchestration.shared.task_runtime import (
 from dedup_clone.publish.records.best_effort import best_effort
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# After a failure without a known cause Spark is started again, because machines can be lost. After this many runs the
-# task fails for good.
+# After a failure without a known cause Spark is started again, because machines can be lost. If this many runs of the
+# attempt have failed, the last one without a known cause, the task fails for good.
 MAX_UNEXPLAINED_FAILURES = 4
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
-    """The dedup task of every runner but the local one. `request_uri`: of the dedup request, the job's argument."""
+    """The dedup task of every runner but the local one. `request_uri`: the dedup request's URI, the job's argument."""
 
     template_fields = ("request_uri",)
     operator_extra_links = LINKS
@@ -73,7 +73,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def run_spark(self, context: Context) -> Any:
         """Returns the name of the run that succeeded, or defers until the run needs the task.
 
-        Raises SparkUnavailable or SparkRunFailed if a retry may help; any other failure is not retried.
+        Raises SparkUnavailable or SparkRunFailed if a retry may help, AirflowFailException if none can.
         """
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
@@ -112,7 +112,10 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             open_runner(self.runner_config).cancel(self.run_name)
 
     def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
-        """Attaches to the attempt's run, or submits one. Ends with a finished run, or defers until the run needs it."""
+        """Attaches to the attempt's run, or submits one.
+
+        Ends with a finished run, or defers until the run needs the task.
+        """
         selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
         if selected is None:
             last = names.name(MAX_FAILED_RUNS)
@@ -244,7 +247,7 @@ def max_tries(task: Any) -> int:
 def stop_spark_runs(task: Any, context: Context) -> list[str]:
     """Stops all runs of `task` and deletes what was created for them. Returns the names of the runs it stopped.
 
-    Does nothing for a task of the local runner, or when the DAG run has no publish spec.
+    Does nothing if `task` is None or a task of the local runner, or if the DAG run has no publish spec.
     """
     if not isinstance(task, RemoteSparkOperator) or not has_spec(context):
         return []

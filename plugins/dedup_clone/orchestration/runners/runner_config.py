@@ -63,7 +63,7 @@ def runner_config_of(setup: FeedSetup) -> RunnerConfig:
 
 
 def open_runner(config: RunnerConfig) -> SparkRunner:
-    """The runner that `config` names. Its first call opens a client with the credentials of Airflow's connection.
+    """The runner that `config` names. The runner's first call opens a client with Airflow's connection.
 
     Not for runner `local`, which is an operator. Raises ValueError for an unknown name.
     """

@@ -103,7 +103,7 @@ def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
         "network_tags": list(settings.network_tags) or None,
         "ttl": {"seconds": max(spec.timeout_s, _MIN_TTL_S)},
     }
-    # Runtime 3 uses no staging bucket. Without this setting its batches have the credentials of the submitting account.
+    # Runtime 3 uses no staging bucket. By default its batches have the credentials of the account that submits them.
     if settings.has_runtime_3:
         execution["authentication_config"] = {"user_workload_authentication_type": "SERVICE_ACCOUNT"}
     else:

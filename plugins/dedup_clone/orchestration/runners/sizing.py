@@ -1,8 +1,8 @@
 """Estimates how many executors a request needs to finish in time, and derives Spark's properties from that number.
 
 The figures of docs/costs.md and docs/hour.md come from this model. Its rates were measured on one machine
-(docs/benchmarks.md). To compare: the candidate that each run writes has the times of that run. A feed can set the
-number of executors, or its bounds, in its section `spark`.
+(docs/benchmarks.md). The times of a real run, for comparison, are in the candidate that it writes. A feed can set the
+number of executors, or its maximum, in its section `spark`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose 
 # There is work for as many cores as there are dates, or tasks of this size, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
-# The most initial executors of a serverless batch, by some versions of Dataproc's page on autoscaling. Dynamic
-# allocation then requests the others.
+# The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
+# Dynamic allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
 # Minutes from the submission of a run until its first executor works.
 START_MINUTES = {
@@ -51,8 +51,9 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: how many the run may use: as many as a rewrite of all dates needs, or twice `executors` if that is
-    more, within the feed's bounds. `vcpu_seconds`: the work. `reason`: why it is so many executors, for the log.
+    `most_executors`: the most that the run may scale up to. That is the number that a rewrite of all dates needs, or
+    twice `executors` if that is more, at most the feed's `max_executors`. `vcpu_seconds`: the work. `reason`: why
+    `executors` has this value, for the log.
     """
 
     executors: int
@@ -88,7 +89,7 @@ def vcpu_seconds(workload: Workload) -> float:
 
 
 def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
-    """As many executors as the feed says; else the fewest within its bounds that finish in `spark.target_minutes`."""
+    """As many executors as the feed says; else the fewest that finish in `target_minutes`, at most `max_executors`."""
     work, start_s = vcpu_seconds(workload), START_MINUTES[runner] * 60
     if spark.executors is not None:
         executors = most = spark.executors

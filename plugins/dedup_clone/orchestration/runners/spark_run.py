@@ -28,9 +28,9 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui.
+    """One run as the service reports it. `message` is the service's own; `urls` may have the keys run, log, spark_ui.
 
-    `dcu_hours`: what a finished run used; None while it runs, and of services that do not report it.
+    `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how many seconds a finished
     job on a cluster took; None if another service ran it.
     """
@@ -48,8 +48,8 @@ class SparkRun:
 class SparkJobSpec:
     """What to run. `timeout_s`: seconds after which Airflow stops the run.
 
-    If Airflow does not, the service ends the run, but no sooner than that: a batch (at the earliest after ten minutes)
-    or procedure after this time, a cluster that was created for the run some minutes later, an existing cluster never.
+    If Airflow does not, the service stops the run: a batch or procedure after the same time (a batch after ten minutes
+    at the earliest), a job on a cluster that was created for the run some minutes later, one on another cluster never.
     """
 
     request_uri: str
@@ -73,7 +73,7 @@ class SparkJobSpec:
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call can safely be repeated, for instance when its response was lost.
 
-    Every call raises ConfigurationError if a retry cannot help, SparkUnavailable if it may.
+    A call that fails raises ConfigurationError if a retry cannot help, SparkUnavailable if it may.
     """
 
     def get_run(self, name: str) -> SparkRun | None:
@@ -82,8 +82,8 @@ class SparkRunner(Protocol):
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         """Starts the run. Does nothing if its job exists.
 
-        A runner that creates a cluster for each run only does that; called again when the run is READY, it submits the
-        job.
+        A runner that creates a cluster for each run at first only creates the cluster. Called again when the run is
+        READY, it submits the job.
         """
 
     def cancel(self, name: str) -> None:
@@ -138,7 +138,7 @@ class SelectedRun:
 def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
     """The run that is active or succeeded, else the first free name. None after `MAX_FAILED_RUNS` failures.
 
-    `tries`: how often the task may have started a run. The search does not end at a free name before that number:
+    `tries`: how often the task may have started a run. A free name does not end the search before run number `tries`:
     a cluster that was deleted before its job was submitted leaves a free name, and a later run may be active.
     """
     free_name: str | None = None

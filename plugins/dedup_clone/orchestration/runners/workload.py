@@ -13,7 +13,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
-_BYTES_PER_ROW = 8  # a guess, for dates of which the parent has no rows; else its row count is used
+_BYTES_PER_ROW = 8  # a guess, used if the parent has no rows of the dates; else its row count is used
 
 
 class Method(StrEnum):

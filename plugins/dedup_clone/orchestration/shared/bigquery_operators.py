@@ -58,10 +58,10 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         )
         self.setup = setup
         self.step = step
-        self.engine: Engine | None = None  # of the attempt, as soon as the task works on it
+        self.engine: Engine | None = None  # the attempt's engine; None until the task runs
 
     def submit_job(self, context: Context) -> str:
-        """Finds the attempt's job or starts it. The job id is recorded in CURRENT before the job exists."""
+        """Finds the step's job or starts it. The job id is recorded in CURRENT before the job exists."""
         spec, services = pull_spec(context), open_feed_services(self.setup)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
         job = find_step_job(services, spec.attempt, self.step)
@@ -96,7 +96,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     @contextmanager
     def _fail_without_retry_if_permanent(self, services: Services, spec: PublishSpec) -> Iterator[None]:
-        """Turns an error of the block into one without a retry if a retry would fail the same way.
+        """Turns an error of the `with` block into AirflowFailException if a retry would fail the same way.
 
         The provider's error is only a text, so BigQuery is asked for the reason of the failed job.
         """
@@ -115,7 +115,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 ) from error
 
     def _wait_before_deferral(self) -> None:
-        """Waits some seconds for the job, because to start a deferred task anew takes longer than a short job."""
+        """Waits some seconds for the job, because resuming a deferred task takes longer than a short job."""
         deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(next(pause))
@@ -156,7 +156,7 @@ class LoadStagingOperator(AttemptJobOperator):
         self.streams_into_target = False
 
     def execute(self, context: Context) -> str:
-        """Streams the changed rows, or loads only the changed partitions; else one deferrable job loads everything."""
+        """Streams the changed rows, or loads only the changed partitions; else one deferrable job fills staging."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         with fail_without_retry():
             services.current.require_intent(spec.attempt)

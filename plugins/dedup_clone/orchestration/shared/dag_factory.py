@@ -17,7 +17,7 @@ def build_dags(dags: Path, dag_name: str, build: Callable[[FeedSetup], DAG]) -> 
     """Calls `build` for every feed file in `dags/feeds` and returns the DAGs by their ids.
 
     A worker builds only the DAG of which it is about to run a task. The DAGs need `auto_register=False`: otherwise
-    Airflow would also pick up a DAG whose `build` failed halfway.
+    Airflow would also pick up a DAG whose `build` failed halfway. Raises ConfigurationError if sql/ is missing.
     """
     folders, requested = find_folders(dags), get_parsing_context().dag_id
     built = {}

@@ -15,7 +15,7 @@ def required_reason(description: str) -> Param:
 
 
 def with_requester_and_reason(context: Context, text: str) -> str:
-    """Returns the approver's text, to which the name of the person who triggered the run and the reason are added."""
+    """Returns `text`, which the approver will read, with the name of who triggered the run and the reason added."""
     return f"{text}\n\n{requester_and_reason(triggered_by(context), context['params']['reason'])}"
 
 

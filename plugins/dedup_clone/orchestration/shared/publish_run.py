@@ -5,8 +5,8 @@ from __future__ import annotations
 from dedup_clone.contract.delivery import Delivery
 
 ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
-# After so many runs of a delivery that did not publish it, the watchdog reports it. Further runs are started only while
-# they are cheap: as long as the last one failed before it read rows.
+# After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
+# started only if the last one failed before it read rows, because only such runs are cheap.
 REPORTED_RUNS = 4
 MAX_RUNS = REPORTED_RUNS + 24  # one an hour for a day, for an outage that lasts long
 

@@ -1,8 +1,9 @@
 """Decides after which errors a task is retried, and for how long.
 
-Quotas, rate limits, missing capacity, errors of the service and lost connections end without our help. A task that
-fails with one of these, or with an error of an unknown kind, is retried with growing, random delays, within half of the
-freshness SLA. After an error that every retry would meet again, such as a failed check, the task fails at once.
+Exhausted quotas, rate limits, missing capacity, errors of the service and lost connections pass by themselves.
+A task that fails with one of these, or with an error of an unknown kind, is retried with growing, random delays, within
+half of the freshness SLA. After an error that every retry would meet again, such as a failed check, the task fails at
+once.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429, 499})  # 499: a gRP
 
 
 def retry_arguments(sla: timedelta) -> dict[str, Any]:
-    """Arguments of tasks whose retries together take at most half of the freshness SLA.
+    """Arguments of tasks whose delays before retries add up to at most half of the freshness SLA.
 
     Each delay is random, between a base and twice that base. The base doubles with each retry; no delay exceeds a
     twelfth of the SLA. The number of retries assumes the longest delays.
@@ -88,5 +89,5 @@ def is_permanent(error: Exception) -> bool:
 
 
 def is_permanent_reason(reason: str | None, message: str) -> bool:
-    """Whether a retry would fail the same way after a BigQuery error with this reason and message."""
+    """Whether a retry would fail the same way after an error of a Google API with this reason and message."""
     return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _CONCURRENT_DML)

@@ -91,7 +91,8 @@ def open_feed_services(setup: FeedSetup, clients: Clients | None = None) -> Serv
 def environment_name() -> str:
     """The name of this Airflow environment: the variable DEDUP_CLONE_ENVIRONMENT, or else the address of its pages.
 
-    Raises ConfigurationError if it has neither. An address on this machine counts as none, because others have it too.
+    Raises ConfigurationError if it has neither. An address on this machine counts as none: other environments may have
+    it, too.
     """
     from airflow.sdk.configuration import conf
 
@@ -114,9 +115,10 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 
 
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
-    """Whether a task of the run may be running. False for a queued run, whose first task recovers an earlier attempt.
+    """Whether a task of the run may be running. False for a queued run.
 
-    Raises AirflowRuntimeError when Airflow's API does not answer, so that no live run is taken for a dead one.
+    No task of a queued run is at work, and its first task will recover an earlier attempt. Raises AirflowRuntimeError
+    when Airflow's API does not answer, so that no live run is taken for a dead one.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -182,7 +184,7 @@ def push_result(context: Context, result: dict[str, Any]) -> None:
 
 
 class DryRunMixin(BaseOperator, SkipMixin):
-    """Base class of the first task of a DAG that offers a dry run: the task returns a preview and skips all others."""
+    """Base class of a DAG's first task that offers a dry run, in which it returns a preview and skips all others."""
 
     inherits_from_skipmixin = True
 

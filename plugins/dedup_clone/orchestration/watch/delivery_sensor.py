@@ -50,7 +50,7 @@ MAX_STARTED = 1000
 class DeliverySensor(BaseOperator):
     """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
 
-    These are the first runs of waiting deliveries that have none yet. If all have one, it is the repeat that is due
+    Each waiting delivery that has no run yet gets its first one. If all have one, a repeat is started if one is due,
     because the newest delivery's last run did not publish it.
     """
 
@@ -196,7 +196,7 @@ class DeliveryTrigger(BaseTrigger):
 
         landing_watch = await sync_to_async(self._open)()
         interval_s = self.arguments["interval_s"]
-        # The triggers of all feeds start together; their polls shall not.
+        # The triggers of all feeds start together. Random delays spread their polls.
         await asyncio.sleep(random.uniform(0, min(interval_s, MAX_FIRST_DELAY_S)))
         for _ in range(int(self.arguments["limit_s"] / interval_s)):
             try:
@@ -225,7 +225,7 @@ class DeliveryTrigger(BaseTrigger):
 
 @functools.cache
 def _shared_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
-    """A client that the triggers of all feeds in this triggerer share. Each client has connections and credentials."""
+    """A client that the triggers of all feeds in this triggerer share, to share its connections and credentials."""
     return open_gcs_bucket(connection, gcs_bucket)
 
 

@@ -26,9 +26,9 @@ ENDED = ("failed", "success")  # states of DAG runs in Airflow
 class FailedPublish:
     """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
 
-    `number`: of the run among the delivery's runs, from 1. `is_repeated`: whether a further run is at work.
-    `repeat_at`: when the next run is due; None if none will be started, or if one is at work. `reported_because`: why
-    the watchdog reports the failure; empty while it does not.
+    `number`: the run's number among the delivery's runs, from 1. `is_repeated`: whether a run of a waiting delivery is
+    active. `repeat_at`: when the next run is due; None if none will be started, or if one is active.
+    `reported_because`: why the watchdog reports the failure; empty while it does not.
     """
 
     delivery: Delivery
@@ -43,8 +43,8 @@ class FailedPublish:
 def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:
     """The deliveries for which no run was started.
 
-    Airflow can only count runs, so each batch is counted first. Its deliveries are looked up one by one only if the
-    batch has too few runs.
+    Airflow's API for tasks cannot list runs, but counts them, so each batch is counted first. Its deliveries are looked
+    up one by one only if the batch has too few runs.
     """
     without: list[Delivery] = []
     for start in range(0, len(deliveries), RUN_IDS_PER_CALL):
@@ -61,9 +61,9 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     have succeeded: after a recovery of lost records, or of a deleted target, the deliveries that it published wait
     again.
 
-    A run that a check ended is not repeated, because the check would fail again, after the same work. After
-    REPORTED_RUNS, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Such a failed
-    run is returned even while its repeat is active, so that the alert about it stays open.
+    A run that a check ended is not repeated, because the check would fail again, after the same work. From number
+    REPORTED_RUNS on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Then the
+    last failed run is returned even while its repeat is active, so that the alert about it stays open.
     """
     if not waiting:
         return None

@@ -40,7 +40,7 @@ class WebhookNotifier(BaseNotifier):
     def notify(self, context: Any) -> None:
         """Posts the alert. Raises a requests.RequestException when the server answers with an error, or not at all.
 
-        The text of the exception lacks the address's path, which may be a secret, such as Slack's. The log shows it.
+        The log shows the exception's text. It lacks the address's path, which may be a secret, such as Slack's.
         """
         import requests
         from airflow.sdk import Connection
@@ -88,7 +88,7 @@ def _url(connection: Any, path: str) -> str:
 
 
 def _without_path(error: Any, url: str) -> str:
-    """The text of requests' error without what follows the host in `url`, as it is written there or as it was sent."""
+    """The error's text without the path of `url`, whether the text has it as in `url` or as `requests` sent it."""
     sent = "" if error.request is None else error.request.path_url
     text = str(error)
     for path in (sent.strip("/"), url.partition("://")[2].partition("/")[2].strip("/")):
@@ -134,7 +134,7 @@ class AlertNotifiers:
 
 
 def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
-    """A new notifier. Each alert gets one of its own, because the rendering of its templates changes a notifier."""
+    """A new notifier. Each alert gets one of its own, because rendering its templates changes a notifier."""
     from airflow.sdk._shared.module_loading import import_string
 
     notifier: BaseNotifier = import_string(class_path)(**arguments)
@@ -142,7 +142,10 @@ def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
 
 
 def build_alert(record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings) -> Alert:
-    """The alert for the record: that the incident ended if `ended_at` is set, else that it began."""
+    """The alert for the record: that the incident ended if `ended_at` is set, else that it began.
+
+    `readers_see`: what readers see at the end of the incident; not used at its beginning.
+    """
     incident, ended = record.incident, record.ended_at is not None
     return Alert(
         feed=feed,

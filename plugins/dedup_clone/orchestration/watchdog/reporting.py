@@ -27,7 +27,7 @@ NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records an
 def load_waiting_rows(setup: FeedSetup) -> None:
     """Load the waiting rows of all feeds, and report tables that have lacked rows for long. `setup`: that of any feed.
 
-    Raises what `write_reporting_tables` raises; else AlertNotSent if tables lack rows and somebody could not be told.
+    Raises what `write_reporting_tables` raises; else AlertNotSent if a notifier failed.
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
@@ -60,7 +60,8 @@ def _load_changes(feed: str, setup: FeedSetup) -> None:
 def report_late_rows(services: Services, settings: AlertSettings) -> None:
     """Open an incident for each table that has lacked rows for long, and end the incidents of tables that lack none.
 
-    The incidents belong to no feed: one cause keeps the rows of all feeds from being loaded. Raises AlertNotSent.
+    The incidents belong to no feed: one cause keeps the rows of all feeds from being loaded. Raises AlertNotSent if a
+    notifier failed.
     """
     notifiers = AlertNotifiers(settings)
 
