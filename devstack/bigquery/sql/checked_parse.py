@@ -16,6 +16,7 @@ from devstack.bigquery.sql.tokens import TokenCursor, describe, syntax_error
 from devstack.bigquery.sql.transpile import check
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
+# Tokens that can end a value, after which no string may follow.
 _VALUE_ENDS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NUMBER, TokenType.IDENTIFIER, *_STRINGS)
 _SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 _OPEN_OR_COMMA = {"(", "[", ","}
@@ -32,7 +33,7 @@ _TYPES = {"DATE", "DATETIME", "TIME", "TIMESTAMP", "NUMERIC"} | _TYPES_WITHOUT_L
 
 
 def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: bool = False) -> exp.Expression:
-    """The SQLGlot tree of tokens that the cursor has already read. `may_be_interval`: whether it may be an INTERVAL.
+    """The SQLGlot tree of tokens that the cursor has already read. `may_be_interval`: allows an INTERVAL.
 
     Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for unsupported constructs.
     """
@@ -67,8 +68,8 @@ def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
 
 
 def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """Refuses strings as aliases or after a type without literals, adjacent strings, unsupported escapes, and words
-    that cannot stand beside each other.
+    """Refuses strings as aliases or after a type without literals (`INT64 '1'`), adjacent strings, unsupported escapes,
+    and words that cannot stand beside each other.
     """
     for position, token in enumerate(tokens):
         previous = tokens[position - 1] if position else None
@@ -85,7 +86,7 @@ def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _refuse_mixed_set_operators(text: str, tokens: Sequence[Token]) -> None:
-    """Refuses different set operators between the same parentheses, for which SQLGlot would choose an order."""
+    """Refuses different set operators between the same parentheses: SQLGlot would choose the order of evaluation."""
     operators = [""]  # for each open parenthesis, the set operator in it
     for token, following in pairwise(tokens):
         word = _text(token)
@@ -111,7 +112,7 @@ def _text(token: Token | None) -> str:
 
 
 def _is_out_of_place(word: str, before: str, after: str, following: Token | None) -> bool:
-    """Whether the word cannot stand between the words `before` and `after`."""
+    """Whether the word cannot stand between the words `before` and `after`. `following`: the token of `after`."""
     rule = _RULES.get(word)
     if rule is not None:
         return rule(before, after)

@@ -27,7 +27,7 @@ Evaluate = Callable[[exp.Expression], Any]
 class TableOptions:
     """Values of a table's options.
 
-    `named`: the options that the statement has. One of these whose value is None was set to NULL.
+    `named`: the names of the options that the statement has. If the value of one of these is None, it was set to NULL.
     """
 
     named: frozenset[str] = frozenset()
@@ -79,19 +79,25 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
 
 
 def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
-    """A table's options. `evaluate` returns the Python value of an expression."""
+    """A table's options. `evaluate` returns the Python value of an expression.
+
+    Raises InvalidQuery for a wrong value.
+    """
     return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
 
 
 def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptions:
-    """A dataset's options. `evaluate` returns the Python value of an expression."""
+    """A dataset's options. `evaluate` returns the Python value of an expression.
+
+    Raises InvalidQuery for a wrong value.
+    """
     return SchemaOptions(frozenset(name for name, _ in options), **_values(options, evaluate, SCHEMA_OPTIONS))
 
 
 def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
     """The values of a procedure's options that are not NULL, by name.
 
-    `evaluate` returns the Python value of an expression.
+    `evaluate` returns the Python value of an expression. Raises InvalidQuery for a wrong value.
     """
     return {name: value for name, value in _values(options, evaluate, PROCEDURE_OPTIONS).items() if value is not None}
 

@@ -1,7 +1,8 @@
 """Changes SQLGlot's BigQuery dialect so that it does not interpret function calls.
 
-SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here every call stays a
-name with arguments (`exp.Anonymous`), so that `functions.py` alone decides which functions are supported, and how.
+SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here a call without a
+syntax of its own stays a name with arguments (`exp.Anonymous`), so that `functions.py` and the handlers in `writer/`
+decide which functions are supported, and how.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ STAND_IN = StandInBigQuery()
 def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
     """Parses one query or expression from some of a text's tokens. Positions in errors refer to the whole text.
 
-    `ordinals`: the number of each positional parameter in the text, by the parameter's offset.
+    `ordinals`: the number of each positional parameter in the text, by the parameter's offset. Raises InvalidQuery
+    for a syntax error.
     """
     try:
         trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)

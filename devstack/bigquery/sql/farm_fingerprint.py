@@ -96,6 +96,7 @@ _State = tuple[int, int, int, tuple[int, int], tuple[int, int]]
 
 
 def _block(content: bytes, position: int, state: _State, factor: int, carry: int) -> _State:
+    """Mixes 64 bytes into the state. The last block has a `factor` of its own, and `carry` 9 instead of 1."""
     x, y, z, v, w = state
     x = _rotate_right(x + y + v[0] + _uint(content, position + 8), 37) * factor & _MASK
     y = _rotate_right(y + v[1] + _uint(content, position + 48), 42) * factor

@@ -245,7 +245,8 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
 def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
     """The columns of a Parquet file, from its Arrow schema.
 
-    They are as a load job without a schema creates them, but for times without a zone, which are DATETIMEs here.
+    They are as a load job without a schema creates them, except for timestamps without a time zone: these are
+    DATETIMEs here if they are not in nanoseconds.
     Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
     """
     return tuple(field_from_arrow(column) for column in schema)

@@ -21,21 +21,23 @@ _IS_BLOB = "typeof({0}) = 'BLOB'"
 _AS_TEXT = "CAST({0} AS VARCHAR)"
 _AS_BYTES = f"CASE WHEN {_IS_BLOB} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
 _UTC = "AT TIME ZONE 'UTC'"
-# DuckDB adds the decimal digits of both factors; BigQuery rounds NUMERIC to nine, halves away from zero. Numbers of
-# other types stay as they are with 400 digits.
+# In DuckDB a product of NUMERIC has the decimal digits of both factors; BigQuery rounds it to nine, halves away from
+# zero. Products of other types are rounded to 400 digits, which does not change them.
 ROUNDED_PRODUCT = (
     f"round({{0}} * {{1}}, CASE WHEN typeof({{0}} * {{1}}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END)"
 )
 _WHITESPACE = "[\\s\\pZ]+"
 _LENGTH = f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"
-# The characters of STRING or the bytes of BYTES. DuckDB's array_slice cuts both, and arrays, which BigQuery refuses.
+# The number of characters of STRING or bytes of BYTES. DuckDB's array_slice cuts these, and also arrays, which BigQuery
+# refuses.
 _SIZE = (
     "CASE WHEN typeof({0}) LIKE '%]' THEN "
     + error_sql("'No matching signature for a function of STRING or BYTES: ' || typeof({0})")
     + f" ELSE {_LENGTH} END"
 )
-# A NULL literal has no type, and the text gives it that of STRING. `least` and `array_slice` ignore NULL.
+# A NULL literal has no type: the branch with '' makes the result a STRING. `least` and `array_slice` ignore NULL.
 _CUT_NULL = "CASE WHEN FALSE THEN '' WHEN {0} IS NULL OR {1} IS NULL THEN NULL "
+# The position of the first character for the second argument of SUBSTR, which counts from the end if it is negative.
 _FIRST = f"CASE WHEN {{1}} > 0 THEN {{1}} WHEN {{1}} = 0 OR -({{1}}) >= {_SIZE} THEN 1 ELSE {_SIZE} + {{1}} + 1 END"
 _SUBSTRING_FROM = f"{_CUT_NULL}ELSE array_slice({{0}}, {_FIRST}, {_SIZE}) END"
 _SUBSTRING_LENGTH = (
@@ -52,7 +54,10 @@ _ZERO_STEP = error_sql("'Sequence step cannot be 0.'")
 
 
 def _checked_float(name: str, call: str, arguments: int = 1) -> str:
-    """The call, which fails as in BigQuery if its arguments are finite and its result is infinite or NaN."""
+    """The call, which fails as in BigQuery if its arguments are finite and its result is infinite or NaN.
+
+    `arguments`: how many arguments the call has.
+    """
     positions = [f"{{{position}}}" for position in range(arguments)]
     are_finite = " AND ".join(f"isfinite(CAST({position} AS DOUBLE))" for position in positions)
     listed = " || ', ' || ".join(f"CAST({position} AS VARCHAR)" for position in positions)

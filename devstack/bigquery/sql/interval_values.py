@@ -10,6 +10,7 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 
 _PRINTED = re.compile(r"(\d+)-(\d+) (\d+) (\d+):(\d+):(\d+)")
 _DAYS_PER_MONTH = 30  # as JUSTIFY_DAYS counts them
+# By span of units: how its text becomes `Y-M D H:M:S`.
 _SPANS = {"HOUR TO SECOND": "0-0 0 {}", "DAY TO SECOND": "0-0 {}", "YEAR TO SECOND": "{}"}
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _DAYS = {"DAY": 1, "WEEK": 7}
@@ -17,7 +18,10 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def canonical_interval(text: str) -> str:
-    """An interval `Y-M D H:M:S`, without leading zeros. Raises Invalid for other text: no sign, whole seconds only."""
+    """The interval `Y-M D H:M:S`, without leading zeros, and with months below 12, minutes and seconds below 60.
+
+    Raises Invalid for other text, and so for a sign or a fraction of a second.
+    """
     found = _PRINTED.fullmatch(text.strip())
     if found is None:
         raise Invalid(
@@ -40,7 +44,7 @@ def interval_microseconds(text: str) -> int:
 def interval_text(expression: exp.Interval) -> str:
     """The canonical text of an INTERVAL, as `canonical_interval` returns it.
 
-    Raises Invalid as `canonical_interval` does, NotImplementedConstruct for an amount that is no constant, and for a
+    Raises Invalid as `canonical_interval` does, NotImplementedConstruct for an amount that is no literal, and for a
     span of units that is not in `_SPANS`.
     """
     unit, amount = expression.args.get("unit"), expression.this

@@ -10,7 +10,7 @@ from devstack.bigquery.sql.writer.from_clause import system_time
 
 
 def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
-    """Each reference to a table with its FOR SYSTEM_TIME expression, in the order of the text."""
+    """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
     references: list[tuple[TableName, exp.Expression | None]] = []
     _walk(tree, frozenset(), references)
     return references

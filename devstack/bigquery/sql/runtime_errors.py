@@ -8,7 +8,8 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 
 _FAILED = "stand-in:failed:"
 _REFUSED = "stand-in:refused:"
-# Such an error is a text that cannot be cast. DuckDB says: Could not convert string 'stand-in:failed:…' to INT64.
+# An error with one of these marks is text that cannot be cast. DuckDB says:
+# Could not convert string 'stand-in:failed:…' to INT64.
 _MARKED = re.compile(rf"(?P<kind>{_FAILED}|{_REFUSED})(?P<text>.*?)' to INT64", re.DOTALL)
 
 
@@ -18,7 +19,7 @@ def string_literal(text: str) -> str:
 
 
 def error_sql(message: str) -> str:
-    """SQL of any type that fails with InvalidQuery if it is evaluated. `message`: SQL of the error's text.
+    """SQL that fits any type, and fails with InvalidQuery if it is evaluated. `message`: SQL of the error's text.
 
     DuckDB's own `error()` is not used: it counts as a side effect, and DuckDB does not sort or group by a column that
     has one.
@@ -27,7 +28,7 @@ def error_sql(message: str) -> str:
 
 
 def unsupported_sql(construct: str) -> str:
-    """SQL of any type that fails with NotImplementedConstruct if it is evaluated.
+    """SQL that fits any type, and fails with NotImplementedConstruct if it is evaluated.
 
     It is for constructs that are supported for some types only, where the types are known only at run time.
     """
@@ -35,9 +36,9 @@ def unsupported_sql(construct: str) -> str:
 
 
 def _failing_sql(text_sql: str) -> str:
-    """SQL of any type that fails because the text, given as SQL, is no number.
+    """SQL that fits any type, and fails because the text, given as SQL, is no number.
 
-    DuckDB must not know that its value would be NULL, because COALESCE then leaves it out. `list_resize` hides that.
+    If DuckDB knew that the value can only be NULL, COALESCE would leave it out. `list_resize` hides this.
     """
     return f"(list_resize([NULL], CAST({text_sql} AS BIGINT)))[1]"
 

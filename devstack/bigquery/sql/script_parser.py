@@ -72,7 +72,10 @@ def parse_predicate(text: str) -> exp.Expression:
 
 
 def _statements(cursor: TokenCursor, ends: tuple[str, ...]) -> tuple[Statement, ...]:
-    """Statements up to the end of the script or of a branch. Each needs a `;`, except the last one of a script."""
+    """Statements up to the end of the script or of a branch. Each needs a `;`, except the last one of a script.
+
+    `ends`: the words that end a branch; empty for a script.
+    """
     statements: list[Statement] = []
     while True:
         if cursor.at_end() or cursor.word() in ends:
@@ -187,7 +190,7 @@ def _row(cursor: TokenCursor) -> exp.Tuple:
 
 
 def _check_declarations(statements: tuple[Statement, ...]) -> None:
-    """Raises InvalidQuery unless DECLARE is first in a script and names each variable once."""
+    """Raises InvalidQuery for a DECLARE after another statement or in a branch, and for a variable declared twice."""
     seen: set[str] = set()
     body_begun = False
     for statement in statements:

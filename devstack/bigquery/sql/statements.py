@@ -38,7 +38,7 @@ Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, �
 @dataclass(frozen=True)
 class Declare:
     names: tuple[str, ...]
-    type_name: str | None
+    type_name: str | None  # as SQL text; None for the type of the default
     default: exp.Expression | None
 
 
@@ -193,7 +193,10 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET … [FROM …] WHERE …; `source` is the FROM clause."""
+    """UPDATE table [AS alias] SET … [FROM …] WHERE …; `source` is the FROM clause.
+
+    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
+    """
 
     table: TableName
     alias: str
@@ -330,7 +333,10 @@ Statement = (
 
 @dataclass(frozen=True)
 class Script:
-    """The whole text of a job. BigQuery calls the job a SCRIPT if `is_multi_statement`, as it is for a single CALL."""
+    """The whole text of a job.
+
+    BigQuery calls the job a SCRIPT if `is_multi_statement`. This is also true of a single IF, DECLARE, SET or CALL.
+    """
 
     statements: tuple[Statement, ...]
     text: str = field(default="", compare=False)

@@ -47,7 +47,7 @@ def table_name(parts: list[str], cursor: TokenCursor | None = None, start: Token
     """A name from its parts. `cursor`, `start`: where it begins, for the position in an error.
 
     Raises InvalidQuery for a wrong name and for a partition decorator, NotImplementedConstruct for a wildcard table and
-    for INFORMATION_SCHEMA views that the stand-in lacks.
+    for an unsupported path to an INFORMATION_SCHEMA view.
     """
     path = ".".join(parts)
     upper = [part.upper() for part in parts]

@@ -63,7 +63,7 @@ def syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
 
 
 def describe(token: Token, text: str) -> str:
-    """A token as ZetaSQL's error messages name it."""
+    """A token as BigQuery's error messages name it."""
     if token.token_type in _LITERALS:
         return f"{_LITERALS[token.token_type]} {text[token.start : token.end + 1]}"
     if token.token_type is TokenType.IDENTIFIER:
@@ -82,7 +82,7 @@ def _words(token: Token) -> list[str]:
 
 @dataclass
 class TokenCursor:
-    """A position in the tokens of one text. Keywords match in upper and lower case; quoted names are never keywords."""
+    """A position in the tokens of one text. Keywords are case-insensitive; quoted names are never keywords."""
 
     text: str
     tokens: Sequence[Token]
@@ -126,7 +126,7 @@ class TokenCursor:
             raise self.unexpected(f"Expected keyword {expected}" if words[0].isalpha() else f'Expected "{expected}"')
 
     def _length_of(self, words: tuple[str, ...]) -> int | None:
-        """The number of tokens of these words, if they are next."""
+        """The number of tokens of these words if they are next, else None."""
         remaining, position = list(words), self.position
         while remaining:
             words_of_token = _words(self.tokens[position]) if position < len(self.tokens) else [""]

@@ -1,10 +1,10 @@
 """Translates a BigQuery query or expression to DuckDB SQL.
 
 The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
-convert its result to INT64 with a check. Known differences from BigQuery: comparisons treat NaN as equal to itself and
-greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; products of NUMERIC
-overflow from 1e20 on, not from 1e29; a cast of a STRUCT that is no constructor matches fields by name; and some type
-errors are not found.
+check that its result fits INT64, and convert it. Known differences from BigQuery: comparisons treat NaN as equal to
+itself and greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; products of
+NUMERIC overflow from 1e20 on, not from 1e29; a cast of a STRUCT matches fields by name, except for a written STRUCT;
+and some type errors are not found.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def to_duckdb(
 
     Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
     `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. Positional
-    parameters are named "1", "2", …. Names of `variables` match in upper and lower case; a name in `shadowing_columns`
-    (columns of the tables that are read) refers to the column instead. `now` is the time of CURRENT_TIMESTAMP.
-    `external_tables` are the lower-case names of the tables with the pseudo column _FILE_NAME.
+    parameters are named "1", "2", …. Names of `variables` are case-insensitive; a name in `shadowing_columns`
+    (columns of the tables that are read) refers to the column instead. `now` is the time of CURRENT_TIMESTAMP, None for
+    this machine's. `external_tables` are the lower-case names of the tables with the pseudo column _FILE_NAME.
     """
     named = name_columns(tree) if isinstance(tree, exp.Query) else tree
     lowered = {name.lower(): value for name, value in variables.items()}

@@ -92,7 +92,7 @@ def _parse_parameters(cursor: TokenCursor, type_name: str) -> tuple[int, ...]:
 
 
 def field_of_type(text: str) -> TableField:
-    """The unnamed field of a type in SQL text, such as `ARRAY<INT64>`."""
+    """A field without a name that has the type in the SQL text, such as `ARRAY<INT64>`."""
     cursor = TokenCursor(text, tokenize(text))
     spec = parse_type(cursor)
     if not cursor.at_end():

@@ -67,7 +67,7 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableFiel
 def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
     """`rows` with exactly the declared columns, in their order and types. A missing column becomes NULL.
 
-    Column names match in upper and lower case, as in BigQuery. Raises Invalid for a NULL in a REQUIRED column and for a
+    Column names are case-insensitive, as in BigQuery. Raises Invalid for a NULL in a REQUIRED column and for a
     value that does not fit its type.
     """
     positions = {name.lower(): position for position, name in enumerate(rows.column_names)}
@@ -94,7 +94,7 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
 
 
 def _fitted(values: pa.ChunkedArray, column: TableField) -> pa.ChunkedArray:
-    """The values within the parameters of the column's type. Raises Invalid for one that does not fit."""
+    """The values as a column with type parameters stores them. Raises Invalid for one that does not fit."""
     if not column.has_parameters:
         return values
     try:

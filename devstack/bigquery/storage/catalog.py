@@ -1,7 +1,8 @@
 """Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
 
-A writer first writes segments, except for the few rows of a change log. Then it commits under the table's lock, which
-it holds only for a short time. Readers use the version that is current and never wait for a writer.
+A job first writes segments. Then it commits under the table's lock, which it holds only for a short time. Streamed
+rows, and rows that get new columns, are written under the lock. Readers use the version that is current and never wait
+for a writer.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Catalog:
     def at(self, table_id: TableId, moment_us: int) -> TableVersion:
         """The version that was current at the moment, within the dataset's time travel window.
 
-        Raises NotFound for a table that is dropped now, and Invalid for a moment outside the window.
+        Raises NotFound for a table that does not exist now, and Invalid for a moment in the future, before the window
+        or before the table was last created.
         """
         self.get(table_id)
         now_us = self.clock.now_us()
@@ -274,7 +276,7 @@ class Catalog:
     def _drop_tables_without_dataset(self) -> None:
         """Drops tables whose dataset does not exist.
 
-        Such tables exist while a dataset is dropped, and if the process was killed meanwhile.
+        Such tables exist while a dataset is being dropped, and later if the process was killed meanwhile.
         """
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:

@@ -1,7 +1,7 @@
 """Adds streamed upserts and deletes of rows to a table's change log, for change data capture.
 
-Queries and apply jobs merge the changes into the table's rows. BigQuery's page: "Stream table updates with change data
-capture".
+Queries and apply jobs merge the changes into the table's rows. Source: BigQuery's page "Stream table updates with
+change data capture".
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def sortable_sequence_number(number: str) -> str:
 def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
     """Appends the changes to the table's change log, and returns the new version.
 
-    Raises NotFound; AccessDenied; Invalid if the table takes no changes, or if some changes, pending or new, have a
-    sequence number and others have none; and InvalidRows if some changes are wrong. Then no change is stored.
+    Raises NotFound; AccessDenied; Invalid if the table takes no changes, or if some changes, earlier or new, have a
+    sequence number and others have none; and InvalidRows if some changes are wrong. In all these cases no change is
+    stored.
     """
     if not changes:
         return catalog.get(table)
@@ -102,7 +103,7 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
 
 
 def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
-    """Whether a query at that moment must merge the pending changes itself, because they are staler than allowed."""
+    """Whether the rows are too stale at that moment, so that a query must merge the pending changes itself."""
     if version.change_log is None or not version.pending_changes:
         return False
     limit_us = max_staleness_us(version)
@@ -124,7 +125,7 @@ def stale_source_error(table: TableId) -> Invalid:
 
 
 def check_no_pending_changes(table: TableId, version: TableVersion) -> None:
-    """Raises InvalidQuery for a statement that would change rows of a table with active change data capture."""
+    """Raises InvalidQuery for a statement that would change existing rows, if the table has pending changes."""
     if version.pending_changes:
         raise InvalidQuery(
             f"UPDATE, DELETE, MERGE and TRUNCATE TABLE statements are not supported over table {table}, which is "

@@ -1,4 +1,4 @@
-"""Computes the blocks of a clustered table: rows in the order of the clustering columns, cut into pieces of about a MB.
+"""Computes the blocks of a clustered table: rows in the order of the clustering columns, cut into pieces of about 1 MB.
 
 The rows of one write are sorted among themselves. Automatic re-clustering sorts all rows of a partition together, once
 the partition has not changed for a while. Blocks are an index over the segments, whose files stay as they were written.
@@ -22,7 +22,7 @@ from devstack.bigquery.storage.model import Partition, Segment, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentStore
 
 BLOCK_BYTES = 1 << 20
-# BigQuery sorts by the first characters of a STRING only. Source: the same page, Limitations
+# BigQuery sorts only by this many first characters of a STRING. Source: the same page, limitations.
 SORTED_CHARACTERS = 1024
 _LAST_CHARACTER = "\U0010ffff"
 _MAXIMUM_CACHED_GROUPS = 1024
@@ -35,7 +35,7 @@ class Blocks:
     """The blocks of segments that are sorted together.
 
     `starts`: the number of rows before each block; the last element is the number of all rows. `bounds`: a row for each
-    block, with `low_N`, `high_N` and `nulls_N` (whether it has a NULL) of the N-th clustering column.
+    block, with `low_N`, `high_N` and `nulls_N` (whether it has a NULL) of clustering column N (from 0).
     """
 
     segments: tuple[Segment, ...]

@@ -17,7 +17,7 @@ from devstack.bigquery.storage.model import Dataset, DatasetId
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
 MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
-NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # so long a restored dataset cannot be deleted again
+NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # how long a restored dataset cannot be deleted
 
 
 class DatasetStore:
@@ -47,7 +47,7 @@ class DatasetStore:
         return dataset
 
     def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
-        """The datasets of one project or, by default, of all, sorted by id."""
+        """The datasets of one project or, by default, of all, sorted by id; hidden ones only if `with_hidden`."""
         return sorted(
             (
                 dataset
@@ -87,7 +87,7 @@ class DatasetStore:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
 
     def check_deletable(self, dataset_id: DatasetId) -> None:
-        """Raises Invalid for a dataset that was restored in the last seven days."""
+        """Raises NotFound if the dataset does not exist, and Invalid if it was restored in the last seven days."""
         restored_us = self.get(dataset_id).undeleted_us
         if restored_us is not None and self._clock.now_us() - restored_us < NOT_DELETED_AFTER_RESTORATION_US:
             raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
@@ -102,7 +102,7 @@ class DatasetStore:
             del self._datasets[dataset_id]
 
     def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
-        """The last deleted dataset of this name, None if there is none or one was created after it."""
+        """The last deleted dataset of this name; None if there is none, or if one of this name exists now."""
         path = self._deleted_path(dataset_id)
         return decode_dataset(path.read_bytes()) if path.exists() and self.find(dataset_id) is None else None
 

@@ -34,9 +34,9 @@ def partition_expires_us(partition_id: str, expiration_ms: int) -> int | None:
 def with_dataset_defaults(settings: TableSettings, dataset: Dataset, created_us: int) -> TableSettings:
     """The settings of a new table. Its own settings take precedence over the dataset's defaults.
 
-    A partitioned table of a dataset with both defaults gets only that of partitions. Source: BigQuery's REST resource
-    datasets, `defaultTableExpirationMs` and `defaultPartitionExpirationMs`. BigQuery's page "Optimize storage" says
-    that `defaultTableExpirationMs` alone applies to the partitions of a partitioned table; here the whole table
+    A partitioned table of a dataset with both defaults gets only the one for partitions. Source: BigQuery's REST
+    resource datasets, `defaultTableExpirationMs` and `defaultPartitionExpirationMs`. BigQuery's page "Optimize storage"
+    says that `defaultTableExpirationMs` alone applies to the partitions of a partitioned table; here the whole table
     expires, which is the stricter reading. Neither page says whether a clone gets the defaults; here it does.
     """
     partition_ms, table_ms = dataset.default_partition_expiration_ms, dataset.default_table_expiration_ms
@@ -48,7 +48,10 @@ def with_dataset_defaults(settings: TableSettings, dataset: Dataset, created_us:
 
 
 def without_expired(version: TableVersion, now_us: int) -> TableVersion:
-    """The version without expired partitions; the same object if nothing has expired."""
+    """The version without expired partitions, marked as dropped if the table has expired.
+
+    The same object if nothing has expired.
+    """
     if version.dropped:
         return version
     expires_us = version.settings.expires_us

@@ -47,8 +47,8 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     """Removes segments that no version references and that are not pinned. Returns how many were removed.
 
     Files and pins are read before versions, because a segment that a writer has just committed is no longer pinned but
-    already belongs to a version. Only sweeps remove versions, one at a time, so a version that a reader pins meanwhile
-    still exists.
+    already belongs to a version. Only sweeps remove versions, and no two sweeps run at a time, so a version that a
+    reader pins meanwhile still exists.
     """
     with catalog.pin_lock:
         files = catalog.segments.files()
@@ -67,7 +67,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
 class GarbageCollector:
     """The background thread.
 
-    A sweep that removes no version and no write stream leaves unreferenced segments, unless it is the first one.
+    Its first sweep removes unreferenced segments in any case; a later one only if it removes a version or write stream.
     """
 
     def __init__(

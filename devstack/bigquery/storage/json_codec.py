@@ -1,7 +1,7 @@
 """Encodes table versions and datasets as JSON, and decodes them.
 
-Records of earlier releases may lack keys that were added since, and settings any key that has a default. Any other
-missing key is an error.
+A record of an earlier release may lack keys that were added since, and gets their defaults. Any other missing key is an
+error.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from devstack.bigquery.sql.field_types import TableField
 
 WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
-NULL_PARTITION = "__NULL__"
+NULL_PARTITION = "__NULL__"  # the partition id of rows without a date
 DEFAULT_TIME_TRAVEL_HOURS = 168  # of a dataset
-RECLUSTERING_US = 30 * 60 * 1_000_000  # after so long without a change, a partition is re-clustered
+RECLUSTERING_US = 30 * 60 * 1_000_000  # a partition is re-clustered after this time without a change
 # The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
 UNPARTITIONED = "__UNPARTITIONED__"
 
@@ -98,6 +98,7 @@ class Partition:
 class BufferedRows:
     """The rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
 
+    `by_insert_all`: whether they came by `tabledata.insertAll`; else by the Storage Write API.
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
     `stream`: the id of the write stream, if a client has created it. `stream_rows`: how many rows of that stream are
     visible, these included.
@@ -158,7 +159,7 @@ class RowPolicy:
 
     @property
     def is_true_filter(self) -> bool:
-        """Whether the policy shows all rows to its grantees."""
+        """Whether the predicate is TRUE, so that the grantees may read all rows."""
         return self.predicate.strip().strip("()").strip().upper() == "TRUE"
 
 

@@ -11,7 +11,8 @@ from devstack.bigquery.storage.model import NULL_PARTITION, TableId
 def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
     """The table without the decorator, and the partition id (None for the whole table).
 
-    Raises Invalid for anything but a day or `__NULL__`, NotImplementedConstruct for decorators of legacy SQL only.
+    Raises Invalid for anything but a day or `__NULL__`, NotImplementedConstruct for decorators that only legacy SQL
+    has.
     """
     name, dollar, partition_id = reference.table.partition("$")
     if "@" in reference.table:

@@ -18,7 +18,10 @@ def partition_id(day: date | None) -> str:
 
 
 def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """Yields each partition id with its rows, in their order. An unpartitioned table has one partition."""
+    """Yields each partition id with its rows, in their order. `column`: the partitioning column; None if there is none.
+
+    An unpartitioned table has one partition.
+    """
     if rows.num_rows == 0:
         return
     if column is None:

@@ -17,11 +17,11 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 def check_read(
     caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, columns: Collection[str] | None = None
 ) -> None:
-    """Raises AccessDenied unless the caller's query may read these top-level columns (None: all) of a version.
+    """Raises AccessDenied if the caller's query may not read one of these top-level columns (None: all) of a version.
 
     The table's current policies apply to older versions too. Of a table with row access policies BigQuery shows only
-    the rows that the policies allow. The stand-in evaluates no filters: it raises NotImplementedConstruct unless the
-    policies allow the caller all rows.
+    the rows that the policies allow. The stand-in evaluates no filters: it raises NotImplementedConstruct if the
+    policies do not allow the caller all rows.
     """
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies
@@ -32,7 +32,10 @@ def check_read(
 
 
 def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, operation: str) -> None:
-    """Raises AccessDenied unless the caller may read all rows, as DML, copies, clones and `tabledata.list` do."""
+    """Raises AccessDenied unless the caller may read all rows, which DML, copies, clones and `tabledata.list` need.
+
+    `operation`: what needs all rows, for the error message.
+    """
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies
         if not caller.sees_all_rows(policies):

@@ -21,7 +21,10 @@ _BY_STREAMING = frozenset({STREAMED, FLUSHED, APPLIED})
 
 @dataclass(frozen=True)
 class QuotaLimits:
-    """The limits that the stand-in enforces. By default they are BigQuery's."""
+    """The limits that the stand-in enforces. By default they are BigQuery's.
+
+    `updates_per_10_s`, `table_modifications_per_day`: of an unpartitioned table.
+    """
 
     partition_modifications_per_day: int = 30_000
     partitions_per_job: int = 4_000
@@ -81,7 +84,7 @@ def check_table_modifications(
 def check_partition_modifications(
     limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, modified: int, now_us: int
 ) -> None:
-    """Raises QuotaExceeded if a change modifies too many partitions, or with earlier ones too many in 24 hours."""
+    """Raises QuotaExceeded if a change modifies too many partitions, alone or with those of the last 24 hours."""
     if modified > limits.partitions_per_job:
         raise QuotaExceeded(
             f"Too many partitions produced by the job for [{table}]: allowed [{limits.partitions_per_job}], "

@@ -15,7 +15,7 @@ from devstack.bigquery.storage.segment_store import SegmentStore
 def read_page(
     store: SegmentStore, version: TableVersion, start: int, count: int, columns: Sequence[str], partition: str | None
 ) -> pa.Table:
-    """`count` rows from `start` on, ordered by partition, segment and position in the file.
+    """Up to `count` rows from `start` on, ordered by partition, segment and position in the file.
 
     `columns`: the names of the columns to read. `partition`: the only partition to read; None for all.
     """

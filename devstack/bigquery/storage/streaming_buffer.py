@@ -1,6 +1,6 @@
 """Adds streamed rows to a table's streaming buffer, and moves them to the table's partitions some time later.
 
-Queries see the rows at once. Clones, copies, extract jobs, tabledata.list and the table's sizes do not have them before
+Queries see the rows at once. Clones, copies, extract jobs, tabledata.list and the table's sizes include them only when
 they are in the partitions. Sources, in BigQuery's documentation: "Use the Storage Write API (REST)", stream data
 availability; "Introduction to table clones", limitations.
 """
@@ -29,14 +29,15 @@ from devstack.bigquery.storage.table_change import Change
 # insertAll it is the time during which DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
-# With more requests than this in the buffer, rows of the Write API leave it in the next sweep. Without a limit appends
-# would become ever slower, because each version of the table lists all requests.
+# With more requests than this in the buffer, rows of the Write API leave it in the garbage collector's next sweep.
+# Without a limit appends would become ever slower, because each version of the table lists all requests.
 MAXIMUM_REQUESTS = 1_000
 INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
 # The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.
 _PAST_DAYS, _FUTURE_DAYS = 3653, 366
 
-# Makes the rows for the buffer of the current version, given the commit time in microseconds.
+# Makes the rows to add to the buffer. Gets the current version, the commit time in microseconds, and a batch for the
+# new segments.
 MakeRows = Callable[[TableVersion, int, SegmentBatch], Sequence[BufferedRows]]
 
 

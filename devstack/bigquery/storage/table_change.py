@@ -22,7 +22,7 @@ class Change:
     """The content and settings that a table has after a commit.
 
     `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
-    as CREATE OR REPLACE does; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
+    as by CREATE OR REPLACE; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
     modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as they are.
     `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
     """

@@ -43,7 +43,10 @@ def describe_clustering(settings: TableSettings) -> str:
 
 
 def check_settings(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key."""
+    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
+
+    Also for a partitioning column of another type than DATE, which the stand-in does not support.
+    """
     _check_names_differ(table, settings.schema)
     names = [column.name.lower() for column in settings.schema]
     for name in names:
@@ -137,7 +140,7 @@ def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> 
 
 
 def check_clone(catalog: Catalog, target: TableId, source: TableId, source_clone: CloneDefinition | None) -> None:
-    """Raises Invalid if `source` cannot be cloned to `target`. `source_clone`: of what `source` itself is a clone."""
+    """Raises Invalid if `source` cannot be cloned to `target`. `source_clone`: what `source` is a clone of, if any."""
     if target == source:
         raise Invalid(f"Cannot clone table {source} onto itself: name another target.")
     bases = lineage(catalog, source, source_clone)

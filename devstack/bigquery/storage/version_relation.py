@@ -11,7 +11,7 @@ from devstack.bigquery.sql.runtime_errors import string_literal
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentStore
 
-# The column with the row id, which identifies a row within one version. No BigQuery column can have this name.
+# The column with the row id, which identifies a row within one version. No column of a table may have this name.
 ROW_ID = '"__row"'
 _SEGMENT_STRIDE = 1 << 40  # a row id is the segment's number times this, plus the row's number in the segment
 

@@ -27,6 +27,7 @@ class WriteStream:
 
     `rows`, `visible_rows`: how many rows were appended, and how many of these, from the first on, are visible.
     `table_created_us`: when its table was created; if the table has been replaced since, the stream is gone.
+    `committed_us`: when a PENDING stream was committed; else None.
     """
 
     id: str
@@ -106,7 +107,7 @@ def with_visible(stream: WriteStream, rows: int, committed_us: int) -> WriteStre
     """The stream after the commit that made its first `rows` rows visible.
 
     Rows of a COMMITTED stream become visible when they are appended, so they are counted as appended here. A PENDING
-    stream has this one commit; then its segments are no longer needed.
+    stream is committed only once, and its segments are not needed afterwards.
     """
     appended = max(stream.rows, rows)
     if stream.type != PENDING:

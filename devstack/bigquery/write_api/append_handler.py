@@ -58,7 +58,7 @@ class AppendConnection:
         self._catalog = catalog
         self._streams = streams
         self._caller = caller
-        # Whether the rows of this connection are row changes (change data capture); None before the first row.
+        # Whether the rows of this connection are row changes (change data capture); None before the first request.
         self._has_row_changes: bool | None = None
         self._destinations: dict[str, _Destination] = {}
         self._current: _Destination | None = None
@@ -66,8 +66,9 @@ class AppendConnection:
     def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
         """The response to a request.
 
-        Raises WriteApiError, which ends the connection, if its first request names no stream that takes rows, has rows
-        in the Arrow format, or has no valid writer_schema. A later such request gets a response with the error.
+        Raises WriteApiError, which ends the connection, if the connection's first request names no stream that takes
+        rows, has rows in the Arrow format, or has no valid writer_schema. A later such request gets a response with the
+        error.
         """
         try:
             destination = self._select_destination(request)
@@ -97,7 +98,10 @@ class AppendConnection:
         return response
 
     def _select_destination(self, request: AppendRowsRequest) -> _Destination:
-        """Makes the request's stream the current one. A request that names no stream is for the current stream."""
+        """Makes the request's stream the current one. A request that names no stream is for the current stream.
+
+        Raises WriteApiError for the wrong requests that `respond` describes.
+        """
         name = request.write_stream
         if not name:
             if self._current is None or len(self._destinations) > 1:

@@ -27,7 +27,7 @@ from devstack.bigquery.write_api.stream_names import StreamName, table_name
 
 MAXIMUM_CREATED_PER_HOUR = 10_000  # streams of one project
 MAXIMUM_COMMITTED_AT_ONCE = 10_000  # streams of one BatchCommitWriteStreams
-COMMIT_WITHIN_US = 24 * HOUR_US  # so long after its creation a PENDING stream can be committed
+COMMIT_WITHIN_US = 24 * HOUR_US  # how long after its creation a PENDING stream can be committed
 
 # Reads the rows of a request, given the table's settings and the current time in microseconds.
 ReadRows = Callable[[TableSettings, int], pa.Table]
@@ -55,7 +55,7 @@ class CreatedStreams:
         return self._store.create(table, stream_type, now_us, version.table_created_us)
 
     def get(self, name: StreamName) -> WriteStream:
-        """Raises NotFound if the table, and WriteApiError if the stream does not exist."""
+        """Raises NotFound if the table does not exist, and WriteApiError if the stream does not exist."""
         version, stream = self._catalog.get(name.table), self._store.find(name.table, name.id)
         if stream is None or stream.table_created_us != version.table_created_us:
             raise WriteApiError(
@@ -67,14 +67,15 @@ class CreatedStreams:
         return stream
 
     def connect(self, name: StreamName, connection: object) -> None:
-        """Makes this the stream's only connection: an earlier one can append no more."""
+        """Makes this the stream's only connection: an earlier one can append no more. Raises as `get` does."""
         self.get(name)
         self._connections[name.id] = connection
 
     def append(self, name: StreamName, connection: object, offset: int | None, read: ReadRows) -> int:
         """Appends the rows that `read` returns. Returns the offset of the first one. Nothing changes if `read` raises.
 
-        Raises WriteApiError if the stream takes no rows from this connection, or not at this offset.
+        `offset`: the number of the first row in the stream; None for the end of the stream. Raises NotFound if the
+        table does not exist, and WriteApiError if the stream takes no rows from this connection, or not at this offset.
         """
         with self._lock(name):
             stream = self.get(name)
@@ -109,14 +110,17 @@ class CreatedStreams:
         self._store.save(with_visible(stream, end, version.committed_us))
 
     def finalize(self, name: StreamName) -> int:
-        """Ends the stream for appends. Returns how many rows it has."""
+        """Ends the stream for appends. Returns how many rows it has. Raises as `get` does."""
         with self._lock(name):
             stream = self.get(name)
             self._store.save(replace(stream, finalized=True))
             return stream.rows
 
     def flush(self, name: StreamName, offset: int) -> int:
-        """Makes the rows up to `offset`, inclusive, visible. Returns the offset of the last visible row."""
+        """Makes the rows up to `offset`, inclusive, visible. Returns the offset of the last visible row.
+
+        Raises as `get` does, and WriteApiError for a stream that is not BUFFERED and for an offset beyond its rows.
+        """
         with self._lock(name):
             stream = self.get(name)
             if stream.type != BUFFERED:

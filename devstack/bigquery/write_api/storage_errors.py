@@ -13,7 +13,7 @@ from devstack.bigquery.bigquery_errors import NotFound, StandInError
 
 Code = StorageError.StorageErrorCode
 
-# The gRPC status for each reason of a StandInError. For all other reasons it is INTERNAL.
+# The gRPC status by the reason of a StandInError. For all other reasons it is INTERNAL.
 _STATUS_CODES = {
     "accessDenied": grpc.StatusCode.PERMISSION_DENIED,
     "invalid": grpc.StatusCode.INVALID_ARGUMENT,
@@ -28,8 +28,8 @@ _STATUS_CODES = {
 class WriteApiError(Exception):
     """A request failed. `code`: the gRPC status.
 
-    `storage_code`, `entity`: the code of the StorageError, and the stream or table that it names; None and "" if the
-    error has no StorageError.
+    `storage_code`, `entity`: the code of the StorageError, and the stream or table that it names. If the code is None,
+    the error has no StorageError.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, storage_code: int | None = None, entity: str = "") -> None:

@@ -25,7 +25,7 @@ from devstack.bigquery.write_api.table_schema import table_schema
 
 
 class StreamMethods:
-    """These methods, for the tables of one catalog. Threads may share it."""
+    """The methods, for the tables of one catalog. Threads may share it."""
 
     def __init__(self, catalog: Catalog, streams: CreatedStreams) -> None:
         self._catalog = catalog

@@ -35,7 +35,10 @@ def table_name(table: TableId) -> str:
 
 
 def parse_table(name: str) -> TableId:
-    """The table that a request names. Raises WriteApiError if this is not the name of a table."""
+    """The table that a request names.
+
+    Raises WriteApiError if this is not the name of a table, NotImplementedConstruct for a partition decorator.
+    """
     match = _TABLE_NAME.fullmatch(name)
     if match is None:
         raise invalid_argument(f"Table is [{name}], expected [projects/P/datasets/D/tables/T].")
@@ -43,7 +46,10 @@ def parse_table(name: str) -> TableId:
 
 
 def parse_stream(name: str) -> StreamName:
-    """The stream that a request names. Raises WriteApiError if this is not the name of a stream."""
+    """The stream that a request names.
+
+    Raises WriteApiError if this is not the name of a stream, NotImplementedConstruct for a partition decorator.
+    """
     match = _STREAM_NAME.fullmatch(name)
     if match is None:
         raise invalid_argument(f"Stream is [{name}], expected [projects/P/datasets/D/tables/T/streams/S].")

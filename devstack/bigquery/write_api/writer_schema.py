@@ -43,7 +43,10 @@ def message_class(schema: DescriptorProto) -> type[Message]:
 
 @dataclass(frozen=True)
 class _FieldReader:
-    """Reads one column's value from a message. A STRUCT has no `convert`, but `readers`, one for each of its fields."""
+    """Reads one column's value from a message.
+
+    A STRUCT has no `convert`, but `readers`, one for each field of its message.
+    """
 
     field: FieldDescriptor
     column: TableField
@@ -87,7 +90,7 @@ class RowReader:
 
     @property
     def may_have_changes(self) -> bool:
-        """Whether the rows have a `_CHANGE_TYPE`, of change data capture."""
+        """Whether the writer's schema has the field `_CHANGE_TYPE` (change data capture)."""
         return self._change_type_field is not None
 
     def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[WrittenRow]:

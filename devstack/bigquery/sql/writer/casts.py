@@ -46,9 +46,9 @@ def _cast(writer: Writer, node: exp.Cast) -> str:
 
 
 def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
-    """The SQL of a typed constructor of this type, or of a STRUCT that is cast to it; None for any other node.
+    """The SQL of a constructor of the type `target`, or of a written STRUCT or array that is cast to `target`.
 
-    BigQuery matches the fields of both by position. DuckDB would match those of a cast by name.
+    None for any other node. BigQuery matches the fields by position. In a cast, DuckDB would match them by name.
     """
     if isinstance(node, exp.Struct):
         return _typed_struct(writer, node.expressions, target)
@@ -71,7 +71,10 @@ def _typed_element(writer: Writer, item: exp.Expr, element: TableField) -> str:
 
 
 def field_of_data_type(kind: exp.DataType) -> TableField:
-    """The unnamed field of a type in an expression. Its nested fields are named `_field_N` if they have no names."""
+    """A field without a name that has this type. Nested fields without a name get `_field_N`, counted from 1.
+
+    Raises InvalidQuery for ARRAY without one element type, NotImplementedConstruct for an unsupported type.
+    """
     if kind.this is exp.DType.ARRAY:
         if len(kind.expressions) != 1:
             raise InvalidQuery("Syntax error: ARRAY needs one element type, as in ARRAY<INT64>")
@@ -93,7 +96,7 @@ def _struct_field(item: exp.Expr) -> TableField:
 
 
 def conversion_sql(value_sql: str, type_name: str, *, safe: bool = False) -> str:
-    """DuckDB SQL that converts a value, given as SQL, as BigQuery's CAST (if `safe`, SAFE_CAST) does."""
+    """DuckDB SQL that converts a value, given as SQL, to BigQuery's type as CAST (if `safe`, SAFE_CAST) does."""
     value = f"({value_sql})"
     cast = "TRY_CAST" if safe else "CAST"
     match type_name:
@@ -146,7 +149,7 @@ def _float_text(number: str) -> str:
 
 
 def _to_int64(value: str, cast: str, safe: bool) -> str:
-    """BigQuery rounds halves away from zero, and accepts only whole numbers as text, also hexadecimal with a sign."""
+    """BigQuery rounds halves away from zero. Text must be a whole number, decimal or hexadecimal, also with a sign."""
     text = _text(value)
     unsigned_hex = f"regexp_replace(trim({text}), '[+-](0[xX])', '\\1')"
     sign = f"CASE WHEN regexp_matches({text}, '-0[xX]') THEN -1 ELSE 1 END"

@@ -61,7 +61,10 @@ def _external_sources(writer: Writer, node: exp.Star) -> list[str]:
 
 
 def _refuse_external_row(writer: Writer, select: exp.Select, name: str) -> None:
-    """Refuses a whole row as a STRUCT, which would have the pseudo column as an additional field."""
+    """Refuses `name` if it stands for the whole row of an external table.
+
+    As a STRUCT the row would have the pseudo column as an additional field.
+    """
     if name in _external_names(writer, select):
         raise NotImplementedConstruct(f"row of external table {name} as a value, beside {_FILE_NAME}: name its columns")
 
@@ -81,7 +84,7 @@ def _external_names(writer: Writer, select: exp.Select) -> list[str]:
 
 
 def _is_relation(node: exp.Column, name: str) -> bool:
-    """Whether the name's first part is a table in FROM, so that the name is a column and not a field of a variable."""
+    """Whether the path's first part, `name`, is a table of the statement: then the path is no field of a variable."""
     if len(node.parts) == 1:
         return False
     return any(source.alias_or_name.lower() == name for source in node.root().find_all(exp.Table, exp.Subquery))
@@ -125,9 +128,10 @@ def _star(writer: Writer, node: exp.Star) -> str:
 
 
 def _using_columns(node: exp.Star) -> list[str]:
-    """The columns of JOIN … USING that come first in an unqualified `*`: in BigQuery those of the last join, and so on.
+    """The columns of JOIN … USING, which come first in an unqualified `*`.
 
-    DuckDB leaves them where the first table has them.
+    BigQuery starts with those of the last join and ends with those of the first. DuckDB leaves them where the first
+    table has them.
     """
     joins = node.parent.args.get("joins") or [] if isinstance(node.parent, exp.Select) else []
     return list(dict.fromkeys(column.name for join in reversed(joins) for column in join.args.get("using") or []))
@@ -147,9 +151,9 @@ def _element(writer: Writer, node: exp.Bracket) -> str:
 
 
 def struct_sql(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
-    """A DuckDB struct.
+    """SQL of a DuckDB struct.
 
-    `names`: the field names of a declared type or of an array's first element; None to infer them as BigQuery does.
+    `names`: the field names, such as those of a declared type; None to infer them from the items as BigQuery does.
     """
     if not items:
         raise NotImplementedConstruct("STRUCT without fields")

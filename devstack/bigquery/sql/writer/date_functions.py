@@ -15,11 +15,11 @@ from devstack.bigquery.sql.writer.intervals import DATE_UNITS, TIME_UNITS, inter
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, invalid_call, literal_text
 
-# By the type of a date function's argument: the other types that it refuses, as a condition on DuckDB's `typeof` and as
+# By the type that a date function takes: the types that are refused, first as a condition on DuckDB's `typeof`, then as
 # the error message names them. `_value` says why.
 _REFUSED_TYPES = {"DATE": ("LIKE 'TIMESTAMP%'", "TIMESTAMP or DATETIME"), "TIMESTAMP": ("= 'TIMESTAMP'", "DATETIME")}
 _TYPES = {"DATE": "DATE", "DATETIME": "TIMESTAMP", "TIMESTAMP": "TIMESTAMPTZ"}  # DuckDB's types
-# The date parts that the functions of each type accept.
+# The date parts that the functions of each type accept. TIMESTAMP_TRUNC accepts those of DATETIME.
 _UNITS = {
     "DATE": DATE_UNITS,
     "DATETIME": DATE_UNITS | TIME_UNITS,
@@ -35,7 +35,7 @@ _FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     "E6S": "%S.%f",
 }
 _YEARS = ("%Y", "%y", "%F", "%D")
-_TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # which a DATE has not
+_TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # which a DATE does not have
 # Parts that DuckDB's `extract` computes as BigQuery's does.
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
 
@@ -182,8 +182,8 @@ def _extract(writer: Writer, node: exp.Extract) -> str:
 def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
     """BigQuery's format string as a DuckDB literal. `purpose`: the function's name, such as PARSE_DATE.
 
-    Raises NotImplementedConstruct for an element without an equivalent, for one of a time in a DATE's format, and for a
-    format to parse without a year.
+    Raises NotImplementedConstruct for an element without an equivalent, for a time element in a DATE's format, and for
+    a format without a year in a PARSE function.
     """
     text, is_date = literal_text(writer, node, f"{purpose} format"), purpose.endswith("_DATE")
 
@@ -193,7 +193,7 @@ def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
         return _FORMATS[format_element[1]]
 
     if purpose.startswith("PARSE_") and text and not any(element in text for element in _YEARS):
-        raise NotImplementedConstruct(f"{purpose} without a year")  # it would be 1900 for DuckDB, and is 1970
+        raise NotImplementedConstruct(f"{purpose} without a year")  # DuckDB takes 1900, BigQuery 1970
     return string_literal(_FORMAT_ITEM.sub(element, text))
 
 

@@ -70,7 +70,7 @@ def system_time(version: exp.Version) -> exp.Expression:
 
 
 def _refuse_array_path(node: exp.Table) -> None:
-    """Refuses `FROM t.items` in a subquery if t is a table of an outer query: BigQuery reads it as an array."""
+    """Refuses `t.items` in FROM if t is a table of this query or an outer one: BigQuery reads `t.items` as an array."""
     if len(node.parts) == 1:
         return
     first, select = node.parts[0].name.lower(), node.parent_select
@@ -101,7 +101,7 @@ def _unnest(writer: Writer, node: exp.Unnest) -> str:
     array_sql = writer.write(array)
     writer.unnest_count += 1
     relation = f"_unnest_{writer.unnest_count}"
-    if not value_name or _has_struct_elements(writer, array):  # without an alias, only fields can be named
+    if not value_name or _has_struct_elements(writer, array):  # without an alias, a query can only name fields
         value, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
     else:
         value = f"UNNEST({_refusing_structs(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
@@ -132,7 +132,7 @@ def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:
 
 
 def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
-    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too."""
+    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too. `name`: its alias."""
     select = node.parent_select
     for column in select.find_all(exp.Column) if select is not None else ():
         names_row = column.table == name if isinstance(column.this, exp.Star) else column.sql() == name
@@ -141,9 +141,9 @@ def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
 
 
 def _refusing_structs(node: exp.Unnest, array_sql: str) -> str:
-    """SQL of the array. If the query is `SELECT *`, it fails at run time for an array of STRUCTs.
+    """SQL of the array. If the query selects `*`, the SQL fails at run time for an array of STRUCTs.
 
-    BigQuery would select the fields of the STRUCTs, this SQL the whole STRUCTs.
+    BigQuery would select the fields of the STRUCTs, but this SQL would select the whole STRUCTs.
     """
     select = node.parent_select
     selects_star = isinstance(select, exp.Select) and any(item.is_star for item in select.expressions)

@@ -14,6 +14,7 @@ from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_li
 from devstack.bigquery.sql.writer.ordering import is_nan_sql, order_by_sql, window_sql
 
 _ARGUMENT = re.compile(r"\{(\d)\}")
+# Gets the writer, the function's upper-case name and its arguments. Returns the DuckDB SQL of the call.
 SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
 SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
 
@@ -59,9 +60,9 @@ def _window_call(writer: Writer, node: exp.Window) -> str:
 
 
 def _has_order(window: exp.Window) -> bool:
-    """Whether the window has ORDER BY, also by the named window that it refers to.
+    """Whether the window, or a named window that it refers to, has ORDER BY.
 
-    True for a name without definition too: DuckDB reports that better.
+    Also True if that name has no definition, because DuckDB's error for it is clearer.
     """
     select = window.parent_select
     definitions = {item.name.lower(): item for item in (select.args.get("windows") or [] if select else [])}
@@ -198,7 +199,10 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
 
 
 def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
-    """Raises InvalidQuery for a clause inside the parentheses that this function, or one with OVER, cannot have."""
+    """Raises InvalidQuery for a clause inside the parentheses that the function cannot have, alone or with OVER.
+
+    `window`: the SQL of OVER, or "".
+    """
     is_ordered_or_limited = call.order is not None or call.limit is not None
     if window and is_ordered_or_limited:
         raise InvalidQuery(f"Analytic function {name.lower()} does not support ORDER BY or LIMIT in its arguments")
@@ -214,7 +218,7 @@ def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
 
 @special_function(QUANTILES)
 def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
-    """The exact quantiles 0, 1/n, 2/n, … and 1, so n + 1 values. NULLs are ignored."""
+    """The exact quantiles 0, 1/n, 2/n, … and 1, where n is the second argument: n + 1 values. NULLs are ignored."""
     call = _aggregate_call(items)
     if len(call.arguments) != 2:
         raise invalid_call(name, len(call.arguments), "2")
@@ -237,7 +241,10 @@ def _minimum(value: str, window: str) -> str:
 
 
 def _with_limit(name: str, arguments: list[str], listed: str, null_filter: str, limit: int) -> str:
-    """ARRAY_AGG or STRING_AGG with LIMIT. `listed`: the first argument, with DISTINCT and ORDER BY."""
+    """ARRAY_AGG or STRING_AGG with LIMIT. `listed`: the first argument, with DISTINCT and ORDER BY.
+
+    `null_filter`: the FILTER clause of IGNORE NULLS, or "".
+    """
     if name == "ARRAY_AGG":
         return f"(list({listed}){null_filter})[1:{limit}]"
     strings = f"(list({listed}) FILTER (WHERE {arguments[0]} IS NOT NULL))[1:{limit}]"

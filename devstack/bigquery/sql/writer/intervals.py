@@ -31,7 +31,8 @@ _WEEK_DAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"
 def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
     """A DuckDB interval. `units`: those that the function around it accepts.
 
-    Raises InvalidQuery for another unit, NotImplementedConstruct for what is no INTERVAL with one supported unit.
+    Raises InvalidQuery for another unit, NotImplementedConstruct for anything but an INTERVAL with one supported unit,
+    and for a literal amount that is not a whole number.
     """
     if not isinstance(node, exp.Interval):
         raise NotImplementedConstruct(f"{construct_name(node)} in place of INTERVAL")
@@ -54,7 +55,7 @@ def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UN
 def parse_date_part(node: exp.Expr) -> tuple[str, int]:
     """The part's name and, for WEEK, how many days after Monday a week begins; 0 for other parts.
 
-    ISOWEEK is returned as WEEK that begins on Monday. Raises InvalidQuery for WEEK of anything but a day.
+    ISOWEEK is returned as WEEK that begins on Monday. Raises InvalidQuery for `WEEK(…)` without a weekday.
     """
     if isinstance(node, exp.Anonymous) and node.name.upper() == "WEEK" and len(node.expressions) == 1:
         day = node.expressions[0].name.upper()

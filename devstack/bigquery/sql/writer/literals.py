@@ -18,7 +18,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def value_literal(value: QueryValue) -> str:
-    """The value as DuckDB SQL of the value's type."""
+    """DuckDB SQL of the value, cast to its type."""
     return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
 
 
@@ -37,9 +37,9 @@ def _untyped(field: TableField, value: Any) -> str:
 
 
 def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """The fields, those without a name as `_field_N`, as BigQuery names them; description and parameters are left out.
+    """The fields, each with a name, which DuckDB needs in a STRUCT. One without a name gets `_field_N`, as in BigQuery.
 
-    DuckDB needs a name for each field of a STRUCT.
+    Descriptions, policy tags and type parameters are left out.
     """
     return tuple(
         TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)

@@ -48,14 +48,14 @@ _ARG_NAMES = {
 class Writer:
     """Writes one tree as DuckDB SQL.
 
-    `resolve_table`: returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `check_only`:
-    whether the SQL is not used, because the caller only wants the errors for what is not supported.
+    `resolve_table`: returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `check_only`: true
+    if the caller wants only the errors for what is not supported, and does not use the SQL.
     """
 
     resolve_table: ResolveTable
-    parameters: Mapping[str, QueryValue]  # positional ones are named "1", "2", …
+    parameters: Mapping[str, QueryValue]  # by lower-case name; positional ones are named "1", "2", …
     variables: Mapping[str, QueryValue]  # by lower-case name
-    now: datetime
+    now: datetime  # the time of CURRENT_TIMESTAMP
     check_only: bool = False
     shadowing_columns: Collection[str] = ()  # columns that take precedence over variables
     external_tables: Collection[str] = ()  # lower-case names of tables with the column _FILE_NAME
@@ -118,8 +118,8 @@ def integer_literal(node: exp.Expr | None) -> int | None:
 def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
     """The text of a literal or parameter that must be known before the query runs, such as a format.
 
-    In a check (`check_only`) it is "" for a parameter, whose value is not known yet. `purpose`: what the text is for,
-    in the NotImplementedConstruct that is raised for any other expression.
+    With `check_only` it is "" for a parameter, whose value is not known yet. Raises NotImplementedConstruct for any
+    other expression. `purpose`: what the text is for, for the error message.
     """
     if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
         return node.name

@@ -46,8 +46,8 @@ def _binary(writer: Writer, node: exp.Binary) -> str:
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
     """Refuses comparisons of a written STRUCT(…), and of a tuple with anything but a tuple.
 
-    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. For two STRUCT
-    columns `_compared` recognizes them.
+    BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. Two columns with
+    such STRUCTs are refused at run time, by `_compared`.
     """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
@@ -65,7 +65,7 @@ def _multiply(writer: Writer, node: exp.Mul) -> str:
 def _compared(writer: Writer, left: exp.Expr, right: exp.Expr) -> str:
     """SQL of the right operand of a comparison. It fails at run time for a STRUCT column of another type than `left`.
 
-    The condition is around the operand and not the comparison, so that DuckDB still joins by equal values.
+    The condition is around the operand and not the comparison, so that DuckDB still recognizes an equality join.
     """
     if not (isinstance(left, _PATHS) and isinstance(right, _PATHS)):
         return writer.write(right)

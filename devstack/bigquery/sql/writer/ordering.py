@@ -17,7 +17,7 @@ _FRAME_KINDS = ("ROWS", "RANGE")
 def order_by_sql(
     writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = (), *, is_struct: bool = False
 ) -> str:
-    """` ORDER BY …`, or "" without one. Ordinals and aliases refer to the projections.
+    """` ORDER BY …`, or "" without one. Column numbers and aliases refer to `projections`, the SELECT list.
 
     `is_struct`: whether the projections are the fields of SELECT AS STRUCT, which DuckDB does not know as columns.
     """
@@ -65,7 +65,8 @@ def window_sql(writer: Writer, node: exp.Window) -> str:
 def _window_order(writer: Writer, order: exp.Order, spec: exp.WindowSpec | None) -> str:
     """The ORDER BY of a window.
 
-    A RANGE frame with a distance (`RANGE 5 PRECEDING`) allows only one sort key, so NaN sorts as in DuckDB.
+    A RANGE frame with a distance (`RANGE 5 PRECEDING`) allows only one sort key. So the additional sort key for NaN is
+    left out, and NaN sorts as in DuckDB.
     """
     if spec is None or spec.args.get("kind") != "RANGE" or not _has_distance(spec):
         return order_by_sql(writer, order)

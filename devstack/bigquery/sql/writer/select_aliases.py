@@ -37,13 +37,16 @@ def resolve_aliases(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr
 
 
 def alias_of(node: exp.Expr, projections: Sequence[exp.Expr]) -> str | None:
-    """The alias that this name is, as the SELECT list writes it; None for another expression."""
+    """The alias that `node` refers to, spelled as in the SELECT list; None if it refers to none."""
     aliases = [item.alias for item in projections if isinstance(item, exp.Alias)]
     return next((alias for alias in aliases if _is_alias(node, {alias.lower()})), None)
 
 
 def has_alias(condition: exp.Expr, projections: Sequence[exp.Expr]) -> bool:
-    """Whether a name in the condition is an alias of the SELECT list, other than that of a column with this name."""
+    """Whether a name in the condition is an alias of the SELECT list.
+
+    An alias that only repeats its column's name (`a AS a`) does not count.
+    """
     aliases = {
         item.alias.lower()
         for item in projections
@@ -53,10 +56,10 @@ def has_alias(condition: exp.Expr, projections: Sequence[exp.Expr]) -> bool:
 
 
 def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr], clause: str) -> exp.Expr | int:
-    """What a column number stands for: an alias or a projection. After a `*`, whose columns are not known, the number.
+    """What a column number stands for: an alias or a projection.
 
-    Another expression is returned as it is. Raises InvalidQuery for a number that no projection has.
-    `clause`: where the number stands.
+    From a `*` on, whose columns are not known, a number is returned as it is; so is any other expression. Raises
+    InvalidQuery for a number that no projection has. `clause`: where the number stands, for the error message.
     """
     ordinal = integer_literal(node)
     if ordinal is None or not projections:

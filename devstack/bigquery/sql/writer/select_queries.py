@@ -78,7 +78,7 @@ def _select(writer: Writer, node: exp.Select) -> str:
             if clause := node.args.get(part):
                 condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
                 if part == "where" and has_alias(condition, node.expressions):
-                    keyword = "SEMI JOIN (SELECT 1) ON"  # where DuckDB knows no aliases, as BigQuery in WHERE
+                    keyword = "SEMI JOIN (SELECT 1) ON"  # DuckDB knows no aliases here, as BigQuery in WHERE
                 text += f" {keyword} {writer.write(condition)}"
             if part == "having" and node.args.get("windows"):
                 text += _named_windows(writer, node.args["windows"])
@@ -133,7 +133,7 @@ def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr], is_str
 
 
 def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_struct: bool) -> str:
-    """The number of a column of the result if the key is one, or its alias; else the key's SQL.
+    """The number of a result column if the key is this number or the column's alias; else the key's SQL.
 
     For DuckDB the fields of SELECT AS STRUCT (`is_struct`) have no numbers.
     """
@@ -147,7 +147,7 @@ def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_st
 
 
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
-    """GROUP BY with the keys that ALL stands for: after DuckDB's own ALL, ORDER BY accepts no selected expression."""
+    """GROUP BY with the keys that ALL stands for. After DuckDB's own ALL, ORDER BY accepts no selected expression."""
     keys = []
     for item in projections:
         if item.is_star:

@@ -86,7 +86,7 @@ def _regexp_extract(writer: Writer, name: str, arguments: list[exp.Expr]) -> str
             "Regular expressions passed into extraction functions must not have more than 1 capturing group"
         )
     text, expression = writer.write(arguments[0]), string_literal(pattern)
-    # Of the two functions of DuckDB only this one gives NULL for a group that took no part in the match.
+    # Unlike DuckDB's regexp_extract, this function gives NULL for a group that took no part in the match.
     found = f"regexp_extract_all({text}, {expression}, {groups})[1]"
     return f"CASE WHEN regexp_matches({text}, {expression}) THEN {found} END"
 
