@@ -104,9 +104,9 @@ def _sizes(model: FullSize) -> str:
     adopt_hours = vcpu_seconds(model.workload()) / HOUR_S
     facts = [
         ["rows of one snapshot", f"{model.rows:.3g}"],
-        ["time of adopt", f"{adopt_hours:.1f} vCPU-hours"],
+        ["time of adopt, by the sizing model", f"{adopt_hours:.1f} vCPU-hours"],
         [
-            "CPU time of Spark ROW_NUMBER",
+            "time of Spark ROW_NUMBER, as measured",
             f"{measured.row_number_cpu_s * _NS_PER_S:.0f} ns per row, "
             f"{model.rows * measured.row_number_cpu_s * VCPUS_PER_CORE / HOUR_S:.0f} vCPU-hours",
         ],
@@ -228,7 +228,8 @@ def _rates(checks: list[RateCheck]) -> str:
     for check in checks:
         model_ns, measured_ns = check.model * _NS_PER_S, check.measured * _NS_PER_S
         rows.append([check.name, f"{model_ns:.0f}", f"{measured_ns:.0f}", f"{measured_ns / model_ns:.2f}"])
-    return table(["vCPU ns per row", "sizing model", "measured", "measured / model"], rows)
+    note = "\n\nMeasured on the largest date of the memory table, of other kinds in proportion; a vCPU is half a core."
+    return table(["vCPU ns per row", "sizing model", "measured", "measured / model"], rows) + note
 
 
 def _assumptions(model: FullSize) -> str:

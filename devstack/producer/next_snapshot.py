@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dedup_clone.settings.feed import Feed
 from devstack.producer import declared_snapshots, feeds, landing, realistic_snapshots, worked_example
-from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED
+from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -18,8 +18,7 @@ def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
     """The rows of the snapshot with this id. The same landed snapshots, id and day always give the same rows."""
     if feed not in (EXAMPLE_FEED, REALISTIC_FEED):
         return _declared(bucket, feeds.read(feed), snapshot_id, day)
-    earlier = [id_ for id_ in landing.snapshot_ids(bucket, feed) if id_ < snapshot_id]
-    previous = landing.read(bucket, feed, earlier[-1]) if earlier else None
+    previous = _previous(bucket, feeds.read(feed), snapshot_id, SCHEMA)
     if feed == EXAMPLE_FEED:
         return _example(previous, snapshot_id, day)
     seed = zlib.crc32(feed.encode())
@@ -30,13 +29,26 @@ def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
 
 def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.Table:
     """A snapshot of a feed other than the two of the demo, with random rows that fit its feed file."""
-    table, layout = feeds.table_of(feed), feeds.landing_layout(feed)
-    seed = zlib.crc32(feed.feed.encode())
-    earlier = [id_ for id_ in landing.snapshot_ids(bucket, layout.prefix, layout.marker) if id_ < snapshot_id]
-    if not earlier:
+    table, seed = feeds.table_of(feed), zlib.crc32(feed.feed.encode())
+    previous = _previous(bucket, feed, snapshot_id, declared_snapshots.schema(table))
+    if previous is None:
         return declared_snapshots.first(table, day, snapshot_id, seed)
-    previous = landing.read(bucket, layout.prefix, earlier[-1], declared_snapshots.schema(table))
     return declared_snapshots.following(table, previous, day, snapshot_id, seed)[0]
+
+
+def _previous(bucket: "Bucket", feed: Feed, snapshot_id: int, schema: pa.Schema) -> pa.Table | None:
+    """The newest landed snapshot with a lower id that has the feed's columns and no NULL in a key; None without one."""
+    layout, keys = feeds.landing_layout(feed), feeds.table_of(feed).keys
+    for landed_id in reversed(landing.snapshot_ids(bucket, layout.prefix, layout.marker)):
+        if landed_id >= snapshot_id:
+            continue
+        try:
+            rows = landing.read(bucket, layout.prefix, landed_id, schema)
+        except ValueError:  # a file is no Parquet file, or has other columns
+            continue
+        if rows.num_rows and not any(rows[key].null_count for key in keys):
+            return rows
+    return None
 
 
 def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:

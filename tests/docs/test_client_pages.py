@@ -108,7 +108,7 @@ def test_python_and_duckdb_read_landing_and_table_and_write_a_snapshot(
 
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"not all of {', '.join(TOOLS)} are installed")
 def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) -> None:
-    (block,) = blocks("local-clients.md", "bash")
+    block = "".join(blocks("local-clients.md", "bash"))
     file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
     file.parent.mkdir(parents=True)
     file.write_bytes(parquet_bytes([row(9001, 1, day=TODAY - timedelta(days=3))]))

@@ -158,8 +158,8 @@ class MergeEvaluator:
         self._session.schema(self._pairs_sql(source))
         unmatched_target = f"({self._unmatched_target_sql(pairs)})"
         self._session.schema(self._unmatched_target_sql(pairs))
-        clause = self._clause_number(self._clauses(NOT_MATCHED_BY_TARGET), self._source_columns(source))
-        self._session.schema(f"SELECT {clause} FROM {source} AS {quote_identifier(source_alias(self._statement))}")
+        inserting = self._clause_number(self._clauses(NOT_MATCHED_BY_TARGET), self._source_columns(source))
+        self._session.schema(f"SELECT {inserting} FROM {source} AS {quote_identifier(source_alias(self._statement))}")
         for number, clause in enumerate(self._statement.clauses):
             if isinstance(clause.action, MergeUpdate):
                 self._session.schema(self._clause_values(number, clause, source, pairs, unmatched_target))

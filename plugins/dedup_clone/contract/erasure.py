@@ -169,14 +169,15 @@ def _parse_value(column: Column, line_number: int, text: str) -> Any:
 
 
 def _date(text: str) -> date | None:
+    # Python also reads dates like 20260131, and numbers like 1_000. Here they are probably mistyped keys.
     return date.fromisoformat(text) if "-" in text and "W" not in text else None
 
 
 def _numeric(text: str) -> Decimal | None:
-    value = Decimal(_without_separators(text))
+    value = Decimal(text)
     # Raises InvalidOperation if there are too many digits before the point.
     in_scale = value.quantize(Decimal(1).scaleb(-NUMERIC_SCALE), context=NUMERIC_CONTEXT)
-    return value if value == in_scale else None
+    return value if "_" not in text and value == in_scale else None
 
 
 def _timestamp(text: str) -> datetime | None:
@@ -184,16 +185,9 @@ def _timestamp(text: str) -> datetime | None:
     return None if value.tzinfo is None else value.astimezone(UTC)
 
 
-def _without_separators(text: str) -> str:
-    """The text. Raises ValueError for 1_000, which Python reads as a number, but which is probably a mistyped key."""
-    if "_" in text:
-        raise ValueError(text)
-    return text
-
-
 def _integer(text: str) -> int | None:
-    value = int(_without_separators(text))
-    return value if -(2**63) <= value < 2**63 else None
+    value = int(text)
+    return value if "_" not in text and -(2**63) <= value < 2**63 else None
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {

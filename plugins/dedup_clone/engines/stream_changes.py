@@ -59,8 +59,8 @@ def changes_to_stream(
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
     if candidate.changes_uri is None or spec.parent is None:
-        reason = "it is the first generation" if spec.parent is None else "the parent has no date within the retention"
-        services.log(f"loads staging instead of streaming changes: {reason}")
+        why = "it is the first generation" if spec.parent is None else "the parent has no date within the retention"
+        services.log(f"loads staging instead of streaming changes: {why}")
         return None
     feed, parent = services.feed, services.manifests.read(spec.parent)
     changes = Changes(services.manifests.file_list(candidate.changes_uri), feed.staging)

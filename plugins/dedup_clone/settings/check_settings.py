@@ -59,7 +59,7 @@ class SqlCheck(StrictModel):
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap. Shares are of the rows on dates that parent and delivery have."""
+    """Bounds of the checks before the swap. Shares are of the new table's rows on dates of both parent and delivery."""
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
     """Result if a delivery has a key more than once; one row of the key counts."""
@@ -72,7 +72,7 @@ class CheckSettings(StrictModel):
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """From the 7th publish (no replay) on: how many times its median in the last 20 each share may be (null: any)."""
+    """How many times its median over the last 20 publishes a share may be, from the 7th publish on (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()

@@ -19,7 +19,7 @@ from dedup_clone.state.ledger import Cost
 from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
-METADATA_QUERIES = 3  # per publish, each billed for MIN_BYTES_BILLED
+METADATA_QUERIES = 2  # of a publish: before and after the swap; each is billed for MIN_BYTES_BILLED
 # Bytes of a value by type (BigQuery's page "Data types", data type sizes). The size of other types varies.
 _VALUE_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("INT64", "FLOAT64", "DATE", "DATETIME", "TIME", "TIMESTAMP"), 8),

@@ -109,3 +109,19 @@ def test_delivery_lies_as_the_feed_file_says_and_the_next_one_is_made_from_it(bu
     same = set(map(repr, first.drop_columns(["snapshot_no"]).to_pylist()))
     assert sum(repr(row) in same for row in second.drop_columns(["snapshot_no"]).to_pylist()) == 13_000 - 10
     assert landing.land(bucket, "store_visits", 3, first, layout).is_redelivery
+
+
+@pytest.mark.parametrize("feed", ["store_visits", REALISTIC_FEED])
+def test_the_next_snapshot_is_not_made_from_a_broken_delivery(bucket: Bucket, feed: str) -> None:
+    settings = feeds.read(feed)
+    layout, table = feeds.landing_layout(settings), feeds.table_of(settings)
+    first = next_snapshot.make(bucket, feed, 1, DAY)
+    landing.land(bucket, feed, 1, first, layout)
+    key, value = table.keys[-1], table.value_columns[0].name
+    position = first.schema.get_field_index(key)
+    nulls = pa.nulls(first.num_rows, first.schema.field(key).type)
+    landing.land(bucket, feed, 2, first.drop_columns([value]), layout)
+    landing.land(bucket, feed, 3, first.set_column(position, pa.field(key, nulls.type), nulls), layout)
+    fourth = next_snapshot.make(bucket, feed, 4, DAY)
+    assert fourth.num_rows == pytest.approx(first.num_rows, rel=0.01)
+    assert fourth[key].null_count == 0
