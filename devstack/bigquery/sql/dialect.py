@@ -72,5 +72,8 @@ def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) ->
     tree = trees[0]
     assert isinstance(tree, exp.Expression)  # parsers return nothing else
     for placeholder in tree.find_all(exp.Placeholder):
-        placeholder.set("this", str(ordinals[int(placeholder.name)]))
+        offset = int(placeholder.name) if placeholder.name.isdigit() else -1
+        if offset not in ordinals:  # SQLGlot also reads `:x` as a placeholder
+            raise InvalidQuery('Syntax error: Unexpected ":"')
+        placeholder.set("this", str(ordinals[offset]))
     return tree

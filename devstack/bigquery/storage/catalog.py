@@ -191,7 +191,8 @@ class Catalog:
                 change_log=change.change_log_after(table_id, current),
             )
             self.segments.sync()
-            history.append(without_expired(version, commit_us))
+            version = without_expired(version, commit_us)
+            history.append(version)
             return version
 
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:

@@ -77,7 +77,7 @@ class SegmentStore:
         """Deletes the files. Returns how many there were."""
         count = 0
         for file in files:
-            (self._folder / file).unlink()
+            (self._folder / file).unlink(missing_ok=True)  # its writer may have removed it just now
             count += 1
         return count
 

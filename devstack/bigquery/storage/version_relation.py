@@ -5,14 +5,17 @@ The number of a segment is its position in `version.queried_segments()`, counted
 
 from __future__ import annotations
 
-from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.runtime_errors import string_literal
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentStore
 
-# The column with the row id, which identifies a row within one version. No column of a table may have this name.
+# The column with the row id, which identifies a row within one version.
 ROW_ID = '"__row"'
+_FILE = "__file"
+# DuckDB adds these columns to those of a table whose rows are numbered.
+_ADDED = (ROW_ID.strip('"'), _FILE, "file_row_number")
 _SEGMENT_STRIDE = 1 << 40  # a row id is the segment's number times this, plus the row's number in the segment
 
 
@@ -27,7 +30,8 @@ def relation_sql(
     """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
     `numbers`: the numbers of the segments to read; None for all, with those of the streaming buffer. `with_row_id`:
-    whether it also selects the column ROW_ID. Raises Invalid for a table without columns.
+    whether it also selects the column ROW_ID. Raises Invalid for a table without columns, NotImplementedConstruct if
+    one has the name of a column that ROW_ID needs.
     """
     schema = version.settings.schema
     if not schema:
@@ -47,9 +51,12 @@ def relation_sql(
     )
     file_list, row_id, options = f"[{', '.join(files)}]", "", ""
     if with_row_id:
-        number = f"(list_position({file_list}, filename) + {first - 1})"  # list_position counts from 1
+        for column in schema:
+            if column.name.lower() in _ADDED:
+                raise NotImplementedConstruct(f"DML on a table with a column [{column.name}]")
+        number = f"(list_position({file_list}, {_FILE}) + {first - 1})"  # list_position counts from 1
         row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
-        options = ", filename = true, file_row_number = true"
+        options = f", filename = '{_FILE}', file_row_number = true"
     if version.settings.has_altered_types:  # otherwise all files would be read with the types of the first one
         options += ", union_by_name = true"
     return f"(SELECT {columns}{row_id} FROM read_parquet({file_list}, hive_partitioning = false{options}))"

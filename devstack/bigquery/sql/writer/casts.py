@@ -55,7 +55,8 @@ def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str 
     fields = struct_items(node) if target.type == "STRUCT" and target.mode != "REPEATED" else None
     if fields is not None:
         return _typed_struct(writer, fields, target)
-    if isinstance(node, exp.Array) and target.mode == "REPEATED":
+    is_query = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query)  # ARRAY(SELECT …)
+    if isinstance(node, exp.Array) and not is_query and target.mode == "REPEATED":
         element = TableField("", target.type, fields=target.fields)
         return f"[{', '.join(_typed_element(writer, item, element) for item in node.expressions)}]"
     return None

@@ -91,6 +91,7 @@ CONSTRUCTS: dict[str, str] = {
 }
 
 SYNTAX: dict[str, str] = {
+    "SELECT :x": 'Unexpected ":"',
     "": "Unexpected end of statement at [1:1]",
     "CREATE ROW ACCESS POLICY p ON d.t GRANT TO (user) FILTER USING (TRUE)": "Expected string literal",
     "CREATE ROW ACCESS POLICY p ON d.t FILTER USING TRUE": 'Expected "("',

@@ -274,6 +274,10 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             "SELECT [(SELECT x FROM UNNEST([1]) x WHERE FALSE)], ARRAY(SELECT x FROM UNNEST([1]) x WHERE FALSE)",
             [([None], [])],
         ),
+        (
+            "SELECT CAST(ARRAY(SELECT x FROM UNNEST([1, 2]) x ORDER BY x) AS ARRAY<STRING>), CAST([1] AS ARRAY<STRING>)",
+            [(["1", "2"], ["1"])],
+        ),
         ("SELECT GENERATE_ARRAY(1, 5, 2), GENERATE_ARRAY(1, 5, NULL)", [([1, 3, 5], None)]),
         (
             "SELECT STRUCT(1 AS a, 'x' AS b).a, STRUCT<a INT64, b STRING>(1, 'y').b, [1, 2, 3][OFFSET(0)], [1, 2][ORDINAL(2)], [1, 2][SAFE_OFFSET(5)], [5, 6][1]",
