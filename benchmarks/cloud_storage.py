@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.dataset import ARRIVING_LANDING, PARENT_LANDING, table_contract
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, log_progress
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule, PreparedDataset, log_progress
 from benchmarks.paths import DATA, WORK
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
@@ -40,7 +40,7 @@ def run(rows: int) -> Results:
         objects = _upload(shape, local, host)
         rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress, ((_HOST_VARIABLE, host),))
         for place, dataset in ((_FILES, local), (_OBJECTS, objects)):
-            runs = rounds.run([PeerPlan(ADOPT, (dataset,), _ROUNDS, _REPEATS, warm_up=True)])
+            runs = rounds.run([PeerSchedule(ADOPT, (dataset,), _ROUNDS, _REPEATS, warm_up=True)])
             place_figures = [run_figures(run, local.dataset.rows, shape.dates) for run in runs]
             figures += [replace(f, notes={**f.notes, "place": place}) for f in place_figures]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)

@@ -18,7 +18,7 @@ from benchmarks.docs_tables import table
 from benchmarks.input_files import InputFiles
 from benchmarks.interleaved_rounds import (
     InterleavedRounds,
-    PeerPlan,
+    PeerSchedule,
     PreparedDataset,
     WrongTable,
     file_digest_reader,
@@ -65,7 +65,7 @@ def run(rows: int) -> Results:
             cold = _measure_cold(peer, plan, prepared)
             log_progress(run_line(cold, number))
             figures.append(_cold_figures(cold, prepared.dataset.rows, dates))
-    warm = PeerPlan(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
+    warm = PeerSchedule(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
     rounds = InterleavedRounds(small.inputs_path, log_progress)
     for warm_run in rounds.run([warm]):
         rows_by_name = {prepared.dataset.name: prepared.dataset.rows for prepared in (large, small)}

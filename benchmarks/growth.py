@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule, log_progress
 from benchmarks.peers.registry import ADOPT, DATAFRAME_PLANS, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, RunFigures, cpu, run_figures, save, wall
@@ -77,10 +77,13 @@ def run(rows: int) -> Results:
     row_number_shapes = [shapes_by_rows(rows)[0], shape_for_plans(rows)]
     read_shapes = list(dict.fromkeys([*shapes_by_rows(rows), *shapes_by_dates(rows)]))
     plans = [
-        PeerPlan(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
-        PeerPlan(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
-        PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, row_number_shapes)), 1, 1, warm_up=False),
-        *(PeerPlan(name, (prepared_dataset(shape_for_plans(rows)),), 1, 2, warm_up=True) for name in DATAFRAME_PLANS),
+        PeerSchedule(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
+        PeerSchedule(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
+        PeerSchedule(ROW_NUMBER, tuple(map(prepared_dataset, row_number_shapes)), 1, 1, warm_up=False),
+        *(
+            PeerSchedule(name, (prepared_dataset(shape_for_plans(rows)),), 1, 2, warm_up=True)
+            for name in DATAFRAME_PLANS
+        ),
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
     runs = rounds.run(plans)

@@ -43,7 +43,7 @@ class PreparedDataset:
 
 
 @dataclass(frozen=True)
-class PeerPlan:
+class PeerSchedule:
     """The data sets on which a peer runs, and how often.
 
     Each of the `rounds` is a process that measures `repeats` runs on each data set. `warm_up`: whether the process
@@ -71,7 +71,7 @@ class InterleavedRounds:
     environment: tuple[tuple[str, str], ...] = ()
     failures: dict[str, str] = field(default_factory=dict)
 
-    def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
+    def run(self, plans: Sequence[PeerSchedule]) -> list[MeasuredRun]:
         """Return all measured runs in the order in which they ran.
 
         A peer that fails or makes a wrong table does not run again. All its runs are left out, and `failures` has the
@@ -89,7 +89,7 @@ class InterleavedRounds:
                         self.log(str(failure))
         return [run for run in runs if run.peer not in self.failures]
 
-    def _run_round(self, plan: PeerPlan, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
+    def _run_round(self, plan: PeerSchedule, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
         """Run one process of the peer. Raises PeerFailed, WrongTable or TimeoutExpired."""
         RUNS.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{plan.peer}-", dir=RUNS))

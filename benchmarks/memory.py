@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
 from benchmarks.generated_rows import snapshot_ids
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule, log_progress
 from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED_ONE_CORE, ADOPT_ONE_CORE
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, run_figures, save
@@ -58,7 +58,7 @@ def run(rows: int) -> Results:
     all_shapes = list(dict.fromkeys(shape for part in parts(rows) for shape in part.shapes))
     prepare_all([SMALL, *all_shapes], log_progress)
     plans = [
-        PeerPlan(part.peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
+        PeerSchedule(part.peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
         for part in parts(rows)
         for shape in part.shapes
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log_progress
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule, log_progress
 from benchmarks.peers.registry import ADOPT, ENTRIES, NOT_IN_PEER_COMPARISON, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, RunFigures, cpu, median, run_figures, save, wall
@@ -37,7 +37,7 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
     prepare_all([SMALL, shape], log_progress)
     names = list(only) or peers()
     plans = [
-        PeerPlan(
+        PeerSchedule(
             name,
             (prepared_dataset(shape),),
             rounds or ENTRIES[name].rounds,

@@ -71,7 +71,7 @@ def table_with_policy(probe: ProbeDataset, name: str) -> str:
     return table
 
 
-def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | None = None) -> bool:
+def try_clone(probe: ProbeDataset, target: str, staging: str, at: datetime | None = None) -> bool:
     """Clone staging onto target, and return True; return False if BigQuery denies access."""
     try:
         swap(probe, target, staging, at)
@@ -191,9 +191,9 @@ def clone_needs_true_filter(probe: ProbeDataset) -> str:
     """Tries to clone a table whose policy hides every row, adds a policy with the filter TRUE, and clones the table."""
     staging, target = probe.new_table("hidden", [(probe.today, 1, 1)]), probe.table("hidden_target")
     add_policy(probe, staging, "no_rows", "id < 0")
-    expect("cloned while rows are hidden", is_cloned(probe, target, staging), False)
+    expect("cloned while rows are hidden", try_clone(probe, target, staging), False)
     add_policy(probe, staging, "all_rows", "TRUE")
-    expect("cloned with the filter TRUE", is_cloned(probe, target, staging), True)
+    expect("cloned with the filter TRUE", try_clone(probe, target, staging), True)
     expect("policies of the clone", sorted(probe.row_policies(target)), ["all_rows", "no_rows"])
     return "The clone was refused without the filter TRUE, and carried out with it."
 
@@ -210,7 +210,7 @@ def past_needs_permission(probe: ProbeDataset) -> str:
     staging, target = table_with_policy(probe, "policy_past"), probe.table("policy_past_target")
     answer = probe.client.test_iam_permissions(TableReference.from_string(staging), [READ_PAST])
     permitted = READ_PAST in answer.get("permissions", [])
-    expect("cloned as of a time", is_cloned(probe, target, staging, probe.now()), permitted)
+    expect("cloned as of a time", try_clone(probe, target, staging, probe.now()), permitted)
     if permitted:
         return "This account has the permission, and the clone was carried out."
     return "This account lacks the permission, and the clone was refused."
@@ -231,7 +231,7 @@ def clone_needs_fine_grained_reader(probe: ProbeDataset) -> str:
     probe.load(staging, [(probe.today, 1, 2)])
     expect("tags after a load", column_tags(probe, staging), {"number": [tag]})
     permitted = may_read(probe, staging)
-    expect("cloned", is_cloned(probe, target, staging), permitted)
+    expect("cloned", try_clone(probe, target, staging), permitted)
     if not permitted:
         return "This account may not read the column, and the clone was refused."
     expect("tags of the clone", column_tags(probe, target), {"number": [tag]})

@@ -19,8 +19,8 @@ from devstack.bigquery.jobs.job_configuration import (
     EXTRACT_COMPRESSIONS,
     EXTRACT_FORMATS,
     FILE_SET_SPECS,
-    LOAD_WRITE_DISPOSITIONS,
     SOURCE_FORMATS,
+    WRITE_DISPOSITIONS,
 )
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
 from devstack.bigquery.rest.supported_methods import ONLY_VALUES
@@ -74,7 +74,7 @@ def render() -> str:
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
         "\n### Load jobs\n",
-        f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(LOAD_WRITE_DISPOSITIONS)}; create "
+        f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(WRITE_DISPOSITIONS)}; create "
         f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",
         "\n### External tables of a query job\n",
         f"Formats {_codes(EXTERNAL_FORMATS)}; fields {_codes(DEFINITION_FIELDS)}; file sets "

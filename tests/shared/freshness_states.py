@@ -16,7 +16,7 @@ from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
     FeedState,
-    RefusedDelivery,
+    OpenRefusal,
     TargetState,
     WaitingDelivery,
 )
@@ -151,8 +151,8 @@ def feed_state(
     return dataclasses.replace(healthy, **changes)
 
 
-def refused(snapshot_id: int) -> RefusedDelivery:
-    return RefusedDelivery(Delivery(snapshot_id, 1), "NULL keys", NOW)
+def refused(snapshot_id: int) -> OpenRefusal:
+    return OpenRefusal(Delivery(snapshot_id, 1), "NULL keys", NOW)
 
 
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)

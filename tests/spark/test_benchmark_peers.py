@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from benchmarks.dataset import generate, table_contract
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.input_files import InputFiles
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, file_digest_reader
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule, PreparedDataset, file_digest_reader
 from benchmarks.json_records import read_record
 from benchmarks.paths import PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
@@ -94,7 +94,7 @@ def test_peers_without_spark_are_right(prepared_dataset: Make, tmp_path: Path, m
     measured = prepared_dataset(DatasetShape(ROWS, DATES))
     lines: list[str] = []
     rounds = InterleavedRounds(None, lines.append)
-    runs = rounds.run([PeerPlan(name, (measured,), 1, 1, warm_up=False) for name in WITHOUT_SPARK])
+    runs = rounds.run([PeerSchedule(name, (measured,), 1, 1, warm_up=False) for name in WITHOUT_SPARK])
     assert [run.peer for run in runs] == WITHOUT_SPARK
     assert len(lines) == len(runs)
     assert list(tmp_path.iterdir()) == []
@@ -108,7 +108,7 @@ def test_a_peer_with_a_wrong_table_has_no_figures(
     late = prepared_dataset(DatasetShape(ROWS, DATES, Variant.LATE, differing=0.05))
     rounds = InterleavedRounds(None, lambda text: None)
     names = ("duckdb-antijoin", "duckdb-qualify")
-    runs = rounds.run([PeerPlan(name, (late,), 2, 1, warm_up=False) for name in names])
+    runs = rounds.run([PeerSchedule(name, (late,), 2, 1, warm_up=False) for name in names])
     assert [run.peer for run in runs] == ["duckdb-qualify"] * 2
     assert rounds.failures.keys() == {"duckdb-antijoin"}
     assert "do not use it" in rounds.failures["duckdb-antijoin"]

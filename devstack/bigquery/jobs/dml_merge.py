@@ -61,7 +61,7 @@ class MergeEvaluator:
         parts, updated = [arrow_schema(self._target.schema).empty_table()], 0
         for number, clause in self._clauses(MATCHED) + self._clauses(NOT_MATCHED_BY_SOURCE):
             if isinstance(clause.action, MergeUpdate):
-                values = self._session.materialize(self._clause_values(number, clause, source, pairs, unmatched_target))
+                values = self._session.materialize(self._updates_sql(number, clause, source, pairs, unmatched_target))
                 parts.append(self._target.updated_rows(clause.action.assignments, values))
                 updated += parts[-1].num_rows
         inserted = self._inserted_rows(source, pairs)
@@ -95,7 +95,7 @@ class MergeEvaluator:
             f"ANTI JOIN {pairs} AS _pairs ON {self._target.same_row('_pairs')}"
         )
 
-    def _clause_values(self, number: int, clause: MergeClause, source: str, pairs: str, unmatched_target: str) -> str:
+    def _updates_sql(self, number: int, clause: MergeClause, source: str, pairs: str, unmatched_target: str) -> str:
         """SQL of the ids of the rows that an UPDATE clause changes, each with the values assigned to that row."""
         assert isinstance(clause.action, MergeUpdate)  # the caller selects clauses with this action
         rows = pairs if clause.kind == MATCHED else unmatched_target
@@ -162,7 +162,7 @@ class MergeEvaluator:
         self._session.schema(f"SELECT {inserting} FROM {source} AS {quote_identifier(source_alias(self._statement))}")
         for number, clause in enumerate(self._statement.clauses):
             if isinstance(clause.action, MergeUpdate):
-                self._session.schema(self._clause_values(number, clause, source, pairs, unmatched_target))
+                self._session.schema(self._updates_sql(number, clause, source, pairs, unmatched_target))
             elif isinstance(clause.action, MergeInsert):
                 targets, values = self._insert_values(clause, source)
                 self._target.checked_casts(

@@ -79,7 +79,7 @@ class DmlRunner:
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, evaluator, table, version)
             affected = affected_segments(table, version, changes, session)
-            if not deletes_unread(statement, version, evaluator):
+            if not deletes_without_reading(statement, version, evaluator):
                 scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             self.check_cancelled()
@@ -133,12 +133,12 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: S
     All blocks of a partition count, because BigQuery's pages do not say that DML prunes blocks.
     """
     scanned = evaluator.scanned_bytes(read_query_of(statement)).upper_bound()
-    if deletes_unread(statement, version, evaluator):
+    if deletes_without_reading(statement, version, evaluator):
         return ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     return scanned
 
 
-def deletes_unread(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> bool:
+def deletes_without_reading(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> bool:
     """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
 
     BigQuery says that this "might also not apply" to tables clustered by other columns; here it never applies to them.
@@ -155,6 +155,6 @@ def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator)
     table, version = mutable_version(statement.table, evaluator)
     scanned = scanned_by(statement, version, evaluator)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
-    if only_inserts or deletes_unread(statement, version, evaluator):
+    if only_inserts or deletes_without_reading(statement, version, evaluator):
         return scanned
     return scanned.plus(table, scanned.partition_sizes.get(table, 0))

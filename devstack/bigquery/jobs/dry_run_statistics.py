@@ -23,7 +23,7 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
 
     A script's bytes are known only after it has run, so their accuracy is UNKNOWN.
     """
-    if script.is_multi_statement:
+    if script.is_script:
         statistics = script_statistics([])
         statistics["query"]["totalBytesProcessedAccuracy"] = "UNKNOWN"
         del statistics["numChildJobs"]

@@ -17,7 +17,7 @@ from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.storage.partition_decorators import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
-LOAD_WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
 SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON", "CSV")
 MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 FILE_SET_SPECS = ("FILE_SET_SPEC_TYPE_FILE_SYSTEM_MATCH", MANIFEST)
@@ -121,7 +121,7 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         raise NotImplementedConstruct(f"load.sourceFormat {source_format}")
     spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
     write_disposition = enum_value(
-        "writeDisposition", configuration.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_APPEND"
+        "writeDisposition", configuration.get("writeDisposition"), WRITE_DISPOSITIONS, "WRITE_APPEND"
     )
     return LoadConfiguration(
         table=table,

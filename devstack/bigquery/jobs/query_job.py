@@ -17,7 +17,7 @@ from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
 from devstack.bigquery.jobs.job_configuration import (
     CREATE_DISPOSITIONS,
-    LOAD_WRITE_DISPOSITIONS,
+    WRITE_DISPOSITIONS,
     enum_value,
     table_id_from_api,
 )
@@ -75,7 +75,7 @@ class QueryJob:
     def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
         limit = context.record.configuration["query"].get("maximumBytesBilled")
         runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
-        if script.is_multi_statement:
+        if script.is_script:
             return self._run_script(context, script, state, runner)
         return self._run_statement(context, script, runner)
 
@@ -163,7 +163,7 @@ class QueryJob:
             table,
             partition,
             enum_value("createDisposition", query.get("createDisposition"), CREATE_DISPOSITIONS, "CREATE_IF_NEEDED"),
-            enum_value("writeDisposition", query.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_EMPTY"),
+            enum_value("writeDisposition", query.get("writeDisposition"), WRITE_DISPOSITIONS, "WRITE_EMPTY"),
         )
 
     def _anonymous_table(self, record: JobRecord) -> ResultTable:

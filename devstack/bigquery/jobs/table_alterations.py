@@ -106,7 +106,7 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
         changed = replace(column, mode="NULLABLE")
     else:
         new_type = field_of_column(statement.new_type)
-        if not _is_less_restrictive(column, new_type):
+        if not _can_become(column, new_type):
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
                 f"({column.sql_type()}) is assignable to the new type ({new_type.sql_type()})"
@@ -120,7 +120,7 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
 _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
 
 
-def _is_less_restrictive(column: TableField, new_type: TableField) -> bool:
+def _can_become(column: TableField, new_type: TableField) -> bool:
     """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
 
     Raises NotImplementedConstruct for an ARRAY, and for parameterized types that BigQuery might change. Source:
@@ -133,7 +133,7 @@ def _is_less_restrictive(column: TableField, new_type: TableField) -> bool:
     if [field.name for field in column.fields] != [field.name for field in new_type.fields]:
         return False
     if column.fields:
-        return all(map(_is_less_restrictive, column.fields, new_type.fields))
+        return all(map(_can_become, column.fields, new_type.fields))
     if column.type == new_type.type:
         return is_less_restrictive(column.type, column.parameters, new_type.parameters)
     if column.parameters or new_type.parameters:

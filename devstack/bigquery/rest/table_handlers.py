@@ -220,7 +220,7 @@ def _schema(
     if new or not settings.schema:
         return schema
     existing = len(settings.schema)
-    if _names_and_types(schema[:existing]) != _names_and_types(_relaxed(settings.schema, schema)):
+    if _without_texts_and_tags(schema[:existing]) != _without_texts_and_tags(_relaxed(settings.schema, schema)):
         raise NotImplementedConstruct(
             f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
             f"and REQUIRED become NULLABLE)"
@@ -249,10 +249,11 @@ def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]
     return tuple(map(relaxed, existing))
 
 
-def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
+def _without_texts_and_tags(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
     """The columns without what a request may change freely: descriptions and policy tags."""
     return tuple(
-        replace(column, description=None, policy_tags=(), fields=_names_and_types(column.fields)) for column in schema
+        replace(column, description=None, policy_tags=(), fields=_without_texts_and_tags(column.fields))
+        for column in schema
     )
 
 

@@ -335,12 +335,12 @@ Statement = (
 class Script:
     """The whole text of a job.
 
-    BigQuery calls the job a SCRIPT if `is_multi_statement`. This is also true of a single IF, DECLARE, SET or CALL.
+    BigQuery calls the job a SCRIPT if `is_script`. This is also true of a single IF, DECLARE, SET or CALL.
     """
 
     statements: tuple[Statement, ...]
     text: str = field(default="", compare=False)
 
     @property
-    def is_multi_statement(self) -> bool:
+    def is_script(self) -> bool:
         return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable | Call)

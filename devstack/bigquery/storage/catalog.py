@@ -180,7 +180,7 @@ class Catalog:
                 committed_us=commit_us,
                 change_kind=change.kind,
                 table_created_us=commit_us if is_new or current is None else current.table_created_us,
-                modified_us=current.modified_us if current and change.only_adds_to_log(current) else commit_us,
+                modified_us=current.modified_us if current and change.changes_only_log(current) else commit_us,
                 settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
                 partitions=change.partitions,
                 clone=change.clone,
@@ -243,7 +243,7 @@ class Catalog:
             self._append_version(table_id, version, "expire", dropped=version.dropped)
             return True
 
-    def remove_dropped(self, table_id: TableId) -> None:
+    def remove_history(self, table_id: TableId) -> None:
         """Removes the history of a dropped table that time travel can no longer read."""
         with self._lock(table_id), self._histories_lock:
             history = self._histories[table_id]

@@ -38,7 +38,7 @@ def remove_old_versions(catalog: Catalog) -> int:
             removed += history.remove_before(limit_us)
         latest = history.latest()
         if latest is None or (latest.dropped and latest.committed_us <= limit_us):
-            catalog.remove_dropped(table_id)
+            catalog.remove_history(table_id)
             removed += 1
     return removed
 
@@ -90,10 +90,10 @@ class GarbageCollector:
         self._wake.set()
         self._thread.join()
 
-    def sweep(self, always_segments: bool = False) -> None:
+    def sweep(self, removes_segments_always: bool = False) -> None:
         """Runs once.
 
-        `always_segments`: removes unreferenced segments even if no version and no write stream was removed.
+        `removes_segments_always`: removes unreferenced segments even if no version and no write stream was removed.
         """
         with self._lock:
             for task in self._tasks:
@@ -102,14 +102,14 @@ class GarbageCollector:
             commit_expired(self._catalog)
             removed = remove_old_versions(self._catalog)
             removed += self._catalog.write_streams.remove_old(self._catalog.clock.now_us())
-            if removed or always_segments:
+            if removed or removes_segments_always:
                 remove_unreferenced_segments(self._catalog)
 
     def _run(self) -> None:
         first = True
         while not self._stopping:
             try:
-                self.sweep(always_segments=first)
+                self.sweep(removes_segments_always=first)
                 first = False
             except Exception:
                 LOG.exception("Garbage collection failed; it runs again in [%s] s.", self._interval_s)

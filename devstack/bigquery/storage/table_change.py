@@ -43,7 +43,7 @@ class Change:
             return self.buffer
         return current.buffer if current and not self.recreates else ()
 
-    def only_adds_to_log(self, current: TableVersion) -> bool:
+    def changes_only_log(self, current: TableVersion) -> bool:
         """Whether only the change log changes, and so no row of the table."""
         return self.change_log is not None and self.partitions == current.partitions
 

@@ -27,7 +27,7 @@ class WaitingDelivery:
 
 
 @dataclass(frozen=True)
-class RefusedDelivery:
+class OpenRefusal:
     """A refused delivery about which a person must still be told; `read_feed_state` says for how long."""
 
     delivery: Delivery
@@ -36,7 +36,7 @@ class RefusedDelivery:
 
 
 @dataclass(frozen=True)
-class InvalidMarker:
+class ReportedMarker:
     """A marker in landing that identifies no delivery.
 
     `object_generation`: of the marker. `text`: why it identifies none, and what to do.
@@ -122,9 +122,9 @@ class FeedState:
     failed_checks: tuple[CheckResult, ...]
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
-    refused: tuple[RefusedDelivery, ...]
+    refused: tuple[OpenRefusal, ...]
     excluded: tuple[Delivery, ...]
-    invalid_markers: tuple[InvalidMarker, ...]
+    invalid_markers: tuple[ReportedMarker, ...]
     target: TargetState | None
     watch_dag: DagActivity | None
     publish_dag: DagActivity | None

@@ -16,9 +16,9 @@ from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
     FeedState,
-    InvalidMarker,
+    OpenRefusal,
     PendingJob,
-    RefusedDelivery,
+    ReportedMarker,
     TargetState,
     WaitingDelivery,
 )
@@ -79,7 +79,7 @@ def read_feed_state(
         waiting=waiting,
         refused=tuple(_refused(services, live, registered_at)),
         excluded=() if manifest is None else manifest.excluded,
-        invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
+        invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=_target_state(services, table, live, manifest) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
@@ -132,9 +132,7 @@ def _waiting(
         yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
-def _refused(
-    services: Services, live: LedgerRecord | None, registered: Collection[Delivery]
-) -> Iterable[RefusedDelivery]:
+def _refused(services: Services, live: LedgerRecord | None, registered: Collection[Delivery]) -> Iterable[OpenRefusal]:
     """The newest open refusals, at most REFUSALS_READ. `registered`: all registered deliveries.
 
     A refusal is open if it was recorded since the last swap. (The commit after the swap records the refusals of the
@@ -154,7 +152,7 @@ def _refused(
     infos = [i for i in services.store.objects(prefix) if is_open(delivery_of(i.name, prefix), i.created_at)]
     newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
     for refusal in services.store.read_records(Refusal, newest):
-        yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
+        yield OpenRefusal(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
 def _target_state(

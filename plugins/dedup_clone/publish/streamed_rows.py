@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.checks.table_checks import describe_buffer
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.records.published_record import arrival_of_newly_live
+from dedup_clone.publish.records.published_record import arrival_time_of_newly_live
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
@@ -37,6 +37,6 @@ def _end_of_wait(services: Services, spec: PublishSpec) -> datetime:
     """
     _, manifest = read_candidate(services, spec)
     parent = None if spec.parent is None else services.manifests.read(spec.parent)
-    arrived_at = arrival_of_newly_live(services, manifest, parent)
+    arrived_at = arrival_time_of_newly_live(services, manifest, parent)
     begin = arrived_at or services.current.require_intent(spec.attempt).taken_at
     return begin + timedelta(minutes=services.feed.freshness.sla_minutes) * (1 - SHARE_AFTER_WAIT)

@@ -109,7 +109,7 @@ class WriteChanges:
     def _rows(self, task: ChangesTask) -> Iterator[pa.Table]:
         reader, old, new = KeyReader(self.table), task.old, task.new
         if old is None:
-            sources = (RowSource.all_rows(uri, new.rows, _ANY_ID) for uri in new.uris)
+            sources = (RowSource.all_rows(uri, new.rows, _HIGHEST_ID) for uri in new.uris)
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
@@ -136,7 +136,7 @@ class WriteChanges:
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-_ANY_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
+_HIGHEST_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
 
 
 def _struct(rows: pa.Table) -> pa.StructArray:

@@ -15,9 +15,9 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.records import to_json
-from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
+from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
 from dedup_clone.orchestration.watch import delivery_sensor
-from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_STARTED
+from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, MAX_RUNS_STARTED
 from dedup_clone.orchestration.watch.publish_runs import (
     LONGEST_PAUSE,
     REPEAT_AFTER,
@@ -106,7 +106,7 @@ def test_a_delivery_that_waits_although_its_run_succeeded_gets_further_runs(watc
     assert watch.register() == []  # its commit may have been a moment ago
     watch.later = REPEAT_AFTER
     assert watch.register() == [f"{first}__2"]
-    for number in range(2, REPORTED_RUNS + 1):
+    for number in range(2, RUNS_BEFORE_REPORT + 1):
         watch.end(publish_run_id(watch.waiting[-1], number), "success")
     assert watch.failed().reported_because == "all of its 4 automatic runs ended, and it still waits"
 
@@ -114,8 +114,8 @@ def test_a_delivery_that_waits_although_its_run_succeeded_gets_further_runs(watc
 def test_of_many_deliveries_only_the_newest_get_runs_of_their_own(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert conf.getint("core", "max_map_length") > MAX_STARTED
-    monkeypatch.setattr(delivery_sensor, "MAX_STARTED", 3)
+    assert conf.getint("core", "max_map_length") > MAX_RUNS_STARTED
+    monkeypatch.setattr(delivery_sensor, "MAX_RUNS_STARTED", 3)
     for snapshot in range(1, 6):
         watch.world.land(snapshot, [row(snapshot, snapshot)])
     runs = watch.register()
@@ -154,7 +154,7 @@ def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(
 def test_after_four_failed_runs_one_that_read_rows_is_not_repeated(watch: Watch, engine: Engine) -> None:
     world = watch.world
     name = world.land(7, [row(7, 1)])
-    runs = [publish_run_id(watch.waiting[-1], number) for number in range(1, REPORTED_RUNS + 1)]
+    runs = [publish_run_id(watch.waiting[-1], number) for number in range(1, RUNS_BEFORE_REPORT + 1)]
     for run_id in runs:
         watch.fail(run_id)
     assert watch.failed().repeat_at is not None

@@ -18,7 +18,7 @@ from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import commit
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records import changes_table
-from dedup_clone.publish.records.changes_table import FIRST_PAUSE, LONGEST_PAUSE, MAX_JOBS_AWAITED, load_changes
+from dedup_clone.publish.records.changes_table import FAILED_JOBS_BEFORE_SKIP, FIRST_PAUSE, LONGEST_PAUSE, load_changes
 from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
@@ -126,7 +126,7 @@ def test_a_load_that_always_fails_is_tried_ever_less_often_and_keeps_no_later_ge
 def test_changes_of_another_form_than_later_ones_are_given_up(world: FeedOnStandIn) -> None:
     fail_loads(world)
     publish(world, *SECOND)
-    for _ in range(MAX_JOBS_AWAITED - 1):
+    for _ in range(FAILED_JOBS_BEFORE_SKIP - 1):
         later(world, LONGEST_PAUSE)
         load_changes(world.services)
     world.clear_faults()

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import cloud_storage, command, fixed_cost, growth, memory, peer_comparison
 from benchmarks.dataset import Dataset
 from benchmarks.dataset_shape import DatasetShape
-from benchmarks.interleaved_rounds import PeerPlan, PreparedDataset
+from benchmarks.interleaved_rounds import PeerSchedule, PreparedDataset
 from benchmarks.peer import PeerResult
 from benchmarks.peer_process import MeasuredRun
 from benchmarks.peers.registry import ADOPT, ENTRIES, ROW_NUMBER
@@ -30,7 +30,7 @@ class FakeRounds:
     def __init__(self, *_: Any) -> None:
         self.failures: dict[str, str] = {}
 
-    def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
+    def run(self, plans: Sequence[PeerSchedule]) -> list[MeasuredRun]:
         return [
             MeasuredRun(
                 plan.peer,
@@ -55,7 +55,7 @@ def rounds_without(failed_peer: str) -> type[FakeRounds]:
     """Rounds in which one peer fails."""
 
     class Failing(FakeRounds):
-        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
+        def run(self, plans: Sequence[PeerSchedule]) -> list[MeasuredRun]:
             self.failures[failed_peer] = "no memory"
             return [run for run in super().run(plans) if run.peer not in self.failures]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import interleaved_rounds
-from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerSchedule
 from benchmarks.peers.registry import ROW_NUMBER
 from benchmarks.row_counts import RowCounts
 
@@ -21,7 +21,7 @@ def test_a_peer_that_prints_no_measured_run_has_failed(tmp_path: Path, monkeypat
     monkeypatch.setattr(interleaved_rounds, "RUNS", tmp_path)
     monkeypatch.setattr(subprocess, "run", run)
     rounds = InterleavedRounds(None, lambda text: None)
-    assert rounds.run([PeerPlan(ROW_NUMBER, (), rounds=2, repeats=1, warm_up=False)]) == []
+    assert rounds.run([PeerSchedule(ROW_NUMBER, (), rounds=2, repeats=1, warm_up=False)]) == []
     assert "printed no measured run" in rounds.failures[ROW_NUMBER]
 
 

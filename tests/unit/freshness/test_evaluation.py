@@ -10,7 +10,7 @@ import pytest
 
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.feed_state import FeedState, InvalidMarker, PendingJob
+from dedup_clone.freshness.feed_state import FeedState, PendingJob, ReportedMarker
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
@@ -205,7 +205,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["delivery_refused-8-1", "delivery_refused-9-1"],
     ),
     "a marker names no delivery": (
-        feed_state(invalid_markers=(InvalidMarker(4711, "no id", NOW),)),
+        feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
         ["marker_misnamed-4711"],
     ),
 }

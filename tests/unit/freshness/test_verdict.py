@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, InvalidMarker
+from dedup_clone.freshness.feed_state import FeedState, ReportedMarker
 from dedup_clone.freshness.verdict import FreshnessStatus
 from tests.shared.freshness_states import (
     DAILY,
@@ -94,7 +94,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
         (
-            feed_state(invalid_markers=(InvalidMarker(4711, "no id", NOW),)),
+            feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
             "Readers see snapshot 7; 1 marker names no delivery.",
         ),
         (

@@ -54,7 +54,7 @@ from dedup_clone.publish.records.best_effort import best_effort
 DEFAULT_TIMEOUT = timedelta(hours=1)
 # After a failure without a known cause Spark is started again, because machines can be lost. If this many runs of the
 # attempt have failed, the last one without a known cause, the task fails for good.
-MAX_UNEXPLAINED_FAILURES = 4
+RUNS_UNTIL_UNEXPLAINED_FAILURE_IS_FINAL = 4
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
@@ -168,7 +168,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
         if hint is not None and hint.permanent:
             raise AirflowFailException(f"{failure} {hint.text} Its log: {log}")
-        if hint is None and run_number(run.name) >= MAX_UNEXPLAINED_FAILURES:
+        if hint is None and run_number(run.name) >= RUNS_UNTIL_UNEXPLAINED_FAILURE_IS_FINAL:
             raise AirflowFailException(
                 f"{failure} [{run_number(run.name)}] runs of this attempt have failed: remove the cause that the log "
                 f"names, then clear the run from its first task. Its log: {log}"

@@ -7,8 +7,8 @@ from dedup_clone.contract.delivery import Delivery
 ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
 # After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
 # started only if the last one failed before it read rows, because only such runs are cheap.
-REPORTED_RUNS = 4
-MAX_RUNS = REPORTED_RUNS + 24  # one an hour for a day, for an outage that lasts long
+RUNS_BEFORE_REPORT = 4
+MAX_RUNS = RUNS_BEFORE_REPORT + 24  # one an hour for a day, for an outage that lasts long
 
 
 def publish_run_id(delivery: Delivery, number: int = 1) -> str:

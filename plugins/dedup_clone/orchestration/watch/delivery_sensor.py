@@ -44,7 +44,7 @@ BACKLOG_LIMIT_S = 5 * 60
 FOREIGN_INTERVAL = timedelta(minutes=5)
 # Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
 # (core.max_map_length). One run publishes all that waits.
-MAX_STARTED = 1000
+MAX_RUNS_STARTED = 1000
 
 
 class DeliverySensor(BaseOperator):
@@ -114,7 +114,7 @@ class DeliverySensor(BaseOperator):
         if new_markers:
             try_refresh_index(services)
         waiting = _backlog(services)
-        newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_STARTED:]
+        newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
         without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
         runs = {publish_run_id(delivery): delivery for delivery in without_run}
         if not runs:

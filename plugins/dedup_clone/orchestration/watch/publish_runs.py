@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, REPORTED_RUNS, publish_run_id
+from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
@@ -62,13 +62,13 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     again.
 
     A run that a check ended is not repeated, because the check would fail again, after the same work. From number
-    REPORTED_RUNS on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Then the
-    last failed run is returned even while its repeat is active, so that the alert about it stays open.
+    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Then
+    the last failed run is returned even while its repeat is active, so that the alert about it stays open.
     """
     if not waiting:
         return None
     newest, is_active = waiting[-1], _has_active_run(dag_id, waiting)
-    if is_active and not _count_runs(dag_id, [publish_run_id(newest, REPORTED_RUNS + 1)]):
+    if is_active and not _count_runs(dag_id, [publish_run_id(newest, RUNS_BEFORE_REPORT + 1)]):
         return None
     runs = _automatic_runs(dag_id, newest)
     if is_active:
@@ -79,7 +79,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     if _failed_by_check(services, last.run_id):
         reason, no_repeat = "a check before the swap failed", True
-    elif number >= REPORTED_RUNS:
+    elif number >= RUNS_BEFORE_REPORT:
         failed = all(str(run.state) == "failed" for run in runs)
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)

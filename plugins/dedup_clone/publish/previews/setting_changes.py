@@ -9,7 +9,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.previews.planned_change import PlannedChange
 from dedup_clone.publish.records.attempt_records import find_check_results
-from dedup_clone.publish.records.changes_table import lost_changes
+from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.ledger import LedgerRecord
@@ -56,7 +56,7 @@ def _changes_table(services: Services, live: Manifest, published: Sequence[Ledge
             "sets it when it loads its changes",
             f"changes older than {feed.changes_days} days vanish" if is_less else "nothing",
         )
-    lost = lost_changes(services, feed.table.to_contract())
+    lost = change_rows_to_lose(services, feed.table.to_contract())
     if lost is not None:
         yield PlannedChange(
             f"{name} cannot keep its rows, because columns get another name or type",

@@ -30,7 +30,7 @@ from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.records.changes_table import lost_changes
+from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.erasure_records import erasures_up_to
 from dedup_clone.publish.records.publish_costs import usd_on_demand
 from dedup_clone.publish.services import Services
@@ -76,7 +76,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
     live = require_rebuildable(services, request)
     size, feed = copy_bytes(services, live, request), services.feed
     before, after = live.table, feed.table.to_contract()
-    lost = lost_changes(services, after) if feed.changes else None
+    lost = change_rows_to_lose(services, after) if feed.changes else None
     days = _compared_days(services, live, request)
     compared_bytes = comparison_bytes(services, services.names, before, days)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"

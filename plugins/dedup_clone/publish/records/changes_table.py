@@ -37,7 +37,7 @@ STEP = "changes"
 # Pauses after a failed load job: they double from the first to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
 # Once this many load jobs of a generation have failed, later generations no longer wait for it.
-MAX_JOBS_AWAITED = 4
+FAILED_JOBS_BEFORE_SKIP = 4
 _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
     GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
@@ -84,7 +84,7 @@ def try_load_changes(services: Services) -> None:
 def load_changes(services: Services) -> None:
     """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
 
-    If the load of a generation fails, later generations wait, until MAX_JOBS_AWAITED of its jobs have failed.
+    If the load of a generation fails, later generations wait, until FAILED_JOBS_BEFORE_SKIP of its jobs have failed.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = folder.read()
@@ -105,7 +105,7 @@ def load_changes(services: Services) -> None:
                 is_loaded = _load(services, folder, stored)
             except LostRace:
                 return  # another writer tries the next job, or an erasure removed the record
-            if not is_loaded and changes.job_number < MAX_JOBS_AWAITED:
+            if not is_loaded and changes.job_number < FAILED_JOBS_BEFORE_SKIP:
                 return
             if not is_loaded:
                 continue
@@ -120,7 +120,9 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
     if manifest is None:
         return "the manifest of their generation is lost or damaged"
-    if changes.job_number >= MAX_JOBS_AWAITED:  # later generations no longer wait, so the table may have their rows
+    if (
+        changes.job_number >= FAILED_JOBS_BEFORE_SKIP
+    ):  # later generations no longer wait, so the table may have their rows
         table = services.warehouse.table(services.names.changes_table)
         if table is not None and _has_other_types(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
@@ -203,7 +205,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         services.warehouse.changes.set_kms_key(name, key)
 
 
-def lost_changes(services: Services, feed_table: TableContract) -> int | None:
+def change_rows_to_lose(services: Services, feed_table: TableContract) -> int | None:
     """How many rows `FEED_changes` loses, because it must be made anew for `feed_table`; None if it need not be."""
     found = services.warehouse.table(services.names.changes_table)
     declared = _declared_table(services, feed_table)

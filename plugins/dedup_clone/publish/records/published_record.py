@@ -63,7 +63,7 @@ def published_record(
     replays_some_dates = _replays_some_dates(services, manifest)
     newly_live_arrived_at = None
     if is_parent_known and not replays_some_dates:
-        newly_live_arrived_at = read("lag", lambda: arrival_of_newly_live(services, manifest, parent))
+        newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
     # A bootstrap includes no deliveries; the time when it acquired the lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
     swapped_at = _swapped_at(services, swap, target, jobs)
@@ -155,7 +155,7 @@ def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | Non
     return find_arrival_time(services, manifest.deliveries[-1]) if manifest.deliveries else None
 
 
-def arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
+def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
     """The arrival of the newest delivery that was never live before.
 
     None if there is no such delivery, or if no record says when it arrived.

@@ -145,11 +145,11 @@ def _stored_base_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFi
     found = parent.stored_fingerprints(hasher)
     if found is None or found.update_id != parent.entry.max_update_id:
         return None
-    least, most = _base_rows(parent.files, found.update_id)
+    least, most = _base_row_bounds(parent.files, found.update_id)
     return found.buckets if least <= found.buckets.rows <= most else None
 
 
-def _base_rows(files: tuple[DataFile, ...], base_id: int) -> tuple[int, int]:
+def _base_row_bounds(files: tuple[DataFile, ...], base_id: int) -> tuple[int, int]:
     """Return how many rows the base has at least and at most; the same number if no file has several update_ids."""
     whole = sum(file.rows for file in files if file.min_update_id == base_id)
     mixed = sum(file.rows for file in files if file.min_update_id < base_id == file.max_update_id)

@@ -20,7 +20,7 @@ _LIST_FIELDS = ("same_id_survivors", "surplus", "new_examples", "changed_example
 
 
 @dataclass(frozen=True)
-class DecodedRows:
+class DecodedSurvivors:
     """Survivors of one file whose columns have been decoded, so that the file need not be read again."""
 
     key_columns: Columns
@@ -56,7 +56,7 @@ class DiffResult:
     surviving: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    decoded: defaultdict[tuple[int, int], list[DecodedRows]] = field(default_factory=lambda: defaultdict(list))
+    decoded: defaultdict[tuple[int, int], list[DecodedSurvivors]] = field(default_factory=lambda: defaultdict(list))
     same_id_survivors: list[SelectedRows] = field(default_factory=list)
     removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
         default_factory=lambda: defaultdict(list)

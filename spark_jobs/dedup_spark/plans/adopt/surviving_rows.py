@@ -14,7 +14,7 @@ from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
-from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DecodedRows, DiffResult
+from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DecodedSurvivors, DiffResult
 
 
 def find_survivors(
@@ -109,6 +109,6 @@ def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: Diff
         diff.surviving[source, int(file)].append(rows.row_numbers[of_file])
         if rows.value_columns is not None:
             keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
-            diff.decoded[source, int(file)].append(DecodedRows(keys, rows.update_ids[of_file], values))
+            diff.decoded[source, int(file)].append(DecodedSurvivors(keys, rows.update_ids[of_file], values))
     if len(indices) and len(diff.survivor_examples) < MAX_EXAMPLES:
         diff.survivor_examples.append(take_rows(rows.key_columns, indices[:MAX_EXAMPLES]))

@@ -22,7 +22,7 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.diff_result import DecodedRows, DiffResult
+from dedup_spark.plans.adopt.diff_result import DecodedSurvivors, DiffResult
 
 # A date has at most this many files of survivors.
 MAX_SURVIVOR_FILES = 8
@@ -76,7 +76,7 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
 
 
 def _decoded(
-    table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
+    table: TableContract, task: AdoptTask, parts: Sequence[DecodedSurvivors], expected: int
 ) -> tuple[pa.Table, ...]:
     """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
     if sum(len(part.update_ids) for part in parts) != expected:
@@ -84,7 +84,7 @@ def _decoded(
     return tuple(_as_table(table, task, part) for part in parts)
 
 
-def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Table:
+def _as_table(table: TableContract, task: AdoptTask, rows: DecodedSurvivors) -> pa.Table:
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.update_ids)),
         table.snapshot_id_column: pa.array(rows.update_ids, pa.int64()),

@@ -47,7 +47,7 @@ def test_changes_survive_a_restart(warehouse: Warehouse, tmp_path: Path) -> None
     append(warehouse, upsert(101, "Tal", 1))
     append(warehouse, upsert(101, "Tal", 2))
     reopened = Warehouse(tmp_path)
-    reopened.stand_in.garbage_collector.sweep(always_segments=True)
+    reopened.stand_in.garbage_collector.sweep(removes_segments_always=True)
     assert queried(reopened)[1] == (101, "Tal", 2)
 
 

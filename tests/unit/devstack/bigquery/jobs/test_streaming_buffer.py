@@ -130,7 +130,7 @@ def test_rows_leave_a_buffer_of_many_requests_at_once(warehouse: Warehouse, monk
 
 def test_buffer_survives_a_restart(warehouse: Warehouse, tmp_path: Path) -> None:
     stream(warehouse, [2])
-    warehouse.stand_in.garbage_collector.sweep(always_segments=True)
+    warehouse.stand_in.garbage_collector.sweep(removes_segments_always=True)
     assert ids(Warehouse(tmp_path)) == [1, 2]
 
 

@@ -23,7 +23,7 @@ def test_statement_is_parsed(case: str) -> None:
     text, expected = SINGLE[case]
     script = parse_script(text)
     assert script.statements == (expected,)
-    assert not script.is_multi_statement
+    assert not script.is_script
 
 
 @pytest.mark.parametrize("case", SCRIPTS)
@@ -31,7 +31,7 @@ def test_script_is_parsed(case: str) -> None:
     text, expected = SCRIPTS[case]
     script = parse_script(text)
     assert script.statements == expected
-    assert script.is_multi_statement
+    assert script.is_script
 
 
 @pytest.mark.parametrize("text", ACCEPTED)

@@ -109,9 +109,9 @@ def test_pinned_version_keeps_its_segments(tmp_path: Path) -> None:
     with catalog.pinned(table_id("t")) as pinned:
         put(catalog, "t", rows_of([TODAY], 2))
         catalog.clock.advance(8 * 24 * HOUR_US)
-        GarbageCollector(catalog).sweep(always_segments=True)
+        GarbageCollector(catalog).sweep(removes_segments_always=True)
         assert numbers(catalog, pinned) == [1] * 3
-    GarbageCollector(catalog).sweep(always_segments=True)
+    GarbageCollector(catalog).sweep(removes_segments_always=True)
     assert len(catalog.segments.files()) == 1
 
 
@@ -180,7 +180,7 @@ def test_clone_keeps_the_rows_when_its_source_changes(tmp_path: Path) -> None:
     clone(catalog, "target", "staging")
     put(catalog, "staging", rows_of([TODAY], 2))
     catalog.clock.advance(8 * 24 * HOUR_US)
-    GarbageCollector(catalog).sweep(always_segments=True)
+    GarbageCollector(catalog).sweep(removes_segments_always=True)
     assert numbers(catalog, catalog.get(table_id("target"))) == [1] * 3
 
 

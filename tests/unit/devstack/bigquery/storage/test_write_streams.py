@@ -113,7 +113,7 @@ def test_rows_of_pending_streams_survive_restart_and_housekeeping_for_a_week(tmp
     append(streams, name, 0, 1)
     append(streams, forgotten, 0, 2)
     catalog, streams = open_streams(tmp_path)
-    GarbageCollector(catalog).sweep(always_segments=True)
+    GarbageCollector(catalog).sweep(removes_segments_always=True)
     streams.finalize(name)
     streams.batch_commit(TABLE, [name])
     assert visible(catalog) == [1]
