@@ -16,7 +16,7 @@ from devstack.bigquery.storage.model import TableId
 DmlStatement = MutatingStatement | Insert
 
 
-def name_defaults(record: JobRecord) -> NameDefaults:
+def defaults_of(record: JobRecord) -> NameDefaults:
     default = record.configuration["query"].get("defaultDataset") or {}
     return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
 
@@ -28,7 +28,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     try:
         statements = parse_shared_script(record.configuration["query"]["query"]).statements
         if len(statements) == 1 and isinstance(statements[0], DmlStatement):
-            return statements[0], name_defaults(record).table(statements[0].table)
+            return statements[0], defaults_of(record).table(statements[0].table)
     except StandInError:
         return None  # the job will fail with this error when it runs
     return None

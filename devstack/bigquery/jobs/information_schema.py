@@ -97,8 +97,8 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     """A row for each partition; an unpartitioned table has one row, with a NULL partition_id.
 
-    __UNPARTITIONED__ has the rows of the streaming buffer and of days that have no partition. Source: "PARTITIONS
-    view": it has one row for each storage tier, and the stand-in has only the tier ACTIVE.
+    __UNPARTITIONED__ has the rows of the streaming buffer and of days that have no partition. BigQuery has a row for
+    each partition and storage tier; the stand-in has only the tier ACTIVE. Source: "PARTITIONS view".
     """
     partitions: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
     if version.settings.partition_column is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.dml_queue import DmlQueue
-from devstack.bigquery.jobs.dml_statement import dml_statement, name_defaults, queue_admission
+from devstack.bigquery.jobs.dml_statement import defaults_of, dml_statement, queue_admission
 from devstack.bigquery.jobs.dry_run_statistics import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
@@ -53,7 +53,7 @@ class QueryJob:
         self._grants = grants
         self._spark = spark
         self._jobs = jobs
-        self._dml_queue = DmlQueue(catalog.clock, self._inserts_of_day)
+        self._dml_queue = DmlQueue(catalog.clock, self._count_inserts_of_day)
         self._cache = QueryCache(catalog)
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
@@ -90,7 +90,8 @@ class QueryJob:
         with queue_admission(self._dml_queue, statement, table, context):
             yield
 
-    def _inserts_of_day(self, table: TableId) -> int:
+    def _count_inserts_of_day(self, table: TableId) -> int:
+        """The number of INSERTs in the last 24 hours. Above a daily number BigQuery queues them."""
         since_us = self._catalog.clock.now_us() - 24 * HOUR_US
         return self._catalog.history(table).change_kinds_since(since_us).count("insert")
 
@@ -145,7 +146,7 @@ class QueryJob:
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
-        query, defaults = record.configuration["query"], name_defaults(record)
+        query, defaults = record.configuration["query"], defaults_of(record)
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
         with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:

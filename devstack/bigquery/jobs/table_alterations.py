@@ -84,6 +84,7 @@ def with_options(settings: TableSettings, options: TableOptions) -> TableSetting
 
 
 def _with_primary_key(table: TableId, statement: AlterTablePrimaryKey, settings: TableSettings) -> TableSettings:
+    """The settings with the statement's primary key, or without one: a statement without columns drops the key."""
     if statement.columns and settings.primary_key:
         raise InvalidQuery(f"Already Exists: Primary key of table {table}")
     if not (statement.columns or settings.primary_key or statement.if_key_exists):
@@ -123,8 +124,8 @@ _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")
 def _can_become(column: TableField, new_type: TableField) -> bool:
     """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
 
-    Raises NotImplementedConstruct for an ARRAY, and for parameterized types that BigQuery might change. Source:
-    "Modifying table schemas".
+    Raises NotImplementedConstruct for an ARRAY, and for a change between types of two names of which one has
+    parameters, because the source does not say whether BigQuery allows it. Source: "Modifying table schemas".
     """
     if column.sql_type(parameterized=True) == new_type.sql_type(parameterized=True):
         return True

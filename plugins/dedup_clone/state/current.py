@@ -109,8 +109,9 @@ def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
 class CurrentFile:
     """Reads and changes CURRENT of one feed.
 
-    Every method that changes CURRENT raises LostRace if another process wrote the object since it was read, and if its
-    `attempt` does not hold the lease (`release` then changes nothing).
+    Methods that change CURRENT raise LostRace if another process writes the object between their read and their write.
+    Those with an `attempt` also raise it if that attempt does not hold the lease, except `release`, which then changes
+    nothing.
     """
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
@@ -167,7 +168,10 @@ class CurrentFile:
         return intent
 
     def highest_generation(self) -> int:
-        """The highest generation in the name of a record or data folder; 0 if there is none. Used without CURRENT."""
+        """The highest generation in the name of a record or data folder; 0 if there is none.
+
+        Where CURRENT is lost, this keeps a number from being given twice.
+        """
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):

@@ -1,7 +1,7 @@
 """One connection to the default stream of a table (Storage Write API).
 
-The client library's own class (AppendRowsStream) may wait ten minutes for a connection that was refused when it opened,
-because it then repeats the call with requests that it has sent already. AppendConnection reports each loss at once.
+If a connection is refused when it opens, the client library's own class (AppendRowsStream) opens it again, but its
+first requests are used up by then, so it may wait ten minutes. AppendConnection reports each loss at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The warehouse: reads metadata from BigQuery, and runs the small statements and loads that no task is made for."""
+"""The warehouse: reads metadata from BigQuery, and runs the statements and loads that are no Airflow tasks."""
 
 from __future__ import annotations
 
@@ -204,8 +204,8 @@ class Warehouse:
     def fence_job_id(self, job_id: str) -> None:
         """Create a failing job with this id, unless the id is in use, so that no other job can have the id.
 
-        If the task that recorded the id is alive after all, it finds a failed job under the id. That task may fail,
-        because its run has lost the lease.
+        If the task that recorded the id is alive after all, it finds a failed job under the id, and fails. That does no
+        harm, because its run has lost the lease.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJobConfig

@@ -50,8 +50,8 @@ class KeyBatch:
 class FilesRead:
     """What a reader found out about the files that it read.
 
-    `bytes_read`: the compressed bytes of what it decoded. `ranges`: by URI, the block ranges of the first clustering
-    column. `validations`: by URI, the results of landed files that it validated.
+    `bytes_read`: the compressed bytes of what it decoded. `ranges`: by URI, the lowest and highest value of the first
+    clustering column in each block (row group). `validations`: by URI, the results of landed files that it validated.
     """
 
     bytes_read: int
@@ -63,7 +63,7 @@ class FilesRead:
 class KeyReader:
     """Reads files of one table. `bytes_read`: the compressed bytes of what it decoded. Thread-safe.
 
-    `ranges`: by the URI of each file that it read, the block ranges of the first clustering column.
+    `ranges`: by the URI of each file that it read, as in FilesRead.
     """
 
     table: TableContract

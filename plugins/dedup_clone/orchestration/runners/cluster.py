@@ -1,4 +1,4 @@
-"""Runner `cluster` with a cluster name: submits a job to that Dataproc cluster."""
+"""Submits jobs to Dataproc clusters: to the one that the profile names, or to one that is created for the run."""
 
 from __future__ import annotations
 

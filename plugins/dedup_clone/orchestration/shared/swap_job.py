@@ -1,4 +1,4 @@
-"""The BigQuery job configuration of the swap: SQL of sql/publish, query parameters from the XCom of check_staging."""
+"""The BigQuery job configuration of the swap, with SQL of sql/publish. `check_staging` returns most parameters."""
 
 from __future__ import annotations
 

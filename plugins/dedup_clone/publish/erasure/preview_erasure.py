@@ -41,7 +41,7 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
     live, keys = require_erasable(services), read_keys(services, erasure_request.keys_file)
     size, rows = _count(services, keys, count_limit_bytes)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
-    travel = services.now() + services.warehouse.time_travel_window()
+    readable_until = services.now() + services.warehouse.time_travel_window()
     found = (
         f"The rows with these keys were not counted: the query would read {size / GIB:.1f} GiB, more than the form "
         f"allows."
@@ -56,7 +56,7 @@ def preview_erasure(services: Services, erasure_request: ErasureRequest, count_l
         "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
         "generations are deleted: **no rollback can restore a generation before this erasure**.",
         *_changes_line(services),
-        f"- BigQuery's time travel has the rows until about {travel:%Y-%m-%d %H:%M} UTC.",
+        f"- BigQuery's time travel has the rows until about {readable_until:%Y-%m-%d %H:%M} UTC.",
         "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
         "lacks a key, later ones may. Delete the keys at the producer, and in landing.",
         f"- Deliveries that wait now: {waiting}. They are published afterwards, without these keys.",

@@ -53,14 +53,14 @@ class LiveInput:
     """What would be read and kept of the live generation, and what would be deleted.
 
     `dates`: how many dates the new generation would have. `copied_forward`: how many of them no delivery has. `size`:
-    bytes of the live generation's files; `size_of_delivered`: bytes of those whose dates the deliveries contain.
+    bytes of the live generation's files; `size_on_delivered_dates`: bytes of those whose dates the deliveries contain.
     `expired`: dates that leave the retention. `folders_deleted`: data folders, by names in the state bucket.
     """
 
     dates: int
     copied_forward: int
     size: int
-    size_of_delivered: int
+    size_on_delivered_dates: int
     expired: tuple[date, ...]
     expired_rows: int
     folders_deleted: tuple[str, ...]
@@ -125,7 +125,9 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
         at_work="" if intent is None else f"run [{intent.run_id}] of [{intent.dag_id}]",
         landed=landed,
         live=live,
-        loaded_bytes=live.size + max(0, landed.size - live.size_of_delivered) if applied and engine.runs_spark else 0,
+        loaded_bytes=live.size + max(0, landed.size - live.size_on_delivered_dates)
+        if applied and engine.runs_spark
+        else 0,
         seconds=_expected_seconds(services, engine, landed.size) if applied else None,
         cost=_expected_cost(services, engine, decision.parent, landed) if applied else Cost(0, 0, 0, 0.0, None, None),
     )
@@ -236,7 +238,7 @@ def _live_input(services: Services, live: Manifest | None, landed: LandingInput,
         dates=len({*retained, *delivered}),
         copied_forward=len(set(retained) - delivered),
         size=sum(sizes.values()),
-        size_of_delivered=sum(size for day, size in sizes.items() if day in delivered),
+        size_on_delivered_dates=sum(size for day, size in sizes.items() if day in delivered),
         expired=tuple(e.date for e in live.dates if e.date < oldest),
         expired_rows=sum(e.rows for e in live.dates if e.date < oldest),
         folders_deleted=tuple(obsolete_after_next_publish(services, live)),

@@ -66,7 +66,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
 def _read_of_state(preview: DryRun) -> str:
     if not preview.engine.runs_spark:
         return f"about {_size(preview.cost.table_bytes_read)} of tables, by BigQuery"
-    size = _size(preview.live.size_of_delivered)
+    size = _size(preview.live.size_on_delivered_dates)
     if preview.plan in (Plan.AUTO, Plan.ADOPT):
         return f"at most {size}; a small part where the delivery's files are adopted"
     return size

@@ -1,8 +1,8 @@
-"""The steps that only a rebuild has: lease, copy and export of the rows, staging, clustering, deletion of the copies.
+"""The steps of a rebuild that a publish lacks: copy and export of target's rows, layout of the tables, deletion.
 
 The exported rows are handled like those of an existing table that is taken over: the dedup job validates them, proves
-that the keys are unique, and writes them anew. Target's rows stay as they are until the swap. A run that ends before
-the swap gives staging the live generation's columns again.
+that the keys are unique, and writes them anew. Target's rows stay as they are until the swap. If a run ends before its
+swap, `discard` gives both tables the layout of the live generation again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ COPY_STEP = "copy"
 def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
     """Recover a dead run and acquire the lease. Returns the run's spec.
 
-    Raises ConfigurationError when the rebuild is not possible, or when another generation is live than `live_shown`,
-    for which it was approved; ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace.
+    `live_shown`: the generation that was live when the rebuild was approved. Raises ConfigurationError when another is
+    live by now or the rebuild is not possible, ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld,
+    LostRace.
     """
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
@@ -65,7 +66,10 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
 
 
 def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpec) -> None:
-    """Copy the rows into the declared columns, export them, and write the dedup job's request. Safe to repeat.
+    """Export target's rows, and write the dedup job's request. Safe to repeat.
+
+    If columns change, the rows are first copied into the incoming table, which has the declared columns, and exported
+    from there.
 
     Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that does not fit its new type.
     """
@@ -97,7 +101,7 @@ def prepare_rebuilt_staging(services: Services, spec: PublishSpec) -> None:
 
 
 def prepare_swap(services: Services, spec: PublishSpec) -> None:
-    """Right before the swap, check that nobody changed the copied table, and give target the declared clustering.
+    """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
 
     Raises BootstrapRefused. Safe to repeat.
     """

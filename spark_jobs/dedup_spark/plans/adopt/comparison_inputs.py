@@ -79,6 +79,7 @@ def open_inputs(
     def open_source(
         files: Sequence[tuple[str, int]], ids: Sequence[int | None], *, caches_values: bool = False
     ) -> KeySource:
+        # `ids`: for each file the update_id of all its rows, None if they have several.
         uris, sizes = [uri for uri, _ in files], [size for _, size in files]
         if parts:
             return SplitKeySource(reader, hashers, uris, ids, sizes, parts)
@@ -92,8 +93,9 @@ def open_inputs(
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
-    # Smaller buckets save work only if keys are new: rows of which only values changed are not compared by key. Whether
-    # the delivery has new keys is not known yet, so it is expected to have some if the parent's publish had.
+    # The larger the expected share of differing rows, the smaller the buckets. Smaller ones save work only if keys are
+    # new, because rows of which only values changed are not compared by key. So a share is expected only if the
+    # parent's publish had new keys.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
