@@ -65,7 +65,7 @@ def swap_under_readers(probe: ProbeDataset) -> str:
     instead="Take `swapped_at` in publish/commit.py from the end of the swap's job, as for `cdc.publish: direct`.",
 )
 def creation_time_after_replace(probe: ProbeDataset) -> str:
-    """Swaps twice, with a load between. Compares target's creation time with BigQuery's clock, staging's with its last."""
+    """Swaps twice, with a load between. Compares target's creation time with BigQuery's clock."""
     staging, target = probe.new_table("created", [(probe.today, 1, 1)]), probe.table("created_target")
     swap(probe, target, staging)
     made, between = probe.client.get_table(staging).created, probe.now()
