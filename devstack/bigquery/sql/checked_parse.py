@@ -16,7 +16,7 @@ from devstack.bigquery.sql.tokens import TokenCursor, describe, syntax_error
 from devstack.bigquery.sql.transpile import check
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
-# Tokens that can end a value, after which no string may follow.
+# Tokens that can be the last one of a value. No string may follow a value.
 _VALUE_ENDS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NUMBER, TokenType.IDENTIFIER, *_STRINGS)
 _SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 _OPEN_OR_COMMA = {"(", "[", ","}
@@ -33,7 +33,9 @@ _TYPES = {"DATE", "DATETIME", "TIME", "TIMESTAMP", "NUMERIC"} | _TYPES_WITHOUT_L
 
 
 def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: bool = False) -> exp.Expression:
-    """The SQLGlot tree of tokens that the cursor has already read. `may_be_interval`: allows an INTERVAL.
+    """The SQLGlot tree of tokens that the cursor has already read.
+
+    `may_be_interval`: whether the whole expression may be an INTERVAL.
 
     Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for unsupported constructs.
     """
@@ -68,8 +70,8 @@ def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
 
 
 def _refuse_misplaced_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """Refuses strings as aliases or after a type without literals (`INT64 '1'`), adjacent strings, unsupported escapes,
-    and words that cannot stand beside each other.
+    """Refuses strings as aliases, after a type without literals (`INT64 '1'`) or directly after a value, unsupported
+    escapes, and words that cannot stand beside each other.
     """
     for position, token in enumerate(tokens):
         previous = tokens[position - 1] if position else None

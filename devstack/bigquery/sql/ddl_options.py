@@ -81,7 +81,7 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
 def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
     """A table's options. `evaluate` returns the Python value of an expression.
 
-    Raises InvalidQuery for a wrong value.
+    Raises InvalidQuery for a wrong value, NotImplementedConstruct for an unsupported form of INTERVAL.
     """
     return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
 

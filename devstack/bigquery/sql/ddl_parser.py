@@ -244,6 +244,7 @@ _OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], 
     ("ROW", "ACCESS", "POLICY"): _create_row_policy,
     ("PROCEDURE",): parse_create_procedure,
 }
+# The first words of kinds that two words name, such as SNAPSHOT TABLE.
 _TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")
 
 

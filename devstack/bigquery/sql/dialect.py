@@ -23,12 +23,13 @@ _SPECIAL_SYNTAX = ("ARRAY", "CAST", "SAFE_CAST", "EXTRACT")
 
 
 class _Tokenizer(BigQuery.Tokenizer):
-    # Else SQLGlot makes everything after ELSEIF, CALL, EXPLAIN, … one opaque string.
+    # With SQLGlot's own set, everything after ELSEIF, CALL, EXPLAIN, … would be one opaque string.
     COMMANDS: ClassVar = set()
 
 
 class _Parser(BigQueryParser):
     FUNCTIONS: ClassVar = {}
+    # A `?` first gets its offset in the text as its name. `parse_tokens` replaces this by the parameter's number.
     PLACEHOLDER_PARSERS: ClassVar = {
         **BigQueryParser.PLACEHOLDER_PARSERS,
         TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(this=str(self._prev.start))),

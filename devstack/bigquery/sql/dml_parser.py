@@ -69,7 +69,10 @@ def parse_merge(cursor: TokenCursor) -> Merge:
 
 
 def _target(cursor: TokenCursor, stops: tuple[str, ...]) -> tuple[TableName, str]:
-    """The table that the statement changes, and its alias; without an alias its name."""
+    """The table that the statement changes, and its alias; without an alias its name.
+
+    `stops`: the keywords that can follow the table, which are therefore no alias.
+    """
     name = parse_table_name(cursor)
     has_alias = cursor.accept("AS") or not (cursor.at_end() or cursor.at(";") or cursor.word() in stops)
     return name, cursor.identifier() if has_alias else name.table

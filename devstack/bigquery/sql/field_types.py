@@ -1,4 +1,4 @@
-"""Defines BigQuery types and fields, and converts them to and from DuckDB and Arrow types.
+"""Defines BigQuery types and fields, converts them to and from DuckDB types, and makes them from Arrow types.
 
 A `TableField` describes a column, a STRUCT field or a query parameter. Its `type` is an SQL name (INT64, FLOAT64, BOOL,
 STRUCT). Only `to_api` and `from_api` use the REST API's older names (INTEGER, FLOAT, BOOLEAN, RECORD).
@@ -245,8 +245,8 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
 def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
     """The columns of a Parquet file, from its Arrow schema.
 
-    They are as a load job without a schema creates them, except for timestamps without a time zone: these are
-    DATETIMEs here if they are not in nanoseconds.
+    They are the columns that a load job without a schema creates, with one exception: a timestamp without a time zone
+    is a DATETIME here, unless it is in nanoseconds; the load job makes it a TIMESTAMP.
     Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
     """
     return tuple(field_from_arrow(column) for column in schema)
@@ -273,7 +273,7 @@ def _repeated(name: str, element: TableField) -> TableField:
 
 def _scalar_from_arrow(name: str, kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
-        # pyarrow reads Parquet's INT96, a TIMESTAMP for BigQuery, as nanoseconds without a time zone.
+        # By default pyarrow reads Parquet's INT96, a TIMESTAMP for BigQuery, as nanoseconds without a time zone.
         return "TIMESTAMP" if kind.tz is not None or kind.unit == "ns" else "DATETIME"
     if pa.types.is_decimal(kind):
         if kind.scale > NUMERIC_SCALE or kind.precision - kind.scale > NUMERIC_PRECISION - NUMERIC_SCALE:

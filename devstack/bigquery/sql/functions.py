@@ -1,11 +1,12 @@
-"""Lists the supported functions by their names in BigQuery. A call of any other function is refused.
+"""Lists supported scalar, aggregate and window functions by their names in BigQuery.
 
-For each function and number of arguments there is a template of DuckDB SQL: `{0}`, `{1}` stand for the arguments. The
-key `"*"` means any number of arguments. In its template `*` stands for all of them, separated by commas; the template
-`||` joins them with this operator; and the prefix `NULL_IF_ANY` makes the result NULL if any argument is NULL.
+For each scalar function and number of arguments there is a template of DuckDB SQL: `{0}`, `{1}` stand for the
+arguments. The key `"*"` means one or more arguments. In its template `*` stands for all of them, separated by commas;
+the template `||` joins them with this operator; and the prefix `NULL_IF_ANY` makes the result NULL if any argument is
+NULL.
 
-Functions with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers in `writer/`.
-`transpile.supported_functions` lists all names.
+The modules in `writer/` register handlers for functions that need more, such as those with date parts or formats. A
+call of a function that is in neither place is refused. `transpile.supported_functions` lists all names.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ ROUNDED_PRODUCT = (
 )
 _WHITESPACE = "[\\s\\pZ]+"
 _LENGTH = f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"
-# The number of characters of STRING or bytes of BYTES. DuckDB's array_slice cuts these, and also arrays, which BigQuery
-# refuses.
+# The length of {0}: characters of a STRING, bytes of BYTES. It fails for an array: BigQuery refuses arrays here, but
+# DuckDB's array_slice would cut them.
 _SIZE = (
     "CASE WHEN typeof({0}) LIKE '%]' THEN "
     + error_sql("'No matching signature for a function of STRING or BYTES: ' || typeof({0})")
     + f" ELSE {_LENGTH} END"
 )
-# A NULL literal has no type: the branch with '' makes the result a STRING. `least` and `array_slice` ignore NULL.
+# The beginning of a CASE that is NULL if {0} or {1} is NULL. Without it, `least` and `array_slice` would ignore NULL. A
+# NULL literal has no type: the branch with '' makes the result a STRING.
 _CUT_NULL = "CASE WHEN FALSE THEN '' WHEN {0} IS NULL OR {1} IS NULL THEN NULL "
 # The position of the first character for the second argument of SUBSTR, which counts from the end if it is negative.
 _FIRST = f"CASE WHEN {{1}} > 0 THEN {{1}} WHEN {{1}} = 0 OR -({{1}}) >= {_SIZE} THEN 1 ELSE {_SIZE} + {{1}} + 1 END"
@@ -45,8 +47,10 @@ _SUBSTRING_LENGTH = (
     "WHEN {2} < 0 THEN " + error_sql("'Third argument in SUBSTR() cannot be negative'") + " "
     f"ELSE array_slice({{0}}, {_FIRST}, {_FIRST} - 1 + least({{2}}, {_SIZE})) END"
 )
+# SQL that fails, and the beginning of a CASE that evaluates it if the second argument is negative. `{name}` stands for
+# the function's name.
 _NEGATIVE = error_sql("'Second argument in {name}() cannot be negative'")
-_NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
+_FAIL_IF_NEGATIVE = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
 _IS_NUMERIC = "typeof({0}) LIKE 'DECIMAL%' OR typeof({1}) LIKE 'DECIMAL%'"
@@ -54,9 +58,9 @@ _ZERO_STEP = error_sql("'Sequence step cannot be 0.'")
 
 
 def _checked_float(name: str, call: str, arguments: int = 1) -> str:
-    """The call, which fails as in BigQuery if its arguments are finite and its result is infinite or NaN.
+    """SQL of `call` that fails, as in BigQuery, if the arguments are finite and the result is infinite or NaN.
 
-    `arguments`: how many arguments the call has.
+    `name`: the function's name in the error. `arguments`: how many arguments the call has.
     """
     positions = [f"{{{position}}}" for position in range(arguments)]
     are_finite = " AND ".join(f"isfinite(CAST({position} AS DOUBLE))" for position in positions)
@@ -65,8 +69,11 @@ def _checked_float(name: str, call: str, arguments: int = 1) -> str:
     return f"CASE WHEN {are_finite} AND NOT isfinite({call}) THEN {failure} ELSE {call} END"
 
 
-def _part(name: str, positions: str) -> str:
-    """The template of LEFT or RIGHT. `positions`: of the first and the last character or byte, from 1."""
+def _left_or_right(name: str, positions: str) -> str:
+    """The template of LEFT or RIGHT.
+
+    `positions`: SQL of the positions of the first and the last character or byte, counted from 1, with a comma between.
+    """
     negative = _NEGATIVE.replace("{name}", name)
     return f"{_CUT_NULL}WHEN {{1}} < 0 THEN {negative} ELSE array_slice({{0}}, {positions}) END"
 
@@ -74,12 +81,15 @@ def _part(name: str, positions: str) -> str:
 def _padded(name: str) -> Mapping[int | str, str]:
     """The templates of LPAD and RPAD."""
     call = f"{name.lower()}({{0}}, CAST({{1}} AS INTEGER), "
-    negative = _NEGATIVE_LENGTH.replace("{name}", name)
+    negative = _FAIL_IF_NEGATIVE.replace("{name}", name)
     return {2: f"{negative}{call}' ') END", 3: f"{negative}{call}{{2}}) END"}
 
 
 def _floor_micros(divisor: int) -> str:
-    """SQL of the whole units from 1970 to a time, rounded down also before 1970. `divisor`: microseconds of a unit."""
+    """The template of the number of whole units from 1970 to a time, rounded down, also for times before 1970.
+
+    `divisor`: how many microseconds a unit has.
+    """
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
     return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
 
@@ -115,7 +125,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "IFNULL": {2: "coalesce({0}, {1})"},
     "IS_INF": {1: "isinf(CAST({0} AS DOUBLE))"},
     "IS_NAN": {1: "isnan(CAST({0} AS DOUBLE))"},
-    "LEFT": {2: _part("LEFT", f"1, least({{1}}, {_SIZE})")},
+    "LEFT": {2: _left_or_right("LEFT", f"1, least({{1}}, {_SIZE})")},
     "LENGTH": {1: _LENGTH},
     "LN": {1: _checked_float("LN", "ln({0})")},
     "LOG10": {1: _checked_float("LOG10", "log10({0})")},
@@ -129,10 +139,10 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "POWER": {2: _checked_float("POWER", "pow({0}, {1})", 2)},
     "REGEXP_CONTAINS": {2: "regexp_matches({0}, {1})"},
     "REGEXP_REPLACE": {3: "regexp_replace({0}, {1}, {2}, 'g')"},
-    "REPEAT": {2: _NEGATIVE_LENGTH.replace("{name}", "REPEAT") + "repeat({0}, {1}) END"},
+    "REPEAT": {2: _FAIL_IF_NEGATIVE.replace("{name}", "REPEAT") + "repeat({0}, {1}) END"},
     "REPLACE": {3: "CASE WHEN {1} = '' THEN {0} ELSE replace({0}, {1}, {2}) END"},
     "REVERSE": {1: "reverse({0})"},
-    "RIGHT": {2: _part("RIGHT", f"{_SIZE} - least({{1}}, {_SIZE}) + 1, {_SIZE}")},
+    "RIGHT": {2: _left_or_right("RIGHT", f"{_SIZE} - least({{1}}, {_SIZE}) + 1, {_SIZE}")},
     "RPAD": _padded("RPAD"),
     "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
     "SAFE_ADD": {2: "TRY({0} + {1})"},

@@ -18,9 +18,9 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def canonical_interval(text: str) -> str:
-    """The interval `Y-M D H:M:S`, without leading zeros, and with months below 12, minutes and seconds below 60.
+    """The interval `Y-M D H:M:S` in `text`, without leading zeros, with months below 12, minutes and seconds below 60.
 
-    Raises Invalid for other text, and so for a sign or a fraction of a second.
+    Raises Invalid for text of another form, such as one with a sign or a fraction of a second.
     """
     found = _PRINTED.fullmatch(text.strip())
     if found is None:

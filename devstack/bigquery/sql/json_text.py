@@ -95,7 +95,7 @@ def _float(text: str) -> str:
 
 
 def _fraction(text: str) -> str:
-    """The text with three or six digits for the fraction of a second, or none."""
+    """The text with its fraction of a second filled up to three or six digits; unchanged if it has no fraction."""
     whole, dot, digits = text.partition(".")
     return f"{whole}{dot}{digits.ljust(3 if len(digits) <= 3 else 6, '0')}" if dot else text
 

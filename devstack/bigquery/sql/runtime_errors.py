@@ -8,7 +8,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 
 _FAILED = "stand-in:failed:"
 _REFUSED = "stand-in:refused:"
-# An error with one of these marks is text that cannot be cast. DuckDB says:
+# SQL that must fail casts text with one of these marks to BIGINT. DuckDB's error then says:
 # Could not convert string 'stand-in:failed:…' to INT64.
 _MARKED = re.compile(rf"(?P<kind>{_FAILED}|{_REFUSED})(?P<text>.*?)' to INT64", re.DOTALL)
 
@@ -19,7 +19,9 @@ def string_literal(text: str) -> str:
 
 
 def error_sql(message: str) -> str:
-    """SQL that fits any type, and fails with InvalidQuery if it is evaluated. `message`: SQL of the error's text.
+    """SQL that can stand for a value of any type, and fails with InvalidQuery if it is evaluated.
+
+    `message`: SQL of the error's text. `translate_duckdb_error` makes the InvalidQuery from DuckDB's error.
 
     DuckDB's own `error()` is not used: it counts as a side effect, and DuckDB does not sort or group by a column that
     has one.
@@ -28,7 +30,7 @@ def error_sql(message: str) -> str:
 
 
 def unsupported_sql(construct: str) -> str:
-    """SQL that fits any type, and fails with NotImplementedConstruct if it is evaluated.
+    """SQL that can stand for a value of any type, and fails with NotImplementedConstruct if it is evaluated.
 
     It is for constructs that are supported for some types only, where the types are known only at run time.
     """
@@ -36,15 +38,15 @@ def unsupported_sql(construct: str) -> str:
 
 
 def _failing_sql(text_sql: str) -> str:
-    """SQL that fits any type, and fails because the text, given as SQL, is no number.
+    """SQL that can stand for a value of any type, and fails because the text that `text_sql` gives is no number.
 
-    If DuckDB knew that the value can only be NULL, COALESCE would leave it out. `list_resize` hides this.
+    A COALESCE in DuckDB leaves out an argument that it knows to be always NULL. `list_resize` hides that this one is.
     """
     return f"(list_resize([NULL], CAST({text_sql} AS BIGINT)))[1]"
 
 
 def unsupported_when(condition: str, construct: str, otherwise: str) -> str:
-    """SQL of `otherwise` that fails with NotImplementedConstruct where the SQL `condition` is true."""
+    """The SQL `otherwise`, changed so that it fails with NotImplementedConstruct if the SQL `condition` is true."""
     return f"CASE WHEN {condition} THEN {unsupported_sql(construct)} ELSE {otherwise} END"
 
 

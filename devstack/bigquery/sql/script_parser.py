@@ -1,7 +1,8 @@
 """Parses the SQL text of a job into statements.
 
-Scripts, DDL and DML are parsed here, in `ddl_parser.py` and in `dml_parser.py`. SQLGlot parses queries and expressions,
-which are then checked node by node, so that an unsupported construct is refused before anything runs.
+Statements of scripts and INSERT are parsed here, DDL in `ddl_parser.py`, other DML in `dml_parser.py`, and CALL in
+`procedure_parser.py`. SQLGlot parses queries and expressions, which are then checked node by node, so that an
+unsupported construct is refused before anything runs.
 """
 
 from __future__ import annotations
@@ -190,7 +191,9 @@ def _row(cursor: TokenCursor) -> exp.Tuple:
 
 
 def _check_declarations(statements: tuple[Statement, ...]) -> None:
-    """Raises InvalidQuery for a DECLARE after another statement or in a branch, and for a variable declared twice."""
+    """Raises InvalidQuery for a DECLARE after a statement of another kind or in a branch, and for a variable declared
+    twice.
+    """
     seen: set[str] = set()
     body_begun = False
     for statement in statements:

@@ -22,7 +22,10 @@ class TableName:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column of a CREATE TABLE. `type_name` is INT64, STRING, …, STRUCT; only STRUCT has `fields`."""
+    """A column of a CREATE TABLE, a field of a STRUCT, or a type alone, whose `name` may be "".
+
+    `type_name` is INT64, STRING, … or STRUCT; only STRUCT has `fields`. An ARRAY has the mode REPEATED.
+    """
 
     name: str
     type_name: str
@@ -66,7 +69,7 @@ class CreateTable:
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, or AS a query, or both."""
 
     name: TableName
-    columns: tuple[ColumnSpec, ...] | None
+    columns: tuple[ColumnSpec, ...] | None  # None without a column list
     replace: bool = False
     if_not_exists: bool = False
     partition_by: str | None = None  # a DATE column, the only supported partitioning
@@ -193,9 +196,10 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET … [FROM …] WHERE …; `source` is the FROM clause.
+    """UPDATE table [AS alias] SET … [FROM …] WHERE …
 
-    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
+    `source`: the FROM clause as `SELECT * FROM …`; None without one. `alias`: the table's name if no alias is written,
+    as in DELETE and MERGE.
     """
 
     table: TableName
@@ -335,7 +339,8 @@ Statement = (
 class Script:
     """The whole text of a job.
 
-    BigQuery calls the job a SCRIPT if `is_script`. This is also true of a single IF, DECLARE, SET or CALL.
+    `is_script`: whether BigQuery calls the job a SCRIPT, as it does for several statements, and for a single IF,
+    DECLARE, SET or CALL.
     """
 
     statements: tuple[Statement, ...]

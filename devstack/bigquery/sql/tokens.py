@@ -74,7 +74,10 @@ def describe(token: Token, text: str) -> str:
 
 
 def _words(token: Token) -> list[str]:
-    """The token's words: SQLGlot makes one token of PARTITION BY and of a few other pairs."""
+    """The token's words in upper case; one empty word for a literal or a quoted name.
+
+    Most tokens have one word, but SQLGlot makes one token of PARTITION BY and of a few other pairs.
+    """
     if token.token_type in _LITERALS or token.token_type is TokenType.IDENTIFIER:
         return [""]
     return token.text.upper().split()
@@ -82,7 +85,10 @@ def _words(token: Token) -> list[str]:
 
 @dataclass
 class TokenCursor:
-    """A position in the tokens of one text. Keywords are case-insensitive; quoted names are never keywords."""
+    """A position in the tokens of one text. Keywords are case-insensitive; quoted names are never keywords.
+
+    `string`, `integer` and `identifier` raise InvalidQuery unless such a token is next.
+    """
 
     text: str
     tokens: Sequence[Token]
@@ -101,7 +107,10 @@ class TokenCursor:
         return self.current is None
 
     def word(self, ahead: int = 0) -> str:
-        """The upper-case word `ahead` words from here; "" for the end, a quoted name or a literal."""
+        """The next word in upper case, or the one `ahead` words after it; "" for the end, a quoted name or a literal.
+
+        A symbol such as `(` counts as a word.
+        """
         for token in self.tokens[self.position : self.position + ahead + 1]:
             words = _words(token)
             if ahead < len(words):
@@ -176,7 +185,7 @@ class TokenCursor:
         return items
 
     def unexpected(self, expectation: str = "") -> InvalidQuery:
-        """The error for the current token."""
+        """The error for the current token. `expectation`: what is expected instead, such as `Expected identifier`."""
         token = self.current
         if token is None:
             actual, offset = "end of script", len(self.text)
@@ -186,7 +195,10 @@ class TokenCursor:
         return InvalidQuery(f"Syntax error: {problem}", *line_and_column(self.text, offset))
 
     def take_until(self, *stops: str) -> list[Token]:
-        """Moves past the tokens before `;`, the end, or a stop word outside brackets and CASE, and returns them."""
+        """Moves to the first `;` or stop word outside brackets and CASE, or to the end. Returns the tokens before it.
+
+        Raises InvalidQuery for unbalanced brackets, and for a `;` inside brackets or CASE.
+        """
         start, cases = self.position, 0
         closers: list[str] = []
         while (token := self.current) is not None:

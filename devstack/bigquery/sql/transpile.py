@@ -3,8 +3,8 @@
 The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
 check that its result fits INT64, and convert it. Known differences from BigQuery: comparisons treat NaN as equal to
 itself and greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; products of
-NUMERIC overflow from 1e20 on, not from 1e29; a cast of a STRUCT matches fields by name, except for a written STRUCT;
-and some type errors are not found.
+NUMERIC overflow from 1e20 on, not from 1e29; a cast of a STRUCT matches fields by name, unless the STRUCT is written in
+the cast as `STRUCT(…)` or `(a, b)`; and some type errors are not found.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def to_duckdb(
     shadowing_columns: Collection[str] = (),
     external_tables: Collection[str] = (),
 ) -> str:
-    """DuckDB SQL of a query or an expression. Columns of a query without a name are named f0_, f1_, … as in BigQuery.
+    """DuckDB SQL of a query or an expression. A query's columns without a name are named f0_, f1_, … as in BigQuery.
 
     Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
-    `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. Positional
-    parameters are named "1", "2", …. Names of `variables` are case-insensitive; a name in `shadowing_columns`
-    (columns of the tables that are read) refers to the column instead. `now` is the time of CURRENT_TIMESTAMP, None for
-    this machine's. `external_tables` are the lower-case names of the tables with the pseudo column _FILE_NAME.
+    `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` have
+    lower-case names; positional ones are named "1", "2", …. Names of `variables` are case-insensitive; a name in
+    `shadowing_columns` (columns of the tables that are read) refers to the column instead. `now` is the time of
+    CURRENT_TIMESTAMP, None for this machine's. `external_tables` are the lower-case names of the tables with the pseudo
+    column _FILE_NAME.
     """
     named = name_columns(tree) if isinstance(tree, exp.Query) else tree
     lowered = {name.lower(): value for name, value in variables.items()}
@@ -70,20 +71,20 @@ def to_duckdb(
 
 
 def check(tree: exp.Expr) -> None:
-    """Raises the errors of `to_duckdb` that do not depend on the values of parameters and variables."""
+    """Raises the errors of `to_duckdb` that depend neither on the tables nor on values of parameters and variables."""
     writer = Writer(lambda name, time: _checked_relation(time), {}, {}, datetime.now(UTC), check_only=True)
     writer.write(name_columns(tree) if isinstance(tree, exp.Query) else tree)
 
 
 def _checked_relation(time: exp.Expression | None) -> str:
-    """A relation in place of a table, whose FOR SYSTEM_TIME expression is checked."""
+    """A relation in place of a table. Checks the table's FOR SYSTEM_TIME expression `time`; None without one."""
     if time is not None:
         check(time)
     return "(SELECT 1)"
 
 
 def name_columns(tree: exp.Query) -> exp.Query:
-    """A copy in which all result columns but those of `*` have a name. Raises InvalidQuery if two have the same one."""
+    """A copy in which all result columns but those of `*` have a name. Raises InvalidQuery if two names are equal."""
     copy = tree.copy()
     select = first_select(copy)
     if select is not None:

@@ -1,7 +1,7 @@
-"""Parses the parameters of STRING(L), BYTES(L) and NUMERIC(P, S), and fits values to them.
+"""Checks the parameters of STRING(L), BYTES(L) and NUMERIC(P, S), converts them to and from the REST API, and fits
+values to them.
 
-Source: BigQuery's "Data types", parameterized data types, and REST resource tables, `maxLength`, `precision` and
-`scale`.
+Sources: BigQuery's "Data types", parameterized data types; REST resource tables, `maxLength`, `precision` and `scale`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from devstack.bigquery.bigquery_errors import Invalid
 Parameters = tuple[int, ...]  # the length, or precision and scale; empty without parameters
 TYPES_WITH_LENGTH = ("STRING", "BYTES")
 _MAXIMUM_SCALE, _DIGITS_BEFORE_POINT = 9, 29
-_EXACT = Context(prec=80)  # the default has fewer digits than a NUMERIC
+_EXACT = Context(prec=80)  # Python's default has fewer digits than a NUMERIC
 
 
 def checked_parameters(type_name: str, given: Parameters) -> Parameters:

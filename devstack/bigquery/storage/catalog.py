@@ -244,7 +244,10 @@ class Catalog:
             return True
 
     def remove_history(self, table_id: TableId) -> None:
-        """Removes the history of a dropped table that time travel can no longer read."""
+        """Removes the table's history if the table is still dropped.
+
+        The caller has found that time travel can no longer read it.
+        """
         with self._lock(table_id), self._histories_lock:
             history = self._histories[table_id]
             latest = history.latest()
@@ -259,6 +262,7 @@ class Catalog:
     def _append_version(
         self, table_id: TableId, version: TableVersion, kind: str, dropped: bool, job: CommitInfo | None = None
     ) -> None:
+        """Commits `version`, without its rows if `dropped`, as a new version made by a change of this kind."""
         history = self.history(table_id)
         latest = history.latest()
         if latest is None:

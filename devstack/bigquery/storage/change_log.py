@@ -71,7 +71,7 @@ def sortable_sequence_number(number: str) -> str:
 
 
 def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
-    """Appends the changes to the table's change log, and returns the new version.
+    """Appends the changes to the table's change log, and returns the new version; without changes the current one.
 
     Raises NotFound; AccessDenied; Invalid if the table takes no changes, or if some changes, earlier or new, have a
     sequence number and others have none; and InvalidRows if some changes are wrong. In all these cases no change is
@@ -139,7 +139,7 @@ def max_staleness_us(version: TableVersion) -> int:
 
 
 def stale_since_us(log: ChangeLog) -> int:
-    """Since when the table's rows may lack changes: the oldest pending change, else the watermark."""
+    """Since when the table's rows may lack changes: the oldest pending change, else the watermark, else 0."""
     return max(log.watermark_us or 0, log.pending[0].acknowledged_us if log.pending else 0)
 
 

@@ -49,7 +49,9 @@ def encode_version(version: TableVersion) -> bytes:
                 "modified_us": partition.modified_us,
                 "merged": partition.reclustered_segments,  # the stored name is older
                 "written_us": partition.written_us,
-                "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
+                "segments": [
+                    [segment.file, segment.rows, dict(segment.column_bytes)] for segment in partition.segments
+                ],
             }
             for key, partition in version.partitions.items()
         },

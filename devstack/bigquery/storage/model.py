@@ -63,7 +63,7 @@ class Partition:
 
     `modified_us`: when the partition's rows last changed. `written_us`: when they were last written, if that was
     earlier, as in a clone; else None. `reclustered_segments`: how many segments, from the first on, had been
-    re-clustered at `modified_us`.
+    re-clustered when the rows were last written.
     """
 
     segments: tuple[Segment, ...]
@@ -100,8 +100,8 @@ class BufferedRows:
 
     `by_insert_all`: whether they came by `tabledata.insertAll`; else by the Storage Write API.
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
-    `stream`: the id of the write stream, if a client has created it. `stream_rows`: how many rows of that stream are
-    visible, these included.
+    `stream`: the id of the write stream, if a client has created it; else "". `stream_rows`: how many rows of that
+    stream are visible, these included.
     """
 
     segment: Segment
@@ -125,8 +125,9 @@ class ChangeLog:
     """The change data capture of a table.
 
     `pending`: in the order of acknowledgement. `acknowledged_us`: the time of the last change. `applied`: the last
-    applied change of every key, with which later changes are compared. `watermark_us`: changes acknowledged up to then
-    are applied; None before the first apply job. `has_sequences`: whether the changes have sequence numbers.
+    applied change of every key, with which later changes are compared; None if there is none. `watermark_us`: changes
+    acknowledged up to then are applied; None before the first apply job. `has_sequences`: whether the changes have
+    sequence numbers.
     """
 
     pending: tuple[PendingChanges, ...]
@@ -141,7 +142,7 @@ class ChangeLog:
 
 @dataclass(frozen=True)
 class CloneDefinition:
-    """What a clone was made of: the table `base`, as of the time `clone_us`."""
+    """What a clone was made of: the table `base`, as it was at the time `clone_us`."""
 
     base: TableId
     clone_us: int

@@ -38,7 +38,10 @@ def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Tab
 
 
 def check_destination_partition(table: TableId, destination: str | None, partition: str) -> None:
-    """Raises Invalid for rows of a partition other than the destination that a partition decorator names."""
+    """Raises Invalid if `partition`, that of some rows, is not the destination that a partition decorator names.
+
+    `destination`: None without a decorator.
+    """
     if destination is not None and partition != destination:
         raise Invalid(
             f"Some rows belong to different partitions rather than destination partition {table}${destination}: "

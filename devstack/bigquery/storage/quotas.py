@@ -21,9 +21,10 @@ _BY_STREAMING = frozenset({STREAMED, FLUSHED, APPLIED})
 
 @dataclass(frozen=True)
 class QuotaLimits:
-    """The limits that the stand-in enforces. By default they are BigQuery's.
+    """The limits that the stand-in enforces for each table. By default they are BigQuery's.
 
-    `updates_per_10_s`, `table_modifications_per_day`: of an unpartitioned table.
+    `updates_per_10_s`, `table_modifications_per_day`: of an unpartitioned table. `partitions_per_job`: how many
+    partitions one job may modify. `dml_per_10_s`: of DML statements, whether the table is partitioned or not.
     """
 
     partition_modifications_per_day: int = 30_000

@@ -38,8 +38,8 @@ class RoutineId:
 class Procedure:
     """A stored procedure for Apache Spark in Python.
 
-    `parameters`: names and SQL types, in order. `connection`: `project.location.id`. `uris`: further files by option,
-    such as `py_file_uris`. The program is `code`, or else the file at `main_file_uri`.
+    `parameters`: names and SQL types, in order. `connection`: `project.location.id`. `properties`: those of Spark.
+    `uris`: further files by option, such as `py_file_uris`. The program is `code`, or else the file at `main_file_uri`.
     """
 
     id: RoutineId

@@ -17,6 +17,7 @@ def read_page(
 ) -> pa.Table:
     """Up to `count` rows from `start` on, ordered by partition, segment and position in the file.
 
+    Rows in the streaming buffer are left out, and `start` counts the others from 0.
     `columns`: the names of the columns to read. `partition`: the only partition to read; None for all.
     """
     schema = [column for column in version.settings.schema if column.name in columns]

@@ -68,6 +68,7 @@ def without_policy(table: TableId, policies: Policies, name: str, *, how_to_remo
 
     Without any policy everybody sees all rows, so the last policy can be removed only by a request that removes all
     policies. `how_to_remove_all`: None for such a request; for others, the sentence with which the error message ends.
+    Raises NotFound if the table has no policy of this name, and Invalid if the last policy cannot be removed.
     """
     removed = get_policy(table, policies, name)
     if len(policies) == 1 and how_to_remove_all is not None:

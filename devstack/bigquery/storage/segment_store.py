@@ -74,7 +74,7 @@ class SegmentStore:
             return set(self._pins)
 
     def remove(self, files: Iterable[str]) -> int:
-        """Deletes the files. Returns how many there were."""
+        """Deletes the files that still exist. Returns how many names were given."""
         count = 0
         for file in files:
             (self._folder / file).unlink(missing_ok=True)  # its writer may have removed it just now

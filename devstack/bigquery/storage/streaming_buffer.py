@@ -26,7 +26,7 @@ from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 
 # How long rows stay in the buffer. BigQuery promises nothing: usually some minutes, in rare cases 90. For rows of
-# insertAll it is the time during which DML cannot change them.
+# insertAll, this is the time during which DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
 # With more requests than this in the buffer, rows of the Write API leave it in the garbage collector's next sweep.

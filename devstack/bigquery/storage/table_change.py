@@ -22,9 +22,9 @@ class Change:
     """The content and settings that a table has after a commit.
 
     `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
-    as by CREATE OR REPLACE; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
-    modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as they are.
-    `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
+    as by CREATE OR REPLACE; it then loses its streaming buffer and change log. `modified_partitions`: how many
+    partitions the change modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if
+    they stay as they are. `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
     """
 
     kind: str
@@ -48,7 +48,10 @@ class Change:
         return self.change_log is not None and self.partitions == current.partitions
 
     def change_log_after(self, table: TableId, current: TableVersion | None) -> ChangeLog | None:
-        """The change log after the commit. Raises Invalid if row changes would be lost before they are applied."""
+        """The change log after the commit. Raises Invalid if row changes would be lost before they are applied.
+
+        A change that recreates the table may lose them.
+        """
         if self.change_log is not None or current is None or self.recreates:
             return self.change_log
         if not (self.replaces_rows or self.settings.primary_key != current.settings.primary_key):

@@ -120,7 +120,7 @@ class TableHistory:
                 self.folder.rmdir()
 
     def _readable(self) -> list[_Entry]:
-        """The versions that time travel can read: none from before the table was last dropped and created again."""
+        """The versions that time travel can read: those since the table was last dropped; none if it is dropped now."""
         last_drop = max((i for i, entry in enumerate(self._entries) if entry.dropped), default=-1)
         return self._entries[last_drop + 1 :]
 

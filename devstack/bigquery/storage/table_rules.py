@@ -9,8 +9,8 @@ from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERI
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSettings
 
-MAXIMUM_CLONE_DEPTH = 3
-MAXIMUM_CLONES = 1_000
+MAXIMUM_CLONE_DEPTH = 3  # a clone of a clone of a clone of a base table
+MAXIMUM_CLONES = 1_000  # of one base table, clones of its clones included
 # Source: BigQuery's page "Specifying a schema", column names.
 RESERVED_PREFIXES = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
@@ -45,7 +45,7 @@ def describe_clustering(settings: TableSettings) -> str:
 def check_settings(table: TableId, settings: TableSettings) -> None:
     """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
 
-    Also for a partitioning column of another type than DATE, which the stand-in does not support.
+    It also raises Invalid for a partitioning column of another type than DATE, which the stand-in does not support.
     """
     _check_names_differ(table, settings.schema)
     names = [column.name.lower() for column in settings.schema]
@@ -84,7 +84,7 @@ def _check_names_differ(table: TableId, columns: Sequence[TableField], parent: s
 
 
 def _check_primary_key(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid if BigQuery would refuse the key. Page: "Use primary and foreign keys", limitations."""
+    """Raises Invalid if BigQuery would refuse the key. Source: "Use primary and foreign keys", limitations."""
     if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
         raise Invalid(
             f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [{MAXIMUM_KEY_COLUMNS}]."

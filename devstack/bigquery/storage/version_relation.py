@@ -14,7 +14,7 @@ from devstack.bigquery.storage.segment_store import SegmentStore
 # The column with the row id, which identifies a row within one version.
 ROW_ID = '"__row"'
 _FILE = "__file"
-# DuckDB adds these columns to those of a table whose rows are numbered.
+# The columns that a read with row ids needs besides those of the table.
 _ADDED = (ROW_ID.strip('"'), _FILE, "file_row_number")
 _SEGMENT_STRIDE = 1 << 40  # a row id is the segment's number times this, plus the row's number in the segment
 
@@ -30,8 +30,8 @@ def relation_sql(
     """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
     `numbers`: the numbers of the segments to read; None for all, with those of the streaming buffer. `with_row_id`:
-    whether it also selects the column ROW_ID. Raises Invalid for a table without columns, NotImplementedConstruct if
-    one has the name of a column that ROW_ID needs.
+    whether it also selects the column ROW_ID. Raises Invalid for a table without columns, and NotImplementedConstruct
+    if it selects ROW_ID and a column of the table has a name in `_ADDED`.
     """
     schema = version.settings.schema
     if not schema:

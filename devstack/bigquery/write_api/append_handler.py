@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 class _Destination:
     """A stream to which the connection writes. `row_class`: the message class of the writer's schema.
 
-    `columns`: the table's schema at the last request.
+    `columns`: the table's schema at the last request. `reader`: None before it is first used.
     """
 
     stream: StreamName
@@ -66,9 +66,10 @@ class AppendConnection:
     def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
         """The response to a request.
 
-        Raises WriteApiError, which ends the connection, if the connection's first request names no stream that takes
-        rows, has rows in the Arrow format, or has no valid writer_schema. A later such request gets a response with the
-        error.
+        Raises WriteApiError, which ends the connection, if the connection's first request names no existing stream, has
+        rows in the Arrow format, or has no valid writer_schema. A later request with such an error, or for a stream to
+        which this connection cannot write, gets a response with the error. Only the first request for each stream needs
+        a writer_schema.
         """
         try:
             destination = self._select_destination(request)

@@ -74,8 +74,8 @@ class CreatedStreams:
     def append(self, name: StreamName, connection: object, offset: int | None, read: ReadRows) -> int:
         """Appends the rows that `read` returns. Returns the offset of the first one. Nothing changes if `read` raises.
 
-        `offset`: the number of the first row in the stream; None for the end of the stream. Raises NotFound if the
-        table does not exist, and WriteApiError if the stream takes no rows from this connection, or not at this offset.
+        `offset`: the number of the first row in the stream; None for the end of the stream. Raises as `get` does, and
+        WriteApiError if the stream takes no rows from this connection, or not at this offset.
         """
         with self._lock(name):
             stream = self.get(name)
@@ -139,7 +139,7 @@ class CreatedStreams:
         """Makes the rows of all streams visible at once, unless one cannot be committed.
 
         Returns the commit time in microseconds and no errors, or 0 and the errors of streams that prevent it. Raises
-        WriteApiError for a wrong number of streams or one of another table, NotFound if the table does not exist.
+        WriteApiError for a wrong number of streams or for one of another table, NotFound if the table does not exist.
         """
         if not 0 < len(set(names)) <= MAXIMUM_COMMITTED_AT_ONCE:
             raise invalid_argument(
@@ -182,7 +182,7 @@ class CreatedStreams:
         return stream
 
     def _make_visible(self, ends: Sequence[tuple[WriteStream, int]]) -> int:
-        """Moves rows of streams to their table's streaming buffer in one commit. Returns its time in microseconds.
+        """Copies rows of streams to their table's streaming buffer in one commit. Returns its time in microseconds.
 
         `ends`: the streams, each with the number of its rows, from the first on, that are visible afterwards.
         """

@@ -29,7 +29,10 @@ _CODES = {
 
 
 def with_faults(faults: FaultRegistry, method: str, carry_out: Callable[[], Response]) -> Response:
-    """The response to a request. Raises WriteApiError, which ends the connection, if an active fault demands it."""
+    """The response that `carry_out` makes. Raises WriteApiError if an active fault demands it.
+
+    The error ends an AppendRows connection.
+    """
     fault = faults.match_request("POST", f"/{SERVICE}/{method}")
     if fault is None:
         return carry_out()

@@ -24,7 +24,7 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of a DATE, in days since 1970
 # the year, takes the remaining bits.
 _MICROSECOND_BITS, _SECOND_BITS, _MINUTE_BITS, _HOUR_BITS, _DAY_BITS, _MONTH_BITS = 20, 6, 6, 5, 5, 4
 _NUMERIC_BOUND = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
-_EXACT = Context(prec=2 * NUMERIC_PRECISION)  # the default has fewer digits than a NUMERIC
+_EXACT = Context(prec=2 * NUMERIC_PRECISION)  # Python's default has fewer digits than a NUMERIC
 
 
 def _date(days: int) -> date:

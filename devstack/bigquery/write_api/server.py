@@ -101,6 +101,6 @@ def _unary(faults: FaultRegistry, name: str, method: Callable[[Any], Any]) -> Ca
 
 
 def _entity(request: Any) -> str:
-    """The stream or table that a request names, in one of these fields."""
+    """The stream or table that a request names, in the first of these fields that the request has."""
     fields = ("name", "parent", "write_stream")
     return next(value for field in fields if isinstance(value := getattr(request, field, None), str))

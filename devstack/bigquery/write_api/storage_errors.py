@@ -28,8 +28,8 @@ _STATUS_CODES = {
 class WriteApiError(Exception):
     """A request failed. `code`: the gRPC status.
 
-    `storage_code`, `entity`: the code of the StorageError, and the stream or table that it names. If the code is None,
-    the error has no StorageError.
+    `storage_code`, `entity`: the code of the StorageError, and the stream or table that it names. If
+    `storage_code` is None, the error has no StorageError.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, storage_code: int | None = None, entity: str = "") -> None:

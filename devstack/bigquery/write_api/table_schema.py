@@ -8,7 +8,7 @@ from google.cloud.bigquery_storage_v1.types import TableFieldSchema, TableSchema
 
 from devstack.bigquery.sql.field_types import TableField
 
-_TYPES = {"FLOAT64": "DOUBLE"}  # the only type that the API names differently from SQL
+_TYPES = {"FLOAT64": "DOUBLE"}  # the only type with another name in this API than in SQL
 
 
 def table_schema(columns: Sequence[TableField]) -> TableSchema:

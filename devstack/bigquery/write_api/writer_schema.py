@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def message_class(schema: DescriptorProto) -> type[Message]:
-    """The class of a connection's rows. Raises WriteApiError unless `schema` is proto2 and has all types it uses."""
+    """The class of a connection's rows. Raises WriteApiError if `schema` is no valid proto2 or lacks a type it uses."""
     pool = descriptor_pool.DescriptorPool()
     file = FileDescriptorProto(name="writer_schema.proto", syntax="proto2")
     file.message_type.append(schema)
@@ -79,9 +79,10 @@ class WrittenRow:
 
 
 class RowReader:
-    """Reads the rows of requests for one table. Raises WriteApiError if the writer's fields do not fit the table."""
+    """Reads the rows of requests for one table."""
 
     def __init__(self, row_class: type[Message], columns: Sequence[TableField], stream: str) -> None:
+        """`stream`: its name, for errors. Raises WriteApiError if the writer's fields do not fit the columns."""
         self._class = row_class
         descriptor: Any = row_class.DESCRIPTOR
         self._readers = _field_readers(descriptor, columns, stream, "")
@@ -141,6 +142,7 @@ def _check_required(row: Row, readers: Sequence[_FieldReader]) -> None:
 def _field_readers(
     message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str
 ) -> tuple[_FieldReader, ...]:
+    """A reader for each field of a message. `prefix`: the path of the STRUCT with a dot at its end; "" for columns."""
     unmatched = {column.name.lower(): column for column in columns}
     readers = []
     for field in message.fields:

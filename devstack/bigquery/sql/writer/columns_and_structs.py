@@ -51,7 +51,7 @@ def _file_name(writer: Writer, node: exp.Column) -> str:
 
 
 def _external_sources(writer: Writer, node: exp.Star) -> list[str]:
-    """The names in FROM of the external tables whose columns this star includes."""
+    """The external tables whose columns this star includes, as `_external_names` names them."""
     select = node.parent_select
     if select is None or not writer.external_tables:
         return []
@@ -70,7 +70,7 @@ def _refuse_external_row(writer: Writer, select: exp.Select, name: str) -> None:
 
 
 def _external_names(writer: Writer, select: exp.Select) -> list[str]:
-    """The lower-case names of external tables in this SELECT's FROM."""
+    """The external tables in this SELECT's FROM: their lower-case aliases or, without an alias, names."""
     clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
     sources = [clause.this for clause in clauses if clause is not None]
     return [

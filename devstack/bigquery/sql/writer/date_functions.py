@@ -35,7 +35,7 @@ _FORMATS = {  # DuckDB's format elements, by BigQuery's without `%`
     "E6S": "%S.%f",
 }
 _YEARS = ("%Y", "%y", "%F", "%D")
-_TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # which a DATE does not have
+_TIME_FORMATS = {"H", "M", "S", "p", "I", "T", "R", "E6S"}  # not allowed in a DATE's format
 # Parts that DuckDB's `extract` computes as BigQuery's does.
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
 
@@ -127,6 +127,10 @@ def _truncate(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 
 def _part(kind: str, node: exp.Expr) -> tuple[str, int]:
+    """The date part, and the start of the week, as `parse_date_part` returns them.
+
+    Raises NotImplementedConstruct for an unsupported part, InvalidQuery for one that the type `kind` does not have.
+    """
     part, week_shift = parse_date_part(node)
     if part not in DATE_UNITS | TIME_UNITS:
         raise NotImplementedConstruct(f"date part {part}")
@@ -192,7 +196,7 @@ def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:
             raise NotImplementedConstruct(f"{purpose} element {format_element.group()}")
         return _FORMATS[format_element[1]]
 
-    if purpose.startswith("PARSE_") and text and not any(element in text for element in _YEARS):
+    if purpose.startswith("PARSE_") and text and not any(year in text for year in _YEARS):
         raise NotImplementedConstruct(f"{purpose} without a year")  # DuckDB takes 1900, BigQuery 1970
     return string_literal(_FORMAT_ITEM.sub(element, text))
 

@@ -132,7 +132,7 @@ def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:
 
 
 def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
-    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too. `name`: its alias."""
+    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too. `name`: UNNEST's alias."""
     select = node.parent_select
     for column in select.find_all(exp.Column) if select is not None else ():
         names_row = column.table == name if isinstance(column.this, exp.Star) else column.sql() == name

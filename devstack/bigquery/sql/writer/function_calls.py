@@ -76,6 +76,7 @@ def _has_order(window: exp.Window) -> bool:
 
 
 def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order: bool) -> str:
+    """A call with OVER. `window`: the SQL after the word OVER. `has_order`: the window's result of `_has_order`."""
     name = node.name.upper()
     if name in AGGREGATES:
         return _aggregate(writer, name, node.expressions, f" OVER {window}")
@@ -173,6 +174,7 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
 
 
 def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
+    """The call of an aggregate function. `window`: the SQL ` OVER …` after it, or ""."""
     aggregate, call = AGGREGATES[name], _aggregate_call(items)
     if len(call.arguments) not in aggregate.argument_counts:
         raise invalid_call(name, len(call.arguments), " or ".join(map(str, aggregate.argument_counts)))
@@ -201,7 +203,7 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
 def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
     """Raises InvalidQuery for a clause inside the parentheses that the function cannot have, alone or with OVER.
 
-    `window`: the SQL of OVER, or "".
+    `window`: as in `_aggregate`.
     """
     is_ordered_or_limited = call.order is not None or call.limit is not None
     if window and is_ordered_or_limited:

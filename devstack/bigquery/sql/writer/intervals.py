@@ -29,7 +29,7 @@ _WEEK_DAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"
 
 
 def interval_sql(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
-    """A DuckDB interval. `units`: those that the function around it accepts.
+    """SQL of a DuckDB interval. `units`: those that the function around the INTERVAL accepts.
 
     Raises InvalidQuery for another unit, NotImplementedConstruct for anything but an INTERVAL with one supported unit,
     and for a literal amount that is not a whole number.

@@ -17,7 +17,7 @@ ResolveTable = Callable[[TableName, exp.Expression | None], str]
 Handler = Callable[["Writer", Any], str]
 
 PARAMETERS = (exp.Parameter, exp.Placeholder)  # @name and ?
-# Arguments of SQLGlot's nodes that contain only the notation of the text, which no handler has to support.
+# Arguments of SQLGlot's nodes that only record how the text is written, so that no handler has to support them.
 _NOTATION_ARGS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
 _HANDLERS: dict[type[exp.Expr], tuple[Handler, frozenset[str]]] = {}
 # Names of nodes and of their arguments in error messages, where SQLGlot's own names would not be understood.
@@ -60,7 +60,7 @@ class Writer:
     shadowing_columns: Collection[str] = ()  # columns that take precedence over variables
     external_tables: Collection[str] = ()  # lower-case names of tables with the column _FILE_NAME
     visible_ctes: list[set[str]] = field(default_factory=list)  # for each query around the node, the names of its WITH
-    unnest_count: int = 0  # of the UNNESTs written so far, to number their relations
+    unnest_count: int = 0  # how many UNNESTs were written so far, to number their relations
 
     def write(self, node: exp.Expr) -> str:
         """The DuckDB SQL of a node."""

@@ -47,7 +47,7 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
     """Refuses comparisons of a written STRUCT(…), and of a tuple with anything but a tuple.
 
     BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. Two columns with
-    such STRUCTs are refused at run time, by `_compared`.
+    such STRUCTs are refused at run time, by the SQL of `_compared`.
     """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]

@@ -28,6 +28,10 @@ def order_by_sql(
 
 
 def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr], is_struct: bool) -> str:
+    """The sort keys of one ORDER BY item: whether it is NULL, whether it is NaN, and its value.
+
+    A column number that stands for no known projection is the only key.
+    """
     refuse_other_args(ordered, ("this", "desc", "nulls_first"))
     descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
     direction = "DESC" if descending else "ASC"

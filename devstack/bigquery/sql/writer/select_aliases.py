@@ -56,10 +56,11 @@ def has_alias(condition: exp.Expr, projections: Sequence[exp.Expr]) -> bool:
 
 
 def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr], clause: str) -> exp.Expr | int:
-    """What a column number stands for: an alias or a projection.
+    """The projection that a column number stands for, by its alias if it has one.
 
-    From a `*` on, whose columns are not known, a number is returned as it is; so is any other expression. Raises
-    InvalidQuery for a number that no projection has. `clause`: where the number stands, for the error message.
+    A number is returned as an integer if its projection is a `*` or comes after one, because the columns of `*` are not
+    known. Any other expression is returned unchanged; without projections, numbers are too. Raises InvalidQuery for a
+    number that no projection has. `clause`: where the number stands, for the error message.
     """
     ordinal = integer_literal(node)
     if ordinal is None or not projections:

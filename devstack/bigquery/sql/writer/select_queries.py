@@ -78,7 +78,8 @@ def _select(writer: Writer, node: exp.Select) -> str:
             if clause := node.args.get(part):
                 condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
                 if part == "where" and has_alias(condition, node.expressions):
-                    keyword = "SEMI JOIN (SELECT 1) ON"  # DuckDB knows no aliases here, as BigQuery in WHERE
+                    # BigQuery knows no aliases in WHERE. DuckDB does, but not in ON.
+                    keyword = "SEMI JOIN (SELECT 1) ON"
                 text += f" {keyword} {writer.write(condition)}"
             if part == "having" and node.args.get("windows"):
                 text += _named_windows(writer, node.args["windows"])
@@ -147,7 +148,10 @@ def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_st
 
 
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
-    """GROUP BY with the keys that ALL stands for. After DuckDB's own ALL, ORDER BY accepts no selected expression."""
+    """GROUP BY with the keys that ALL stands for.
+
+    After DuckDB's own GROUP BY ALL, the ORDER BY of the query accepts no selected expression.
+    """
     keys = []
     for item in projections:
         if item.is_star:
