@@ -34,7 +34,7 @@ from soak.report import Report, Section, summary_line
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 
-FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # where stacks, servers and the report are written
+FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # a variable that names the folder of the report, stacks and servers
 INTERRUPTED = 130  # the exit status that shells use after Ctrl-C
 
 
@@ -178,7 +178,7 @@ def run_chosen_tests(options: argparse.Namespace, folder: Path, report: Report) 
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status: 0, or 1 if a test failed or the run was aborted, or INTERRUPTED."""
+    """Returns the exit status: 0, or 1 if a test failed or the tests were aborted, or INTERRUPTED."""
     options = parse_arguments(arguments)
     if getattr(options, "list", False):
         points = kill_points.select_points(options.points)

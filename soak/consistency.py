@@ -19,7 +19,7 @@ from devstack.demo.table_comparison import compare, read_target
 from devstack.producer.landing import Landed
 from testkit.proxied_stack import ProxiedStack
 
-RETAINED_GENERATIONS = 2  # whose data a publish does not prune
+RETAINED_GENERATIONS = 2  # a publish does not prune the data of the newest two
 STATUS_TIMEOUT_S = 400  # the watchdog, which writes what a publish could not, runs every five minutes
 
 
@@ -94,7 +94,10 @@ def _check_parents(records: list[LedgerRecord]) -> list[str]:
 
 
 def _check_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:
-    """CURRENT, ledger, manifest, target, STAGING and the readers' status table must name the same generation."""
+    """CURRENT, ledger, manifest, target, STAGING and the readers' status table must name the same generation.
+
+    No run may hold the lease.
+    """
     current = stack.current(feed)
     if current.generation is None or not records:
         return [f"CURRENT names generation [{current.generation}], the ledger has {len(records)} publishes"]

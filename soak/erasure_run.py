@@ -36,7 +36,8 @@ TIMEOUT_S = 900.0
 # After this time nothing deleted can be restored: time travel and fail-safe of BigQuery are over, and Cloud Storage
 # keeps no noncurrent version of a record.
 RESTORE_PERIOD = timedelta(days=40)
-OTHER_PRODUCTS = (1, 2)  # a failed check shows three keys of a date, so the customer's key is among them
+# Each date has three keys: the customer's and these. A failed check shows three keys, so the customer's is among them.
+OTHER_PRODUCTS = (1, 2)
 
 
 def write_feed(dags: Path) -> None:

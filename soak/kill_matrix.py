@@ -74,8 +74,8 @@ class KillMatrix:
     def publish_without_kill(self, feeds: list[str], when: str) -> None:
         """Publish once in each feed without a kill; on a new stack PUBLISHES_BEFORE_FIRST_KILL times.
 
-        Raises HarnessError if a publish fails, because the points would prove nothing on such a stack. `when`: for the
-        error's message.
+        Raises HarnessError if a publish fails, because the points would prove nothing on such a stack. `when`: text for
+        the error's message.
         """
         for _ in range(1 if self.deliveries.landed else PUBLISHES_BEFORE_FIRST_KILL):
             landed = {feed: self.deliveries.land(feed) for feed in feeds}
@@ -110,8 +110,8 @@ class KillMatrix:
     def _wait_and_check(self, feed: str, delivery: Landed, since: float) -> tuple[float | None, list[str]]:
         """Wait until the delivery's publish has succeeded and the stack is healthy, and check the feed.
 
-        Returns the seconds from `since` until the stack was healthy, and the problems of the feed. The seconds are None
-        if the publish failed.
+        Returns the seconds from `since` (a time of `time.monotonic()`) until the stack was healthy, and the problems of
+        the feed. The seconds are None if the publish failed.
         """
         run_id = publish_run_id(delivery)
         state = wait_for(partial(self._final_state, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)

@@ -29,7 +29,7 @@ class Victim(StrEnum):
     DATABASE = "database"  # PostgreSQL with Airflow's metadata
 
 
-# If one of these is killed, the held request is lost: the process has sent it itself, or its sender dies with it.
+# If one of these is killed, the held request is lost: the killed process has sent it, or the sender dies as well.
 _SENDERS = frozenset({
     Victim.TASK, Victim.SPARK_DRIVER, Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON, Victim.TRIGGER_RUNNER,
 })  # fmt: skip

@@ -80,6 +80,7 @@ class KillRun:
                 self.stack.clear_faults()
 
     def _wait_until_held(self, hold: Hold) -> None:
+        """Raises MomentMissed if the publish ends, or MOMENT_TIMEOUT_S pass, before the proxy holds a request."""
         deadline = time.monotonic() + MOMENT_TIMEOUT_S
         while not hold.wait(POLL_INTERVAL_S):
             has_ended = self._delivery is not None and self._run_state() in FINAL_RUN_STATES
@@ -103,6 +104,7 @@ class KillRun:
         wait_for(deferred, f"task [{task_id}] is deferred", MOMENT_TIMEOUT_S)
 
     def _kill(self, hold: Hold, proxy_url: str) -> str:
+        """Kill the point's process while `hold` holds a request. Returns the text for the report."""
         request = hold.request
         if request is None:
             raise MomentMissed("no request is held")

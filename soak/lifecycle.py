@@ -151,7 +151,7 @@ class Lifecycle:
         self.facts.append(f"retired with an export: {len(exported)} rows in {len(files)} files, as in target")
 
     def retire(self) -> None:
-        """Retire the worked example and drop its tables. A later delivery may be neither registered nor published."""
+        """Retire the worked example and drop its tables. A later delivery must be neither registered nor published."""
         left = self._retire(EXAMPLE, "drop")
         self._expect(not left, f"after the retirement state has {left}")
         late = self._deliveries.land(EXAMPLE)

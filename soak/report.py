@@ -44,7 +44,7 @@ class Report:
         self.write()
 
     def abort(self, reason: str) -> None:
-        """Record that the run was aborted for this reason."""
+        """Record that the long tests were aborted for this reason."""
         self.abort_reason = reason
         self.write()
 

@@ -54,7 +54,7 @@ class DisturbedPublishes:
         self._expected_rows = len(self._published_attempts())
 
     def run(self) -> None:
-        """Publish once without and once with each disturbance, and check the feed and the ledger table."""
+        """Publish once without a disturbance, then once with each, and check the feed and the ledger table."""
         self._publish("nothing", lambda: None)
         for name, fault in (("rate limits", RATE_LIMIT), ("conflicts", CONFLICT), ("slow loads", SLOW_LOAD)):
             self._publish(name, lambda fault=fault: self._stack.add_fault(fault))  # type: ignore[misc]
@@ -67,7 +67,10 @@ class DisturbedPublishes:
         self._check_ledger_table()
 
     def _publish(self, name: str, disturb: Callable[[], None]) -> None:
-        """Publish one delivery while the tables are disturbed, end the disturbance, and check the feed."""
+        """Publish one delivery while the tables are disturbed, end the disturbance, and check the feed.
+
+        `name`: of the disturbance. `disturb`: begins it.
+        """
         log(f"  disturbed by {name}")
         self.disturbances.append(name)
         disturb()

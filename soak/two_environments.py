@@ -2,8 +2,8 @@
 
 While the feed belongs to Airflow, the second environment must be refused. Then the second environment takes the feed
 over in the middle of a publish, and publishes deliveries. Airflow must not publish until a run with the parameter
-`take_over` takes the feed back. Each delivery must be published exactly once, and Airflow may start no run for what the
-second environment published.
+`take_over` takes the feed back. Each delivery must be published exactly once, and Airflow must start no run for what
+the second environment published.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds the process to kill in a running stack, and kills it with SIGKILL.
 
 The proxy of the soak (testkit/holding_proxy.py) holds a request back. The process that sent it is found by its
-connection to the proxy. The task, the worker and the JVM that it belongs to are found among that process and its
-ancestors: the process that runs a task's code is a child of a worker of Airflow's LocalExecutor, and the worker is a
-child of the scheduler. The main process of a part of the stack is known to supervisord.
+connection to the proxy. The processes of the task, the worker and the JVM are that process or ancestors of it: the
+process that runs a task's code is a child of a worker of Airflow's LocalExecutor, and the worker is a child of the
+scheduler. The main process of a part of the stack is known to supervisord.
 """
 
 from __future__ import annotations

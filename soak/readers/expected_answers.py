@@ -76,8 +76,8 @@ class ObservedAnswer:
 def find_wrong_answers(observed: Iterable[ObservedAnswer], swaps: list[Swap]) -> list[str]:
     """The wrong answers of one reader, as sentences. `observed`: all answers of the reader, in order.
 
-    An answer is right if it is that of a generation that may have been live during the query, and that is not older
-    than the generation of the reader's answer before.
+    An answer is right if it is that of a generation that can have been live during the query, and that is not older
+    than the generation of the reader's previous answer.
     """
     problems: list[str] = []
     last_index = 0  # of the swap whose generation the reader saw last; before any answer, of the first swap
@@ -102,6 +102,6 @@ def find_wrong_answers(observed: Iterable[ObservedAnswer], swaps: list[Swap]) ->
 
 
 def _may_be_live(index: int, answer: ObservedAnswer, swaps: list[Swap]) -> bool:
-    """Whether the generation of the swap with this index may have been live at some instant during the query."""
+    """Whether the generation of the swap with this index can have been live at some instant during the query."""
     next_swap = swaps[index + 1] if index + 1 < len(swaps) else None
     return swaps[index].began <= answer.ended and (next_swap is None or next_swap.ended >= answer.began)

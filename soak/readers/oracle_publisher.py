@@ -52,7 +52,7 @@ class OraclePublisher:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether deliveries wait that the job will not refuse."""
+        """Whether a delivery waits that the job will accept."""
         return bool(self._backlog)
 
     def land(self) -> str:

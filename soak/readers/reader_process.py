@@ -18,10 +18,10 @@ from typing import Any
 from soak.readers.expected_answers import ObservedAnswer, ReaderQuery
 from testkit.errors import HarnessError
 
-# With 50 queries a second each thread runs one every 0.32 s. It keeps this rate on a busy machine too, where an answer
-# may take that long.
+# With 50 queries a second each thread runs one every 0.32 s. A thread keeps this rate on a busy machine too, where an
+# answer can take almost as long.
 THREADS = 16
-# A reader that is late still runs the queries that were due at most this long ago. A small Spark job, which may slow
+# A reader that is late still runs the queries that were due at most this long ago. A small Spark job, which can slow
 # readers down, takes less time.
 CATCH_UP_S = 60.0
 START_TIMEOUT_S = 60.0

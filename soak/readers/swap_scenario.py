@@ -98,7 +98,7 @@ class SwapScenario:
 
     @contextlib.contextmanager
     def _must_fail(self) -> Iterator[None]:
-        """Require that the block raises an error of the product or of BigQuery."""
+        """Require that the `with` block raises an error of this project or of BigQuery."""
         try:
             yield
         except (DedupCloneError, GoogleAPICallError):

@@ -1,7 +1,7 @@
 """Reads what the page shows from the state bucket: each feed's index.json, freshness verdict, CURRENT and job progress.
 
 Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
-needs two listings, however many feeds there are. It also reads the records of each feed of which the watchdog has seen
+needs two listings of objects, however many feeds there are, and the records of each feed of which the watchdog has seen
 neither a delivery nor a live generation.
 """
 
@@ -90,6 +90,7 @@ class _CachedObject(Generic[T]):
     object_generation: int = 0
 
     def refresh(self, store: ObjectStore) -> None:
+        """Read the object again if it has changed."""
         from google.api_core.exceptions import NotFound
 
         try:
@@ -108,7 +109,10 @@ class _CachedObject(Generic[T]):
 
 @dataclass
 class _CachedFeed:
-    """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run."""
+    """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run.
+
+    `read_at`: when the objects were last read, by the clock of FeedReader.
+    """
 
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
@@ -195,6 +199,7 @@ class FeedReader:
             return self._store, self._feeds
 
     def _read(self, store: ObjectStore, feed: str) -> FeedRecords | None:
+        """The feed's records, as cached if they were read at most CACHED_S ago; None as in `_CachedFeed.records`."""
         with self._lock:
             if feed not in self._cache:
                 layout = FeedLayout(feed)

@@ -164,7 +164,7 @@ def _stopped(index: Index) -> dict[str, Any] | None:
 
 
 def _live(index: Index, kinds: dict[int, PublishKind], now: datetime) -> dict[str, Any] | None:
-    """The publish of the live generation, with its age; None if the index has no record of it."""
+    """The publish of the live generation, and seconds since its arrival; None if the index has no record of it."""
     record = next((r for r in reversed(index.records) if r.generation == index.generation), None)
     if record is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# A person may take this long to approve a rollback. Time travel must still reach the generation then.
+# Time travel must reach the generation until the swap, so this part of its window is reserved for the approval.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
@@ -38,7 +38,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """Until when a rollback by time travel may be triggered; None if it cannot be, or if the index does not say.
+    """Until when a rollback by time travel can be triggered; None if it cannot be, or if the index does not say.
 
     Time travel does not reach back beyond the creation of staging.
     """

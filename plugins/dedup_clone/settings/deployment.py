@@ -25,7 +25,7 @@ DEFAULT_PROFILE = "gcp"
 
 
 class Deployment(StrictModel):
-    """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners.
+    """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners but `local`.
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
     of a running job. `organization_views`: whether a publish is also refused while a materialized view of another

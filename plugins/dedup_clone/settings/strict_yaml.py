@@ -110,6 +110,7 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
+    """One line about `fault`, an error that pydantic found in the file. `root`: the root of the file's YAML nodes."""
     location: KeyPath = fault["loc"]
     key = ".".join(str(part) for part in location) or "(whole file)"
     line = _line(root, location)

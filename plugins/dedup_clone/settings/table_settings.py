@@ -19,7 +19,8 @@ from dedup_clone.settings.strict_yaml import StrictModel
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
-# BigQuery's page "Create clustered tables" names these types, and BIGNUMERIC, GEOGRAPHY and RANGE.
+# BigQuery's page "Create clustered tables" names these types, and three that no feed can declare: BIGNUMERIC,
+# GEOGRAPHY and RANGE.
 CLUSTERING_TYPES = {"BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"}
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
@@ -56,13 +57,19 @@ class ColumnSettings(StrictModel):
         return self
 
     def since_by_path(self, prefix: str = "") -> dict[str, int]:
-        """`since` of this column and of its nested columns, by column path, such as `store.city`."""
+        """`since` of this column and of its nested columns, by column path, such as `store.city`.
+
+        `prefix`: for a nested column, the path of the column that contains it, and a dot.
+        """
         path = f"{prefix}{self.name}"
         own = {} if self.since is None else {path: self.since}
         return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
 
     def descriptions(self, prefix: str = "") -> dict[str, str]:
-        """The descriptions of this column and of its nested columns, by column path, without empty ones."""
+        """The descriptions of this column and of its nested columns, by column path, without empty ones.
+
+        `prefix`: as in `since_by_path`.
+        """
         path = f"{prefix}{self.name}"
         own = {path: self.description} if self.description else {}
         return own | {k: v for inner in self.fields for k, v in inner.descriptions(f"{path}.").items()}

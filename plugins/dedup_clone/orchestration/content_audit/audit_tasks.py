@@ -56,7 +56,7 @@ def fingerprint_target_partitions(setup: FeedSetup, context: Context) -> list[st
 
 
 def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str, str]:
-    """Returns, by date, the fingerprint of the files of the generation that target held when it was fingerprinted."""
+    """Returns, by date, the fingerprint of the files of the generation that was live when target was fingerprinted."""
     # Imports Arrow and NumPy, which are too heavy to import while DAGs are parsed.
     from dedup_clone.audit.fingerprint_files import fingerprint_files
 
@@ -70,7 +70,7 @@ def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str
 
 
 def compare(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
-    """Stores and returns the outcome of each date. Fails if the partition of a date is unequal."""
+    """Stores and returns the outcome of each date. Fails if the partition of a date differs from its files."""
     pulled = context["ti"].xcom_pull(task_ids=FILES_TASK)
     published = {
         date.fromisoformat(day): from_json(PartitionFingerprint, text, where=f"XCom of {FILES_TASK}")

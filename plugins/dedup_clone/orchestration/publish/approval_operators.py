@@ -37,7 +37,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 
     While staging or target has rows in a streaming buffer, and the freshness SLA leaves time, the task waits, deferred.
     A failed check ends the run unless it is accepted. If no accepted check failed, the task named `approve_task` is
-    skipped here, so that Airflow starts no worker for it.
+    skipped here, so that Airflow starts no worker for it. `approve_task`: None in a DAG without that task.
     """
 
     inherits_from_skipmixin = True

@@ -62,6 +62,7 @@ def read_late_run(feed: str, sla_minutes: int, dag_run: dict[str, Any]) -> LateR
 
 
 def _delivery(conf: dict[str, Any]) -> Delivery | None:
+    """The delivery that a run's configuration names; None if it names none."""
     try:
         return Delivery(int(conf["snapshot_id"]), int(conf["marker_generation"]))
     except (KeyError, TypeError, ValueError):
@@ -100,6 +101,7 @@ def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection
 
 
 def _state_unreadable(run: LateRun, error: Exception) -> Incident:
+    """The incident to report if the state bucket cannot be read, so that nobody knows whether the delivery is live."""
     return Incident(
         IncidentKind.SLA_MISSED,
         Severity.ALERT,

@@ -131,6 +131,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
 
 
 def _find_delivery(services: Services, snapshot_id: str | None, marker_generation: str | None) -> Delivery:
+    """The registered delivery with this marker; the snapshot's latest one if `marker_generation` is empty or None."""
     registered = services.arrivals.deliveries()
     ids = ", ".join(str(number) for number in sorted({d.snapshot_id for d in registered})) or "none"
     if not snapshot_id:

@@ -98,7 +98,7 @@ def load_to_commit(
     # -- 6 swap ------ in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
     swap = swap_operator(
         task_id="swap_target",
-        # The approval may be skipped, so the swap requires one upstream success and no upstream failure.
+        # The approval is often skipped, so the swap requires one upstream success and no upstream failure.
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if with_approval else TriggerRule.ALL_SUCCESS,
         setup=setup,
         step="swap",

@@ -1,4 +1,4 @@
-"""The first task of a publish run: acquires the lease and returns the publish spec, or shows what it would do."""
+"""The first task of a publish run: acquires the lease and returns the publish spec; a dry run shows a preview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 
-# Of the publish DAG. Several runs may be active, because some may wait for approval; only one run holds the lease.
+# `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for approval or for the lease.
 MAX_ACTIVE_RUNS = 8
 LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 

@@ -28,7 +28,7 @@ SHOW_TASK = "show_rebuild"
 
 
 class SwapRebuiltOperator(AttemptJobOperator):
-    """The swap. Fails if the copied table was changed; else gives target the declared clustering before it swaps."""
+    """The swap. Fails if the exported table was changed; else gives target the declared clustering before it swaps."""
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         prepare_swap(services, spec)
@@ -81,7 +81,10 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 def export(setup: FeedSetup, context: Context) -> None:
-    """Copies the rows, exports the copy to files in state, and writes the request of the dedup job."""
+    """Exports target's rows to files in state, and writes the request of the dedup job.
+
+    If columns change, the rows are first copied into a table with the declared columns, and exported from there.
+    """
     with fail_without_retry():
         export_rebuilt(open_feed_services(setup), read_rebuild_request(context), pull_spec(context))
 
@@ -94,5 +97,5 @@ def prepare(setup: FeedSetup, context: Context) -> None:
 
 @fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> int:
-    """Deletes the copy and the exported files. Returns the number of files."""
+    """Deletes the copy, if there is one, and the exported files. Returns the number of files."""
     return delete_copies(open_feed_services(setup), pull_spec(context))

@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 
 _CALL_TIMEOUT_S = 60.0
-_RETRY_S = 30.0  # no further try is made after this time
+_RETRY_S = 30.0  # counted from the first try; no further try is made after this time
 
 
 def call_options() -> dict[str, Any]:
@@ -40,8 +40,8 @@ def translate_errors(
 ) -> Iterator[None]:
     """Translates an error of an API call about `resource` into one that ends with a hint for the operator.
 
-    Raises ConfigurationError if a retry cannot help, SparkUnavailable if it may. An error of an `ignored` type only
-    ends the block.
+    Raises ConfigurationError if a retry cannot help, SparkUnavailable if it can. An error of an `ignored` type only
+    ends the `with` block.
     """
     from google.api_core.exceptions import (
         BadRequest,

@@ -32,8 +32,8 @@ class EngineDispatchMixin(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
-        # If the attempt of an SQL engine fails, this object tells the watch DAG that the attempt may have read rows
-        # (watch/publish_runs.py).
+        # If the attempt of an SQL engine fails, the object that is written here tells the watch DAG that the attempt
+        # may have read rows (watch/publish_runs.py).
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
         result = None

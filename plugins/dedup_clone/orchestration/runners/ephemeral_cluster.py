@@ -19,10 +19,10 @@ from dedup_clone.settings.spark_settings import SparkSettings
 if TYPE_CHECKING:
     from google.cloud.dataproc_v1 import Cluster, ClusterControllerClient, JobControllerClient
 
-_MAX_CREATION_S = 900  # for the creation of a cluster, whose lifetime is the sum of this and the run's timeout
+_MAX_CREATION_S = 900  # the time that the creation of a cluster may take; a part of the cluster's lifetime
 _CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MIN_WORKERS = 2  # the service creates no cluster with one worker, and a single node would be too small
-# Source: Dataproc's REST reference, ClusterStatus.State. In all other states a cluster is being made ready.
+# States of a cluster (Dataproc's REST reference, ClusterStatus.State). In all other states it is being made ready.
 _ACCEPTS_JOBS = ("RUNNING", "UPDATING", "ERROR_DUE_TO_UPDATE")
 _UNUSABLE = ("ERROR", "DELETING", "STOPPING", "STOPPED")
 
@@ -75,7 +75,7 @@ class EphemeralClusterRunner:
             self._clusters().create_cluster(request, **call_options())
 
     def cancel(self, name: str) -> None:
-        """Deletes the cluster first: so it costs nothing more if the Airflow worker dies before it cancels the job."""
+        """Deletes the cluster first, so that no cluster stays if the Airflow worker dies before it cancels the job."""
         self.clean_up(name)
         self._jobs.cancel(name)
 
@@ -123,6 +123,6 @@ def cluster_of(spec: SparkJobSpec, settings: SparkSettings, *, project: str, nam
         },
         "endpoint_config": {"enable_http_port_access": True},
     }
-    if settings.staging_bucket:  # else the service creates two buckets, which a limited service account may not write
+    if settings.staging_bucket:  # else the service creates two buckets, to which a limited account may not write
         config["config_bucket"] = config["temp_bucket"] = settings.staging_bucket
     return {"project_id": project, "cluster_name": name, "labels": spec.dataproc_labels, "config": config}

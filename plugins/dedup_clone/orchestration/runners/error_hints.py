@@ -21,7 +21,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class ErrorHints:
-    """Makes hints whose commands have the names of this project and its settings, so that operators can copy them."""
+    """Makes hints with commands that operators can copy: they contain the project's id and values of `settings`."""
 
     project: str
     settings: SparkSettings

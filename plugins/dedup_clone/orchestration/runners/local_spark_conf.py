@@ -36,7 +36,10 @@ def emulator_spark_conf(storage_host: str) -> dict[str, str]:
 
 
 def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
-    """Settings of Spark in one process: quick to start, and reachable from this machine only."""
+    """Settings of Spark in one process: quick to start, and reachable from this machine only.
+
+    Raises ConfigurationError if the connector is not installed.
+    """
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

@@ -73,7 +73,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def run_spark(self, context: Context) -> Any:
         """Returns the name of the run that succeeded, or defers until the run needs the task.
 
-        Raises SparkUnavailable or SparkRunFailed if a retry may help, AirflowFailException if none can.
+        Raises SparkUnavailable or SparkRunFailed if a retry can help, AirflowFailException if none can.
         """
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
@@ -107,7 +107,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             return self._attach_or_submit(context, runner, names)
 
     def on_kill(self) -> None:
-        """Called when the worker must end the task: somebody marks or clears it, its time is up, the worker stops."""
+        """Cancels the Spark run. Called when somebody marks or clears the task, its time is up, or the worker stops."""
         if self.run_name is not None:
             open_runner(self.runner_config).cancel(self.run_name)
 
@@ -177,6 +177,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
 
     def _fail_as_too_slow(self, stopped: str) -> NoReturn:
+        """Fails the task without a retry. `stopped`: text that names the runs that were stopped."""
         raise AirflowFailException(
             f"Spark was not done within {self._timeout_s / 60:.0f} minutes ({stopped}). Raise [spark.max_executors] or "
             f"lower [spark.target_minutes] in the feed, then clear the run."

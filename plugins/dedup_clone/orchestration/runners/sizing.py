@@ -20,7 +20,7 @@ VCPUS_PER_CORE = 2
 # that it takes in dates of two million, because their fingerprints do not fit the processor's cache. These are the
 # rates of large dates.
 DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_EXACTLY: 2.3e-6}
-# vCPU seconds for each row of an older delivery of a backlog, whose newest is adopted.
+# vCPU seconds for each row of the older deliveries of a backlog whose newest delivery is adopted.
 OLDER_S_PER_ROW = 500e-9
 # vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
 ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.JOIN: 7.7e-6}
@@ -51,9 +51,10 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: the most that the run may scale up to. That is the number that a rewrite of all dates needs, or
-    twice `executors` if that is more, at most the feed's `max_executors`. `vcpu_seconds`: the work. `reason`: why
-    `executors` has this value, for the log.
+    `most_executors`: the most that the run can scale up to. That is the number that a rewrite of all dates needs
+    (`executors` if the feed sets it), or twice `executors` if that is more, at most the feed's `max_executors`.
+    `expected_minutes`: from the submission of the run. `vcpu_seconds`: the work. `reason`: why `executors` has this
+    value, for the log.
     """
 
     executors: int
@@ -109,6 +110,10 @@ def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
 
 
 def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:
+    """The fewest executors that finish in time, at most `max_executors`, and no more than have work.
+
+    `start_s`: seconds from the submission of the run until its first executor works.
+    """
     target_s = max(spark.target_minutes * 60 - start_s, 60)
     needed = ceil(vcpu_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
     useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
@@ -132,9 +137,10 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
 
 
 def _memory(role: str, cores: int, gb_per_core: int) -> dict[str, str]:
-    half = cores * gb_per_core * 1024 // 2
+    """Cores and memory of the driver, or of each executor. `role`: `driver` or `executor`."""
+    half_mib = cores * gb_per_core * 1024 // 2
     return {
         f"spark.{role}.cores": str(cores),
-        f"spark.{role}.memory": f"{half}m",
-        f"spark.{role}.memoryOverhead": f"{half}m",
+        f"spark.{role}.memory": f"{half_mib}m",
+        f"spark.{role}.memoryOverhead": f"{half_mib}m",
     }

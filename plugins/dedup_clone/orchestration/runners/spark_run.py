@@ -12,7 +12,10 @@ CONSOLE = "https://console.cloud.google.com"
 
 
 class SparkRunState(StrEnum):
-    """PREPARING: a cluster for the run is being created. READY: the cluster exists, and the job can be submitted."""
+    """PREPARING: a cluster for the run is being created. READY: the cluster exists, and the job can be submitted.
+
+    ACTIVE: the job was submitted and has not finished.
+    """
 
     PREPARING = "preparing"
     READY = "ready"
@@ -28,11 +31,11 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message` is the service's own; `urls` may have the keys run, log, spark_ui.
+    """One run as the service reports it. `message`: from the service. `urls` may have the keys run, log, spark_ui.
 
     `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how many seconds a finished
-    job on a cluster took; None if another service ran it.
+    job on a cluster took; None for other runs.
     """
 
     name: str
@@ -46,10 +49,12 @@ class SparkRun:
 
 @dataclass(frozen=True)
 class SparkJobSpec:
-    """What to run. `timeout_s`: seconds after which Airflow stops the run.
+    """What to run.
 
-    If Airflow does not, the service stops the run: a batch or procedure after the same time (a batch after ten minutes
-    at the earliest), a job on a cluster that was created for the run some minutes later, one on another cluster never.
+    `timeout_s`: seconds after which Airflow stops the run, counted from when the task last began to wait for it. If
+    Airflow does not, the service does: it stops a batch or procedure after the same time (a batch after ten minutes at
+    the earliest), and a job on a cluster that was created for the run some minutes later. It never stops a job on
+    another cluster.
     """
 
     request_uri: str
@@ -73,7 +78,7 @@ class SparkJobSpec:
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call can safely be repeated, for instance when its response was lost.
 
-    A call that fails raises ConfigurationError if a retry cannot help, SparkUnavailable if it may.
+    A call that fails raises ConfigurationError if a retry cannot help, SparkUnavailable if it can.
     """
 
     def get_run(self, name: str) -> SparkRun | None:
@@ -97,7 +102,8 @@ class SparkRunner(Protocol):
 class RunNames:
     """The names of one attempt's runs. They are not random, so that a retry finds the runs of earlier tries.
 
-    `clear_number`: how often the DAG run was cleared. It is part of the names, so that a cleared task runs Spark again.
+    `clear_number`: how often the DAG run, or tasks of it, were cleared. It is part of the names, so that a cleared task
+    runs Spark again.
     """
 
     feed: str
@@ -120,6 +126,7 @@ def run_number(name: str) -> int:
 
 
 def _rfc_1035(key: str, value: str) -> tuple[str, str]:
+    """The label in the form of RFC 1035 if it is one of this project's; else the label as it is."""
     if not key.startswith("dedup_clone_"):
         return key, value
     text = value.replace("_", "-").strip("-")
@@ -138,8 +145,8 @@ class SelectedRun:
 def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
     """The run that is active or succeeded, else the first free name. None after `MAX_FAILED_RUNS` failures.
 
-    `tries`: how often the task may have started a run. A free name does not end the search before run number `tries`:
-    a cluster that was deleted before its job was submitted leaves a free name, and a later run may be active.
+    `tries`: the number of runs that the task can have started. A free name does not end the search before that number:
+    a cluster that was deleted before its job was submitted leaves a free name, and a later run can be active.
     """
     free_name: str | None = None
     failed: list[SparkRun] = []
@@ -160,7 +167,7 @@ def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun 
 def stop_runs(runner: SparkRunner, names: RunNames, tries: int) -> list[str]:
     """Cancels unfinished runs and deletes what was created for finished ones. Returns the names of the cancelled runs.
 
-    `tries`: how often the task may have started a run.
+    `tries`: the number of runs that the task can have started.
     """
     stopped = []
     for number in range(1, tries + 1):

@@ -13,7 +13,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
-_BYTES_PER_ROW = 8  # a guess, used if the parent has no rows of the dates; else its row count is used
+_BYTES_PER_ROW = 8  # a guess for when the parent has no rows of the dates; else the parent's row count is used
 
 
 class Method(StrEnum):
@@ -35,9 +35,9 @@ class Method(StrEnum):
 class Workload:
     """How much work a request is.
 
-    `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `parent_rows`:
-    how many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `reason`: why the
-    method is not ADOPT; empty if it is.
+    `deliveries`, `dates`: how many of them the request has. `newest_rows`, `older_rows`: about how many rows the newest
+    delivery has, and all others together. `parent_rows`: how many the parent has. If only some dates are replayed,
+    bytes and rows are those of these dates. `reason`: why the method is not ADOPT; empty if it is.
     """
 
     deliveries: int
@@ -69,15 +69,15 @@ def read_workload(services: Services, attempt: str) -> Workload:
     parent = services.manifests.read(request.parent.generation) if request.parent else None
     parent_dates = [e for e in parent.dates if request.dates is None or e.date in request.dates] if parent else []
     parent_rows = sum(entry.rows for entry in parent_dates)
-    older = max(len(request.deliveries) - 1, 0)
-    rows = parent_rows or delivered_bytes // _BYTES_PER_ROW // (older + 1)
+    older_deliveries = max(len(request.deliveries) - 1, 0)
+    newest_rows = parent_rows or delivered_bytes // _BYTES_PER_ROW // (older_deliveries + 1)
     dates = {day for day, _ in by_date}
     method, reason = _method(request, parent)
     return Workload(
         deliveries=len(request.deliveries),
         delivered_bytes=delivered_bytes,
-        newest_rows=rows,
-        older_rows=rows * older,
+        newest_rows=newest_rows,
+        older_rows=newest_rows * older_deliveries,
         parent_rows=parent_rows,
         dates=len(dates) or len(parent_dates) or 1,
         method=method,

@@ -131,7 +131,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the job reads, and what it writes: for the swap, staging and target. Subclasses override it.
+        """What the job reads, and what it writes: for the swap, staging and target. The load overrides this method.
 
         A swap of rows that were streamed into target reads no table: it only gives target the generation's labels.
         """

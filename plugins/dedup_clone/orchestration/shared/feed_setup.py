@@ -14,11 +14,11 @@ from dedup_clone.warehouse.sql_files import TableNames
 
 @dataclass(frozen=True)
 class DeployedFolders:
-    """Where the files that the DAGs need lie on the machine that parses and runs the DAGs.
+    """The locations of the files that the DAGs need, on the machine that parses and runs the DAGs.
 
     `sql`: the folder is beside dags/ in the repository, but below dags/ on Managed Airflow, which copies only dags/ and
     plugins/ to its workers. `spark_jobs`: the Spark job's sources, which only the runner `local` needs. `spark_code`: a
-    JSON file that names the uploaded Spark job for the other runners.
+    JSON file that names the uploaded Spark job for the other runners. `plugins`: the folder that contains this package.
     """
 
     feeds: Path

@@ -10,7 +10,7 @@ from dedup_clone.publish.approval import requester_and_reason
 
 
 def required_reason(description: str) -> Param:
-    """The field for a reason, without which Airflow starts no run."""
+    """The field for a reason. Airflow starts no run while it is empty."""
     return Param("", type="string", minLength=1, title="Reason", description=description)
 
 

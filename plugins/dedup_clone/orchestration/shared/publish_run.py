@@ -8,7 +8,7 @@ ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written
 # After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
 # started only if the last one failed before it read rows, because only such runs are cheap.
 RUNS_BEFORE_REPORT = 4
-MAX_RUNS = RUNS_BEFORE_REPORT + 24  # one an hour for a day, for an outage that lasts long
+MAX_RUNS = RUNS_BEFORE_REPORT + 24  # the 24: one run an hour for a day, because an outage can last long
 
 
 def publish_run_id(delivery: Delivery, number: int = 1) -> str:

@@ -49,6 +49,7 @@ _PERMANENT_REASONS = frozenset(
 # Messages of errors that pass although their reason is permanent: BigQuery reports `invalidQuery` when statements
 # change one table at the same moment, `resourcesExceeded` when too many statements wait for one table.
 _CONCURRENT_DML = ("could not serialize access", "too many dml statements outstanding")
+# Statuses from 400 to 499 after which a retry can succeed.
 _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429, 499})  # 499: a gRPC call that was cut off
 
 

@@ -1,4 +1,4 @@
-"""The BigQuery job configuration of the swap, with SQL of sql/publish. `check_staging` returns most parameters."""
+"""The BigQuery job configuration of the swap, with SQL of sql/publish. Task `check_staging` returns most parameters."""
 
 from __future__ import annotations
 

@@ -117,8 +117,9 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
     """Whether a task of the run may be running. False for a queued run.
 
-    No task of a queued run is at work, and its first task will recover an earlier attempt. Raises AirflowRuntimeError
-    when Airflow's API does not answer, so that no live run is taken for a dead one.
+    No task of a queued run is at work. If the run made an attempt before it was queued again, its first task will
+    recover that attempt. Raises AirflowRuntimeError when Airflow's API does not answer, so that no live run is taken
+    for a dead one.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -134,7 +135,7 @@ def dag_run_is_running(dag_id: str, run_id: str) -> bool:
 def is_not_found(error: AirflowRuntimeError) -> bool:
     """Whether Airflow's API answered that there is no such run or DAG.
 
-    The same error also stands for lost connections and for errors of the API.
+    The same exception is also raised for lost connections and for other errors of the API.
     """
     return (error.error.detail or {}).get("status_code") == 404
 

@@ -50,8 +50,8 @@ MAX_RUNS_STARTED = 1000
 class DeliverySensor(BaseOperator):
     """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
 
-    Each waiting delivery that has no run yet gets its first one. If all have one, a repeat is started if one is due,
-    because the newest delivery's last run did not publish it.
+    Each new or waiting delivery that has no run yet gets its first one. If all have one, but the last run of the newest
+    did not publish it, a repeat is started as soon as it is due.
     """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
@@ -59,7 +59,10 @@ class DeliverySensor(BaseOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Registers the deliveries that have arrived. If there is no run to start, defers until a marker arrives."""
+        """Registers the deliveries that have arrived. If there is no run to start, defers.
+
+        It resumes when a marker arrives or a time limit has passed.
+        """
         services = open_feed_services(self.setup)
         if _is_retired_or_foreign(services):
             self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
@@ -133,7 +136,7 @@ class DeliverySensor(BaseOperator):
         ]
 
     def _due_repeat(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
-        """The next run of the newest waiting delivery, whose last run did not publish it; empty if none is due."""
+        """The delivery whose run is to be repeated, by the next run's id; empty if no repeat is due."""
         failed = find_failed_publish(services, self.setup.dag_id("publish"), waiting)
         if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
             return {}
@@ -151,7 +154,7 @@ def _is_retired_or_foreign(services: Services) -> bool:
 
 
 def _backlog(services: Services) -> tuple[Delivery, ...]:
-    """Waiting deliveries that the live generation does not include."""
+    """The deliveries to publish, by snapshot id: registered, and not live, excluded, refused or superseded."""
     generation = services.current.read().generation
     backlog = find_backlog(services, None if generation is None else services.manifests.read(generation))
     return backlog.apply

@@ -44,7 +44,7 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
     """The deliveries for which no run was started.
 
     Airflow's API for tasks cannot list runs, but counts them, so each batch is counted first. Its deliveries are looked
-    up one by one only if the batch has too few runs.
+    up one by one only if the batch has fewer runs than deliveries.
     """
     without: list[Delivery] = []
     for start in range(0, len(deliveries), RUN_IDS_PER_CALL):
@@ -55,15 +55,15 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
 
 
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedPublish | None:
-    """The last run of the newest waiting delivery, if it ended and no run of a waiting delivery is active; else None.
+    """The last run of the newest waiting delivery, if that run ended. None while a run of a waiting delivery is active.
 
     One run publishes all waiting deliveries, so only the runs of the newest one are examined. The last run may even
     have succeeded: after a recovery of lost records, or of a deleted target, the deliveries that it published wait
     again.
 
     A run that a check ended is not repeated, because the check would fail again, after the same work. From number
-    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. Then
-    the last failed run is returned even while its repeat is active, so that the alert about it stays open.
+    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. As an
+    exception, such a run is returned even while its repeat is active, so that the alert about it stays open.
     """
     if not waiting:
         return None
@@ -118,6 +118,7 @@ def _has_active_run(dag_id: str, waiting: Sequence[Delivery]) -> bool:
 
 
 def _count_runs(dag_id: str, run_ids: list[str], states: list[str] | None = None) -> int:
+    """How many runs with these ids exist; with `states`, how many of them are in one of these states."""
     return int(RuntimeTaskInstance.get_dr_count(dag_id, run_ids=run_ids, states=states))
 
 
@@ -137,7 +138,7 @@ def _read_rows(services: Services, run_id: str) -> bool:
 def _began_dedup(services: Services, attempt: str) -> bool:
     """Whether Spark, or an engine in SQL, began to work for the attempt.
 
-    Spark's job itself records that it runs, because the task may fail before the service has started the job.
+    The Spark job itself, not the task, records that it runs: a task can fail before the service has started the job.
     """
     request = services.manifests.request(attempt)
     if request is None:

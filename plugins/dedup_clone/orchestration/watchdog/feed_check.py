@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def check_interval(profiles: Path) -> timedelta:
-    """How often the watchdog runs. With an invalid profile it is the default, so that the task shows the error."""
+    """How often the watchdog runs. With an invalid profile it is the default, so that a run shows the error."""
     try:
         alerts = read_deployment(profiles).alerts
     except ConfigurationError:
@@ -116,6 +116,7 @@ def refresh_verdict(setup: FeedSetup) -> None:
 def _evaluate(
     setup: FeedSetup, services: Services, *, reads_bigquery: bool = True
 ) -> tuple[FeedState, FreshnessVerdict]:
+    """The feed's state and the verdict on it. Without `reads_bigquery`, the state lacks what BigQuery knows."""
     now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
     previous = read_verdict(services.store, services.feed.feed)
     reported = open_incidents(services.store, services.feed.feed)
@@ -131,6 +132,7 @@ def _evaluate(
 
 
 def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
+    """The result of `find_failed_publish`, as the record that the evaluation reads."""
     failed = find_failed_publish(services, dag_id, waiting)
     if failed is None:
         return None
@@ -170,6 +172,8 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
 
 def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
     """What Airflow knows of a DAG, and of its runs if `with_runs`. None if Airflow does not know the DAG (yet).
+
+    Without `with_runs` the result is that of a DAG without runs.
 
     Airflow is asked by the task execution API, which needs no login and no database access. Raises AirflowRuntimeError
     when the API does not answer, so that no open incident about the DAG is taken for ended.

@@ -40,7 +40,7 @@ class WebhookNotifier(BaseNotifier):
     def notify(self, context: Any) -> None:
         """Posts the alert. Raises a requests.RequestException when the server answers with an error, or not at all.
 
-        The log shows the exception's text. It lacks the address's path, which may be a secret, such as Slack's.
+        The log shows the exception's text, which lacks the address's path: the path can be a secret, such as Slack's.
         """
         import requests
         from airflow.sdk import Connection
@@ -68,6 +68,7 @@ class WebhookNotifier(BaseNotifier):
 
 
 def _event(alert: Alert) -> dict[str, Any]:
+    """The JSON that a webhook gets, without the connection's extra `fields`."""
     severity = "critical" if alert.severity is Severity.ALERT else "warning"
     details = {"text": alert.text}  # PagerDuty takes an object here
     return {
@@ -81,6 +82,7 @@ def _event(alert: Alert) -> dict[str, Any]:
 
 
 def _url(connection: Any, path: str) -> str:
+    """The address that the connection names. `path`: from the connection's extra."""
     host = str(connection.host or "")
     base = host if "://" in host else f"{connection.schema or 'https'}://{host}"
     port = f":{connection.port}" if connection.port else ""

@@ -1,4 +1,4 @@
-"""Loads the rows that runs of all feeds left in state into the status table, the ledger table and FEED_changes."""
+"""Loads rows into the status table, the ledger table and FEED_changes: those that runs of all feeds left in state."""
 
 from __future__ import annotations
 

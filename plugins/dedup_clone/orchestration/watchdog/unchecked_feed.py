@@ -14,7 +14,7 @@ from dedup_clone.state.store import ObjectStore
 def report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
     """Open the incident if the last verdict is stale, or if there is none. The next check that succeeds ends it.
 
-    One failed check is not reported, because the next one follows soon.
+    One failed check after a good one is not reported, because the next check follows soon.
     """
     now, last = utc_now(), read_verdict(store, feed)
     if last is not None and not last.is_stale(now):
