@@ -4,9 +4,10 @@
 It is for changes that no publish makes: columns dropped, renamed or of another type, other keys or clustering. `make
 plan` names them. Change and deploy the feed file first; publishes are refused from then on. Then trigger this DAG by
 hand. `show_rebuild` shows what would change and what it costs; `approve_rebuild` waits for your approval (Required
-Actions) and meanwhile blocks no other run. Then the rows are copied by one query, exported, checked and written by the
-dedup job, loaded, compared with the copy, and swapped in by one statement, under the same name. Until that statement,
-and after a failure, readers see the table as it is. Trigger a failed rebuild again: it starts from the beginning.
+Actions) and meanwhile blocks no other run. Then the rows are copied by one query (only if columns change), exported,
+checked and written by the dedup job, loaded, compared with what was exported, and swapped in by one statement, under
+the same name. Until that statement, and after a failure, readers see the table as it is. Trigger a failed rebuild
+again: it starts from the beginning.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """

@@ -39,7 +39,11 @@ def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
         "maxLength" in names and type_name not in TYPES_WITH_LENGTH
     ):
         raise Invalid(f"Schema field [{api.get('name')}] of type [{type_name}] cannot have [{', '.join(names)}].")
-    return checked_parameters(type_name, tuple(int(api[name]) for name in names))
+    try:
+        numbers = tuple(int(api[name]) for name in names)
+    except ValueError as error:
+        raise Invalid(f"Schema field [{api.get('name')}]: [{', '.join(names)}] must be whole numbers.") from error
+    return checked_parameters(type_name, numbers)
 
 
 def parameters_to_api(type_name: str, parameters: Parameters) -> dict[str, str]:

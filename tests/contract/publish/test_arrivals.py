@@ -111,6 +111,18 @@ def test_a_delivery_that_waits_although_its_run_succeeded_gets_further_runs(watc
     assert watch.failed().reported_because == "all of its 4 automatic runs ended, and it still waits"
 
 
+def test_the_alert_about_failed_runs_stays_open_during_a_repeat_even_if_one_run_had_succeeded(watch: Watch) -> None:
+    watch.mark(7)
+    (first,) = watch.register()
+    watch.end(first, "success")
+    for number in range(2, RUNS_BEFORE_REPORT + 1):
+        watch.fail(publish_run_id(watch.waiting[-1], number))
+    watch.later = LONGEST_PAUSE
+    assert watch.register() == [publish_run_id(watch.waiting[-1], RUNS_BEFORE_REPORT + 1)]
+    assert watch.failed().reported_because == "all of its 4 automatic runs ended, and it still waits"
+    assert watch.failed().is_repeated
+
+
 def test_of_many_deliveries_only_the_newest_get_runs_of_their_own(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         return None
     runs = _automatic_runs(dag_id, newest)
     if is_active:
-        runs = [run for run in runs if str(run.state) == "failed"]
+        runs = [run for run in runs if str(run.state) in ENDED]
     if not runs or str(runs[-1].state) not in ENDED:
         return None
     last, number = runs[-1], len(runs)
