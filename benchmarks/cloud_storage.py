@@ -68,7 +68,10 @@ def emulated_storage() -> Iterator[str]:
 
 
 def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
-    """Upload the landed files to the emulator, and publish the parent there. `host`: the emulator's URL."""
+    """Upload the landed files to the emulator, and publish the parent there.
+
+    `local`: the data set on this machine's disk. `host`: the emulator's URL.
+    """
     for landing in (DATA / shape.name / folder for folder in (PARENT_LANDING, ARRIVING_LANDING)):
         for path in sorted((landing / FEED).rglob("*.parquet")):
             with storage.open_output(f"gs://{PARENT_LANDING}/{path.relative_to(landing)}") as stream:

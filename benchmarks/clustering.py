@@ -1,8 +1,9 @@
 """Measures what a filter on the first clustering column reads after a swap: `python -m benchmarks.clustering`.
 
 The real Spark job publishes the same rows on the stand-in in three ways: adopted files in random order, adopted files
-that are sorted by the clustering columns, and files in random order that plan `rewrite` sorts. The program prints the
-share of the columns' bytes that a filter on one value reads immediately after the swap, and after re-clustering.
+that are sorted by the clustering columns, and files in random order that plan `rewrite` sorts. A query sums
+attr_value for one product_id. The program prints the share of these two columns' bytes that the query reads
+immediately after the swap, and after re-clustering.
 
 The stand-in sorts the rows of each loaded file separately, into blocks of about 1 MB. BigQuery's size of blocks and its
 distribution of a load among workers are not documented, so the printed shares are estimates.
@@ -56,7 +57,8 @@ VARIANTS = (
 class VariantFigures:
     """The figures of one PublishVariant. `overlap`: `cluster_overlap` of the publish's ledger record.
 
-    `at_once`, `reclustered`: the share of the columns' bytes that a filter reads, before and after re-clustering.
+    `at_once`, `reclustered`: the share of the bytes of the query's two columns that the query reads, before and after
+    re-clustering.
     """
 
     variant: PublishVariant
@@ -82,7 +84,7 @@ def main() -> None:
                 feed.publish(feed.land_files(1, snapshot(rows, variant)), plan=variant.plan).cluster_overlap
             )
         at_once = [share_read(feed, rows, "at once") for feed in feeds]
-        feeds[0].pass_time(TIME_UNTIL_RECLUSTERED)
+        feeds[0].pass_time(TIME_UNTIL_RECLUSTERED)  # all feeds share the stand-in and its clock
         reclustered = [share_read(feed, rows, "re-clustered") for feed in feeds]
     print("| Files | Overlap | A filter on one value reads | After re-clustering |\n| --- | --: | --: | --: |")
     for measured in map(VariantFigures, VARIANTS, overlaps, at_once, reclustered):
@@ -102,7 +104,7 @@ def snapshot(rows: int, variant: PublishVariant) -> dict[str, bytes]:
 
 
 def parquet(day: date, keys: np.ndarray, rows: int) -> bytes:
-    """The content of a file. `keys`: for each of its rows the row's number on the date. `rows`: of the whole date."""
+    """The content of a file. `keys`: the number of each row on the date. `rows`: the number of rows on the date."""
     per_product = max(rows // PRODUCTS_PER_DATE, 1)
     values = {
         "date": np.full(len(keys), np.datetime64(day, "D")),

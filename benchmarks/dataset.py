@@ -45,8 +45,9 @@ GENERATOR_VERSION = 2  # increase it when the generator is changed so that a sha
 class Dataset:
     """What is stored about a generated data set.
 
-    `rows`: the number of rows in the newest arriving snapshot. `expected`: the digest of the table that every peer must
-    make from the rows of parent and arriving snapshots. `counts`: the right counts for a peer that counts rows.
+    `generator_version`: the GENERATOR_VERSION that made it. `name`: that of its DatasetShape. `rows`: the number of
+    rows in the newest arriving snapshot. `expected`: the digest of the table that every peer must make from the rows of
+    parent and arriving snapshots. `counts`: the right counts for a peer that counts rows.
     """
 
     generator_version: int
@@ -92,7 +93,7 @@ def _empty(shape: DatasetShape) -> Dataset:
 
 
 def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) -> Dataset:
-    """Write the files of one block. `numbers`: the number of the date, and of the block on that date."""
+    """Write the files of a block (see generated_rows). `numbers`: those of the date and of its block, from 0."""
     date_number, block_number = numbers
     writer = _DateWriter(shape, folder, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)
@@ -106,14 +107,14 @@ def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) ->
 
 @dataclass(frozen=True)
 class _DateWriter:
-    """Writes Parquet files of one date, and computes the digest of its rows."""
+    """Writes Parquet files of one date, and computes digests of rows of this date."""
 
     shape: DatasetShape
     folder: Path
     day: date
 
     def write(self, landing: str, snapshot_id: int, block: int, rows: GeneratedRows) -> None:
-        """Write rows of snapshot `snapshot_id`. `landing`: PARENT_LANDING or ARRIVING_LANDING. `block`: its number."""
+        """Write one block's rows of a snapshot. `landing`: PARENT_LANDING or ARRIVING_LANDING. `block`: its number."""
         if not len(rows):
             return
         target = self.folder / landing / FEED / f"snapshot_id={snapshot_id}" / f"date={self.day}"

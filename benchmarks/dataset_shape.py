@@ -38,8 +38,8 @@ class DatasetShape:
     `differing`: the share of rows that differ between the parent's newest snapshot and the arriving one. Of these rows
     40 % have another value in the arriving snapshot, 30 % are only in it, and 30 % only in the parent's. In a backlog
     each snapshot differs by this share from the snapshot before it. `survivor_share`: the share of the parent's rows
-    whose keys only its oldest snapshot has. This snapshot also has a tenth of the keys that are new in the arriving
-    one. `string_keys`: whether product_id is text. `seed`: of all random numbers.
+    whose keys only its oldest snapshot has. The oldest one also has a tenth of the keys that are new in the arriving
+    one. `string_keys`: whether product_id is text. `seed`: the seed of all random numbers.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Keeps tables up to date by incremental models of dbt-bigquery, one model for each strategy and its settings.
+"""Keeps tables up to date by incremental models of dbt-bigquery, one model for each strategy with its settings.
 
 Each model reads as little as its strategy allows when every delivery is a complete snapshot. A snapshot is loaded into
 table `delivered` by a load job, which is free. Then dbt builds its models from that table.
@@ -30,8 +30,8 @@ LAYOUT = (
     f"cluster_by={list(PRODUCTS.cluster_by)}"
 )
 # A snapshot lacks rows that the table must retain, so a partition of the table is replaced by the newest row of each
-# key among the rows of `delivered` and of the table (`this`). `this` needs no filter on dates, because each loaded
-# snapshot has rows of all dates of the table.
+# key among the rows of `delivered` and of the table (`this`). `this` needs no filter on dates: each loaded
+# snapshot has rows of all dates of the table, so all partitions are replaced.
 NEWEST_ROWS_SQL = f"""
 select * from (
   select * from {DATASET}.delivered
@@ -54,7 +54,7 @@ MODELS = {
 
 
 class DbtPeer:
-    """A dataset with one table for each of MODELS. `folder`: of dbt's project."""
+    """A dataset with one table for each of MODELS. `folder`: the folder of dbt's project."""
 
     def __init__(self, servers: Servers, client: Client, folder: Path) -> None:
         self.servers = servers

@@ -13,7 +13,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def replace_part(path: Path, name: str, text: str) -> None:
-    """Replace the text between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError when these are missing."""
+    """Replace the text between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError unless each is there once."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     content = path.read_text()
     if content.count(begin) != 1 or content.count(end) != 1:

@@ -69,7 +69,7 @@ class StepCost:
 
     `way`: the name of a Way, or of a model of dbt. `processed`: the bytes that BigQuery processed, or that were
     streamed. `table_multiple`: these bytes divided by the table's size. `slot_ms`: the slot time; 0 for streamed rows.
-    `usd_per_tib`: the price of these bytes.
+    `usd_per_tib`: the price of a TiB of these bytes.
     """
 
     way: str

@@ -74,7 +74,10 @@ def run(rows: int) -> Results:
 
 
 def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
-    """Run the job in a new process with spark-submit. Raises RuntimeError if it fails, WrongTable for a wrong table."""
+    """Run the job in a new process with spark-submit. `peer`: its name in the results.
+
+    Raises RuntimeError if the job fails, and WrongTable if it makes a wrong table.
+    """
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
     inputs = read_record(InputFiles, prepared.inputs_path)
@@ -99,7 +102,8 @@ def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> Measur
 def _cold_figures(cold: MeasuredRun, rows: int, dates: int) -> RunFigures:
     """The figures of a cold run.
 
-    Its driver is one of the Python child processes of this process, but it is not known which one.
+    They lack the memory of driver and workers: these are child processes of this process, but it is not known which
+    child is the driver.
     """
     python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes  # without this process, which only waited
     return replace(run_figures(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)

@@ -1,7 +1,7 @@
 """Models the work and the price of one publish of a table of 15 TB and 730 dates.
 
-The sizing model of each publish (dedup_clone.orchestration.runners.sizing) gives executors and minutes. All other
-values are measured, or are fields of `Assumptions`, which docs/costs.md lists with their reasons.
+The sizing model that each publish uses (dedup_clone.orchestration.runners.sizing) gives executors and minutes. All
+other values are measured, or are fields of `Assumptions`, which docs/costs.md lists with their reasons.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FullSize:
 
 
 def measured_per_row(results: Results) -> MeasuredPerRow:
-    """The values per row from the results of sub-command `main`. Raises StatisticsError without one of NEEDED_PEERS."""
+    """The values per row, from results of `main`. Raises StatisticsError if these lack one of NEEDED_PEERS."""
 
     def divide_by_rows(peer: str, value: float) -> float:
         return value / results.figures_of(peer)[0].rows

@@ -124,11 +124,12 @@ def _generate_values(rng: np.random.Generator, attribute: Integers) -> Integers:
 
 
 def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
+    """Generate the block with these keys. `differing`: the share of differing rows on the block's date."""
     count, arriving_ids = len(keys.product), snapshot_ids(shape)
     values = _generate_values(rng, keys.attribute)
     draws = rng.random(count)
     is_survivor = draws >= 1 - shape.survivor_share
-    # For each arriving snapshot the masks of its changed, new and missing rows, one list after the other.
+    # One list, snapshot after snapshot: the masks of the changed, the new and the missing rows of each.
     kinds = (_CHANGED_SHARE, _NEW_SHARE, _MISSING_SHARE)
     differing_rows = _draw_masks(draws, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
     all_new = np.logical_or.reduce(differing_rows[1 :: len(kinds)])
@@ -186,7 +187,7 @@ def _add_duplicates(
 ) -> tuple[GeneratedRows, Integers]:
     """Add duplicate keys to the rows of a snapshot, if the shape has any.
 
-    Returns the rows with the duplicates, and the greatest value of every key of the block, which must be published.
+    Returns the rows with the duplicates, and for every key of the block its greatest value, which must be published.
     `values`: the value of every key of the block without duplicates. `present`: which of these keys `rows` has.
     """
     if shape.variant is not Variant.DUPLICATES:

@@ -76,7 +76,7 @@ def run(rows: int) -> Results:
     prepare_all([SMALL, *shapes], log_progress)
     row_number_shapes = [shapes_by_rows(rows)[0], shape_for_plans(rows)]
     read_shapes = list(dict.fromkeys([*shapes_by_rows(rows), *shapes_by_dates(rows)]))
-    plans = [
+    schedules = [
         PeerSchedule(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
         PeerSchedule(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
         PeerSchedule(ROW_NUMBER, tuple(map(prepared_dataset, row_number_shapes)), 1, 1, warm_up=False),
@@ -86,7 +86,7 @@ def run(rows: int) -> Results:
         ),
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
-    runs = rounds.run(plans)
+    runs = rounds.run(schedules)
     shape_by_name = {shape.name: shape for shape in shapes}
     figures = []
     for run in runs:

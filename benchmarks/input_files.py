@@ -22,12 +22,12 @@ class DateFiles:
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of one data set with their sizes; stored as input_files.json.
+    """The files of one data set with their sizes; stored as input_files.json or input_files-storage.json.
 
     `prepared`: the folder below which the parent was published. `code`: the digest of the code that published the
-    parent. `snapshot_ids`: of the arriving snapshots. `snapshot_rows`: of the newest arriving snapshot.
-    `snapshot_bytes`: of all arriving snapshots. `emulator`: the URL of the emulated Cloud Storage that has the files;
-    None for files of this machine.
+    parent. `snapshot_ids`: the ids of the arriving snapshots. `snapshot_rows`: the number of rows in the newest of
+    them. `snapshot_bytes`: the size of all of them. `emulator`: the URL of the emulated Cloud Storage that has the
+    files; None for files of this machine.
     """
 
     name: str

@@ -27,7 +27,7 @@ _TIMEOUT_S = 1800
 
 
 class PeerFailed(Exception):
-    """A peer's process failed. The message contains the end of its log."""
+    """A peer's process failed, and the message contains the end of its log; or the process printed no measured run."""
 
 
 class WrongTable(Exception):
@@ -36,7 +36,7 @@ class WrongTable(Exception):
 
 @dataclass(frozen=True)
 class PreparedDataset:
-    """A data set whose parent is published. `inputs_path`: of its stored InputFiles."""
+    """A data set whose parent is published. `inputs_path`: the path of its stored InputFiles."""
 
     inputs_path: Path
     dataset: Dataset
@@ -61,9 +61,9 @@ class PeerSchedule:
 class InterleavedRounds:
     """Starts the processes of all peers, and collects their measured runs.
 
-    `small_inputs_path`: of the stored InputFiles of a small data set, on which every process first runs its peer
+    `small_inputs_path`: the path of the InputFiles of a small data set, on which every process first runs its peer
     without measuring it; None for no such run. `log`: gets lines about the progress. `environment`: additional
-    environment variables of the processes. `failures`: for each peer that has no figures the reason.
+    environment variables of the processes. `failures`: the reason for each peer that has no figures.
     """
 
     small_inputs_path: Path | None
@@ -90,7 +90,10 @@ class InterleavedRounds:
         return [run for run in runs if run.peer not in self.failures]
 
     def _run_round(self, plan: PeerSchedule, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
-        """Run one process of the peer. Raises PeerFailed, WrongTable or TimeoutExpired."""
+        """Run one process of the peer. Raises PeerFailed, WrongTable or TimeoutExpired.
+
+        `number`: the round's number, from 0.
+        """
         RUNS.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{plan.peer}-", dir=RUNS))
         try:
@@ -164,7 +167,7 @@ def file_digest_reader() -> DigestReader:
 
 
 def run_line(run: MeasuredRun, number: int) -> str:
-    """A line about a run for the log. `number`: of the round, from 0."""
+    """A line about a run for the log. `number`: the round's number, from 0."""
     spent = run.spent
     return (
         f"round {number + 1} {run.peer:20} {run.dataset_name:40} {spent.wall_s:7.2f} s, CPU {spent.cpu_s:6.1f} s, "

@@ -18,7 +18,7 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
-# With far fewer rows, both dates of the backlog would have the minimum number of buckets, and no line could be fitted.
+# With far fewer rows, the dates of both backlogs would have the minimum number of buckets, and no line could be fitted.
 _MIN_ROWS = 100_000
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
@@ -28,7 +28,10 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of the table. `is_modelled`: one more line extrapolates them to LARGE_DATE_ROWS rows."""
+    """Some lines of the table: one for each of `shapes`, on which `peer` ran.
+
+    `is_modelled`: whether one more line extrapolates their memory to LARGE_DATE_ROWS rows.
+    """
 
     title: str
     peer: str
@@ -57,13 +60,13 @@ def run(rows: int) -> Results:
         raise SystemExit(f"`memory` got --rows [{rows}], expected at least [{_MIN_ROWS}].")
     all_shapes = list(dict.fromkeys(shape for part in parts(rows) for shape in part.shapes))
     prepare_all([SMALL, *all_shapes], log_progress)
-    plans = [
+    schedules = [
         PeerSchedule(part.peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
         for part in parts(rows)
         for shape in part.shapes
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
-    runs = rounds.run(plans)
+    runs = rounds.run(schedules)
     rows_by_name = {shape.name: prepared_dataset(shape).dataset.rows for shape in all_shapes}
     figures = [run_figures(run, rows_by_name[run.dataset_name], 1) for run in runs]
     return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)

@@ -31,12 +31,12 @@ def peers() -> list[str]:
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:
     """Measure the peers named in `only`, or the default peers if it is empty, and store the results.
 
-    `rows`: the number of rows in the snapshot. `rounds`: of each peer; None for the peer's default.
+    `rows`: the number of rows in the snapshot. `rounds`: their number for each peer; None for the peer's default.
     """
     shape = DatasetShape(rows, variant=variant)
     prepare_all([SMALL, shape], log_progress)
     names = list(only) or peers()
-    plans = [
+    schedules = [
         PeerSchedule(
             name,
             (prepared_dataset(shape),),
@@ -47,7 +47,7 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
         for name in names
     ]
     interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs_path, log_progress)
-    runs = interleaved.run(plans)
+    runs = interleaved.run(schedules)
     figures = [run_figures(run, prepared_dataset(shape).dataset.rows, shape.dates) for run in runs]
     is_default_size = rows == ROWS and variant is Variant.UNIFORM and not only
     return save(COMMAND, figures, interleaved.failures, is_default_size=is_default_size)

@@ -1,8 +1,8 @@
 """Measures one peer in a process of its own: `python -m benchmarks.peer_process SPEC.json`.
 
-The peer may first run without being measured, so that the measured runs are warm. For each measured run the process
-prints one line: `RUN ` and the figures as JSON. The tables that the peer makes stay on disk, because the parent process
-checks them.
+If the spec says so, the peer first runs without being measured, so that the measured runs are warm. For each measured
+run the process prints one line: `RUN ` and the figures as JSON. The tables of measured runs stay on disk, because the
+process that started this one checks them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.resource_usage import ResourceUsage, measure_usage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SMALL_RUNS = 2
+_SMALL_RUNS = 2  # on the small data set
 _LINE_PREFIX = "RUN "
 
 
@@ -36,9 +36,9 @@ class PeerProcessSpec:
     """What the process runs, in this order.
 
     `small_inputs_path`: the path of the stored InputFiles of a small data set, on which the peer first runs without
-    being measured; None for no such run. `inputs_paths`: the same for the data sets to measure. `warm_up`: whether the
-    peer runs once on each of these without being measured. `repeats`: the number of measured runs on each. `out`: the
-    folder for all tables.
+    being measured; None for no such run. `inputs_paths`: the paths of the InputFiles of the data sets to measure.
+    `warm_up`: whether the peer runs once on each of these without being measured. `repeats`: the number of measured
+    runs on each. `out`: the folder for all tables.
     """
 
     peer: str
@@ -67,7 +67,7 @@ class MeasuredRun:
 
 
 def main(path: str) -> None:
-    """Run and measure the peer. `path`: of a stored PeerProcessSpec."""
+    """Run and measure the peer. `path`: the path of a stored PeerProcessSpec."""
     spec: PeerProcessSpec = read_record(PeerProcessSpec, Path(path))
     peer = ENTRIES[spec.peer].make(lambda: _start_session(ENTRIES[spec.peer].session_kind))
     if spec.small_inputs_path:
@@ -111,7 +111,11 @@ def _start_session(kind: str) -> SparkSession:
 def _measure(
     spec: PeerProcessSpec, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1
 ) -> MeasuredRun:
-    """Run the peer once, and measure it. `name`: of the run's folder. `delete`: whether to delete it afterwards."""
+    """Run the peer once, and measure it.
+
+    `name`: the name of the run's folder. `delete`: whether to delete the folder afterwards. `repeat`: the run's number,
+    from 0; -1 for a run whose figures are not used.
+    """
     out = Path(spec.out) / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

@@ -54,7 +54,7 @@ def _is_current(record: Path) -> bool:
 
 
 def main(path: str) -> None:
-    """Prepare data sets. `path`: of a JSON file with their shapes."""
+    """Prepare data sets. `path`: the path of a JSON file with their shapes."""
     shapes: tuple[DatasetShape, ...] = read_record(tuple[DatasetShape, ...], Path(path))
     # All files are generated first, so that the processes that generate them do not run beside Spark.
     datasets = [generate(shape, DATA / shape.name, log_progress) for shape in shapes]

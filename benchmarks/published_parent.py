@@ -73,7 +73,7 @@ def publish_parent(
 
 
 def _make_feed(folder: Path, table: TableContract, emulator: str | None, landing: str) -> SparkJobFeed:
-    """A feed of the data set that has published nothing. The emulator has one landing bucket for all snapshots.
+    """A feed of the data set, without a generation. The emulator has one landing bucket for all snapshots.
 
     `landing`: PARENT_LANDING or ARRIVING_LANDING.
     """
@@ -84,15 +84,15 @@ def _make_feed(folder: Path, table: TableContract, emulator: str | None, landing
 def open_feed(
     inputs: InputFiles, session: SparkSession | None, out: Path, *, stored_fingerprints: bool
 ) -> SparkJobFeed:
-    """A feed on the published parent, whose next attempt writes to `out`.
+    """A feed whose live generation is the published parent, and whose next attempt writes to `out`.
 
-    `stored_fingerprints`: whether the job finds the parent's stored fingerprints. Without these it computes them.
+    `stored_fingerprints`: whether the job finds the parent's stored fingerprints. Otherwise it computes them.
     """
     folder = Path(inputs.prepared)
     manifest, parent = _read_parent(folder)
     feed = _make_feed(folder, manifest.table, inputs.emulator, ARRIVING_LANDING)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
-    # A correction must be newer than the parent's delivery of the same snapshot.
+    # The numbers of the next deliveries: a correction must be newer than the parent's delivery of its snapshot.
     feed._next_numbers = itertools.count(parent.generation + 1)
     seed_uri = storage.join(feed.state, "fingerprint_seed")
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
@@ -137,8 +137,8 @@ def _describe_inputs(
 ) -> InputFiles:
     """The files of parent and snapshots.
 
-    `feed`: has published the parent. `arriving`: the same feed, with the arriving snapshots in its landing folder.
-    `rows`: of the newest arriving snapshot.
+    `feed`: the feed after it has published the parent. `arriving`: the same feed, with the arriving snapshots in its
+    landing folder. `rows`: the number of rows in the newest arriving snapshot.
     """
     assert feed.manifest
     parent_files = feed.files().files

@@ -25,8 +25,8 @@ _ProcessKey = tuple[int, float]  # process id and start time, because the system
 class ResourceUsage:
     """Time and peak memory of this process and its children.
 
-    `jvm_bytes`: of the JVM with the highest peak. `python_bytes`: the sum of the peaks of all Python processes.
-    `worker_bytes`: of the Python child process with the highest peak. `driver_bytes`: of this process.
+    `jvm_bytes`: the highest peak of a JVM. `python_bytes`: the sum of the peaks of all Python processes.
+    `worker_bytes`: the highest peak of a Python child process. `driver_bytes`: the peak of this process.
     `foreign_cores`: the average number of cores that all other processes of the machine used.
     """
 
@@ -71,7 +71,7 @@ class _ProcessTree:
         with suppress(psutil.Error):
             for process in [self.this_process, *self.this_process.children(recursive=True)]:
                 with suppress(OSError):
-                    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+                    Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # resets VmHWM
 
     def cpu_seconds(self) -> float:
         return sum(self.cpu_s.values())

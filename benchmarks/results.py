@@ -66,7 +66,7 @@ class Results:
 
     @property
     def made(self) -> str:
-        """When, and on which processor and memory; `machine` has the versions of packages, too."""
+        """A text with the time, the processor and the memory; `machine` has the versions of packages, too."""
         return f"{self.made_at} UTC, {self.machine.partition(';')[0]}."
 
     def figures_of(self, peer: str, dataset_name: str | None = None) -> list[RunFigures]:

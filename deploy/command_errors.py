@@ -36,7 +36,7 @@ def _next_step(error: Exception) -> str:
     from requests.exceptions import RequestException
 
     cause: BaseException | None = error
-    while cause is not None:  # Google's libraries raise errors of their own because of a connection that failed
+    while cause is not None:  # Google's libraries wrap the error of a failed connection
         if isinstance(cause, (RequestException, TransportError)):
             return "Google's APIs were not reached: check the network and its proxy, then run the command again."
         cause = cause.__cause__

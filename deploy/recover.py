@@ -18,7 +18,7 @@ DAGS = REPOSITORY / "dags"
 
 
 def main(arguments: list[str], dags: Path = DAGS) -> int:
-    """Returns the exit status: 0, or 1 if the records or target could not be read or written."""
+    """Returns the exit status: 0, or 1 after an error, such as a record or a feed file that cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m deploy.recover", description=__doc__)
     parser.add_argument("feed", help="the feed's name")
     parser.add_argument("--apply", action="store_true", help="carry the plan out")

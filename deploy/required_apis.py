@@ -1,4 +1,4 @@
-"""Reads deploy/terraform/services.yaml, which lists the Google APIs that the project needs, for the doctor."""
+"""Reads, for the doctor, the list of the Google APIs that the project needs: deploy/terraform/services.yaml."""
 
 from __future__ import annotations
 

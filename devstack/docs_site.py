@@ -1,4 +1,4 @@
-"""Hooks of MkDocs for `make docs`. They replace links to files outside docs/ by names, and add Mermaid to the site.
+"""Hooks of MkDocs for `make docs`. They turn links to files outside docs/ into text, and add Mermaid to the site.
 
 `make check` checks that links lead to files that exist, inside and outside docs/.
 """

@@ -41,7 +41,7 @@ def call(
     accept: str = "application/json",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Answer:
-    """Send one request and return the response, whatever its status is. Raises Unreachable without one.
+    """Send one request and return the response, whatever its status is. Raises Unreachable if none comes.
 
     `body`: sent as JSON. `content`: sent as it is.
     """

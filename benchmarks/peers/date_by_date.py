@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class DateByDate(Peer):
     """Makes the new table date by date.
 
-    `survivors_only`: whether only survivors are written. Then the snapshot's files become part of the table.
+    `survivors_only`: whether only survivors are written. If so, the snapshot's own files become part of the table.
     """
 
     def __init__(self, session: Callable[[], SparkSession], *, survivors_only: bool = False) -> None:

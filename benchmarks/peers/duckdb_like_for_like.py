@@ -54,7 +54,10 @@ def _validate(connection: duckdb.DuckDBPyConnection, date_files: DateFiles, snap
 
 
 def _compare(connection: duckdb.DuckDBPyConnection, date_files: DateFiles, duplicates: int) -> RowCounts:
-    """Write the rows that differ between parent and snapshot into table `differing`, and count them."""
+    """Write the rows that differ between parent and snapshot into table `differing`, and count them.
+
+    `duplicates`: the number that `_validate` has returned.
+    """
     columns_sql = ", ".join(f"old.{name}" for name in ("date", "attr_value", "update_id"))
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE differing AS SELECT {_KEYS_SQL}, {columns_sql}, "

@@ -23,8 +23,9 @@ ONE_CORE_SESSION = "job on one core"
 class PeerEntry:
     """How a peer is made and how often it runs by default. `title`: its name in reports.
 
-    `module`: in this package. `module.factory(session, **options)` returns the peer. `session_kind`: the kind of its
-    Spark session; "" for a peer without Spark. Each of the `rounds` is a process with `repeats` measured runs.
+    `module`: its module in this package; `module.factory(session, **options)` returns the peer. `session_kind`: the
+    kind of its Spark session; "" for a peer without Spark. Each of the `rounds` is a process with `repeats` measured
+    runs.
     """
 
     title: str

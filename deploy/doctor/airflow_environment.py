@@ -16,7 +16,7 @@ PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
 ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
 MIN_IMPORT_TIMEOUT_S = 120
-# Airflow's two limits on the import of a DAG file, each with the sections in which it may be set. The doctor proposes
+# Airflow's two limits on the import of a DAG file, each with the sections in which it can be set. The doctor proposes
 # the first section.
 _IMPORT_TIMEOUTS = {
     "dagbag_import_timeout": ("core",),

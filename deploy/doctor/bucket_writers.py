@@ -101,6 +101,7 @@ def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: RolePermissions) -> Iterator[_Writer]:
+    """The members that can write the GCS bucket. `policies`: those that apply to it, each with its resource."""
     for resource, policy in policies:
         for binding in policy.get("bindings", []):
             condition = binding.get("condition", {}).get("expression", "")

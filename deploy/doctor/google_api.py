@@ -55,7 +55,7 @@ class GoogleApi:
             parameters["pageToken"] = page["nextPageToken"]
 
     def read_by_post(self, url: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
-        """The answer to a POST request that only reads. For example `URL:getIamPolicy`. Raises ApiError."""
+        """The answer to a POST request that only reads, such as one to `URL:getIamPolicy`. Raises ApiError."""
         return self._request("POST", url, parameters, body or {})
 
     def _request(self, method: str, url: str, parameters: Mapping[str, str], body: Any) -> dict[str, Any]:
@@ -66,6 +66,6 @@ class GoogleApi:
             content = {}
         if answer.status_code != 200:
             error = content.get("error", {}) if isinstance(content, dict) else {}
-            message = error.get("message", "no message") if isinstance(error, dict) else error  # a word from OAuth
+            message = error.get("message", "no message") if isinstance(error, dict) else error  # OAuth sends a word
             raise ApiError(answer.status_code, str(message))
         return dict(content)

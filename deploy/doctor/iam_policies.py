@@ -29,7 +29,10 @@ def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
 
 
 def members_with(policy: dict[str, Any], *roles: str) -> set[str]:
-    """The members that a policy grants one of the roles without a condition, which could limit it to something else."""
+    """The members to whom a policy grants one of the roles unconditionally.
+
+    A grant with a condition does not count: the condition could limit the role to other resources.
+    """
     bindings = [b for b in policy.get("bindings", []) if b["role"] in roles and "condition" not in b]
     return {member for binding in bindings for member in binding.get("members", [])}
 

@@ -28,11 +28,11 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
         text = "the profile names no service account: Spark would run as the project's default account."
         command = "(set `spark.service_account` in the profile; deploy/terraform makes one)"
         yield Finding(Level.FAIL, "Spark service account", text, command)
-    yield from _missing_accounts(live, accounts)
+    yield from _account_findings(live, accounts)
     granted: dict[Resource, set[_Granted]] = {}
     for resource in Resource:
         try:
-            granted[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
+            granted[resource] = set(_granted_roles(live, resource, accounts[Principal.SPARK]))
         except ApiError as error:
             if error.status == 404:
                 continue  # another check says that the resource is missing
@@ -97,7 +97,8 @@ def _project_of(account: str, default: str) -> str:
     return f"{organization}:{project}" if organization else project
 
 
-def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | None]) -> Iterator[Finding]:
+def _account_findings(live: LiveEnvironment, accounts: dict[Principal, str | None]) -> Iterator[Finding]:
+    """Findings about service accounts that are missing, unreadable or disabled."""
     for who, account in accounts.items():
         if account is None:
             continue
@@ -129,7 +130,7 @@ def _excessive_roles(
             yield Finding(Level.WARN, f"role of {who}", text, command)
 
 
-def _members(live: LiveEnvironment, resource: Resource, spark_account: str | None) -> Iterator[_Granted]:
+def _granted_roles(live: LiveEnvironment, resource: Resource, spark_account: str | None) -> Iterator[_Granted]:
     """The roles that are granted on a resource, each with its member and condition."""
     if resource is Resource.DATASET:
         for entry in read_dataset(live).get("access", []):

@@ -57,7 +57,7 @@ def _unreadable(
 ) -> Finding:
     """A finding about something that cannot be read. `if_missing`: the command for something that does not exist.
 
-    Whoever runs the doctor may lack rights on the project of a Shared VPC: then it is only a warning.
+    In the project of a Shared VPC an error other than 404 is only a warning: the user may lack rights there.
     """
     text = f"{name} of project [{place.project}] cannot be read, {error}"
     viewer = grant_to_user(place.project, "roles/compute.networkViewer")
@@ -87,7 +87,7 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
 def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
     """Whether a firewall rule admits every TCP port from Spark's machines to Spark's machines.
 
-    The rule's sources and targets may be named by tags or service accounts, the sources also by a range that contains
+    The rule's sources and targets can be named by tags or service accounts, the sources also by a range that contains
     the whole subnetwork.
     """
     tags, accounts = set(spark.network_tags), {spark.service_account}

@@ -1,4 +1,4 @@
-"""Checks that Airflow's account may find materialized views in the other projects of the organization."""
+"""Checks that Airflow's account has the right to find materialized views in the other projects of the organization."""
 
 from __future__ import annotations
 

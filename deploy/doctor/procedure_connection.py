@@ -10,7 +10,7 @@ from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, members_with, project_policy
 from deploy.grants import Bucket, Principal, Resource
 
-# Both have `bigquery.connections.delegate`, without which nobody can create a procedure with the connection.
+# These two roles have `bigquery.connections.delegate`, without which nobody can create a procedure with the connection.
 DELEGATING_ROLES = ("roles/bigquery.connectionAdmin", "roles/bigquery.admin")
 
 

@@ -1,4 +1,4 @@
-"""Checks that Airflow's account may clone tables with row access policies and policy tags, if feeds declare some."""
+"""Checks that Airflow's account can clone the tables of feeds that declare row access policies or policy tags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
 
 
 def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
-    """Whether the account has the role that reads the past of tables with row access policies, if feeds have some."""
+    """Whether the account has the role that reads the past of tables with row access policies, if feeds declare any."""
     feeds = [feed for feed in live.feeds if feed.table.policies.row_access]
     if not feeds:
         return
@@ -41,7 +41,7 @@ def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
 def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
     """Whether the account has, on each policy tag of a feed, the role that a clone needs.
 
-    The role may also be granted on the project of the tag's taxonomy.
+    The role can also be granted on the project of the tag's taxonomy.
     """
     account = live.airflow_environment.airflow
     for tag in sorted({tag for feed in live.feeds for tag in feed.table.policies.column_tags.values()}):

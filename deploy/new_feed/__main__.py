@@ -67,12 +67,12 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
 def _login() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError) as error:  # in a container a user may have an id alone
+    except (KeyError, OSError) as error:  # in a container a user can have an id without a name
         raise ConfigurationError("Your user has no login name: name the owner of the DAGs with OWNER=…") from error
 
 
 def _write(path: Path, text: str) -> Feed:
-    """Write the file and read it as Airflow will. It is deleted again if it is not valid."""
+    """Write the file, and read it as Airflow will. If it is invalid, delete it and raise ConfigurationError."""
     path.write_text(text, encoding="utf-8")
     try:
         return read_feed(path)

@@ -200,9 +200,9 @@ def _keys(
 ) -> tuple[list[tuple[str, ...]], int]:
     """Keys with as many different values as all possible key columns together have, and this number.
 
-    If keys of the date and at most _COLUMNS_TRIED columns have as many, these are all such keys of the fewest columns,
-    the likeliest first. Columns of unlikely types are tried only if no others suffice. If no such key suffices, there
-    is one key: all possible columns without those that are not needed.
+    If the date and at most _COLUMNS_TRIED other columns suffice for a key, returns all such keys of the fewest columns,
+    the likeliest first; columns of unlikely types are tried only if no others suffice. Otherwise returns one key: all
+    possible columns without those that are not needed.
     """
     candidates = [
         c

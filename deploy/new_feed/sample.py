@@ -70,6 +70,10 @@ def find_sample(uri: str) -> Sample:
 
 
 def _is_ignored(name: str) -> bool:
+    """Whether the name of the file, or of a folder that contains it, is that of a hidden or temporary one.
+
+    Such names begin with `.` or `_`, and have no `=`, unlike the folder of a column `_day`.
+    """
     return any(part.startswith((".", "_")) and "=" not in part for part in name.split("/"))
 
 

@@ -59,7 +59,7 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of testing one assumption. `evidence`: what the test found, or why there was no test."""
+    """The result of testing one assumption. `evidence`: what was found, or why it could not be tested."""
 
     assumption: Assumption
     verdict: ProbeVerdict

@@ -96,7 +96,7 @@ def widens_a_column(probe: ProbeDataset, feed: PublishedFeed) -> str:
 )
 @by_files
 def changes_its_engine(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes with engine bigquery, then from files, which exports staging, then with engine merge."""
+    """Publishes with engine bigquery, then with spark, for which staging is exported, then with merge."""
     for number, engine in enumerate((Engine.BIGQUERY, Engine.SPARK, Engine.MERGE), 1):
         feed.publish(feed.land(number, products(probe, number, keys=4 - number)), engine=engine)
     stayed = [r for n in (1, 2) for r in products(probe, n, keys=4 - n) if r["product_id"] == 4 - n]
@@ -148,7 +148,7 @@ def export_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
 )
 @by_files
 def with_row_policies(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes a snapshot, adds both policies to staging, declares them, and publishes a second snapshot."""
+    """Publishes a snapshot, adds the two policies to staging and to the feed, and publishes a second snapshot."""
     feed.publish(feed.land(1, products(probe, 1)))
     staging, policies = probe.table(feed.feed.staging), ("all_rows", "no_rows")
     add_policy(probe, staging, "no_rows", "store_id < 0")
@@ -216,7 +216,7 @@ def streamed_changes_are_cloned(probe: ProbeDataset, feed: PublishedFeed) -> str
     feed.publish(feed.land(1, rows(probe, 1, keys=2)))
     cdc, staging = feed.services.warehouse.cdc, feed.feed.staging
     cdc.prepare(staging, TABLE.keys, STALENESS_MINUTES)
-    changed = [row for row in rows(probe, 2, keys=3) if row["code"] != 0]  # row 0 of each day stays unstreamed
+    changed = [row for row in rows(probe, 2, keys=3) if row["code"] != 0]  # row 0 of each day is not streamed
     appender = cdc.open_stream(staging, TABLE.columns)
     try:
         for change in changed:

@@ -59,7 +59,7 @@ def clone_replaces(probe: ProbeDataset) -> str:
     instead="Publish nothing until swap_target.sql is rendered with constants in place of the parameters.",
 )
 def clone_in_script(probe: ProbeDataset) -> str:
-    """Runs a script with the structure of the swap's. T, description, label and expiration are query parameters."""
+    """Runs a script that is built like that of the swap. T, description, label and expiration are query parameters."""
     staging, target = probe.new_table("script", [(probe.today, 1, 1)]), probe.table("script_target")
     checked_at = probe.now()
     probe.load(staging, [(probe.today, 1, 2)])
@@ -160,7 +160,7 @@ def other_clustering(probe: ProbeDataset) -> str:
     instead="Remove from staging what the clone should not have: `ALTER TABLE … SET OPTIONS`.",
 )
 def clone_without_options(probe: ProbeDataset) -> str:
-    """Clones, without OPTIONS, a table that has all three, and reads which of them the clone has."""
+    """Clones, without OPTIONS, a table with expiration, labels and description, and reads which the clone has."""
     staging, target = probe.new_table("no_options", [(probe.today, 1, 1)]), probe.table("no_options_target")
     swap(probe, target, staging)
     made = probe.client.get_table(target)

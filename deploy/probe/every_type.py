@@ -33,12 +33,13 @@ TABLE = replace(
         Column("series", "STRUCT", ColumnMode.REPEATED, fields=_IN_ARRAYS),
     ),
 )
-# Engine bigquery writes such a table by a query with WRITE_TRUNCATE_DATA, and one with REQUIRED columns by DML.
+# Engine bigquery writes a table of NULLABLE columns by a query with WRITE_TRUNCATE_DATA, and one with REQUIRED columns
+# by DML.
 NULLABLE_TABLE = replace(
     TABLE,
     columns=tuple(replace(c, mode=ColumnMode.NULLABLE) if c.mode is ColumnMode.REQUIRED else c for c in TABLE.columns),
 )
-# With this number of rows on a day, the day has all values of each type, and NULL.
+# With this number of rows on a day, the day has all VALUES of each type, and NULL.
 ROWS_FOR_EVERY_VALUE = 1 + max(map(len, VALUES.values()))
 
 
@@ -77,7 +78,7 @@ def _value(kind: str, number: int) -> Any:
 
 
 def with_enums(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The same Parquet files, with the column ENUM as an ENUM."""
+    """The same Parquet files, with the column `kind` stored as a Parquet ENUM."""
     return {name: enum_file(pq.read_table(io.BytesIO(content)), ENUM) for name, content in files.items()}
 
 

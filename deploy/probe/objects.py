@@ -18,7 +18,7 @@ assumption = Register()
     instead="Do not replace Cloud Storage by a storage that lacks preconditions.",
 )
 def create_if_absent(probe: ProbeDataset) -> str:
-    """Writes one object twice with this precondition."""
+    """Writes one object twice with if-generation-match=0."""
     probe.bucket.blob("absent").upload_from_string(b"first", if_generation_match=0)
     try:
         probe.bucket.blob("absent").upload_from_string(b"second", if_generation_match=0)

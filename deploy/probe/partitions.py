@@ -93,7 +93,7 @@ def last_modified(probe: ProbeDataset) -> str:
     instead="Compare the expiration after each publish by hand, `bq show DATASET.TABLE`.",
 )
 def expiration_in_metadata(probe: ProbeDataset) -> str:
-    """Reads the partition expiration of one table from both."""
+    """Reads the partition expiration of one table from TABLE_OPTIONS and from tables.get."""
     table = probe.new_table("expiration")
     options = probe.rows(
         f"""SELECT CAST(CAST(option_value AS FLOAT64) AS INT64) FROM {probe.view("TABLE_OPTIONS")}

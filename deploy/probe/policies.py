@@ -81,7 +81,7 @@ def try_clone(probe: ProbeDataset, target: str, staging: str, at: datetime | Non
 
 
 def may_read(probe: ProbeDataset, table: str, column: str = "number") -> bool:
-    """Whether this account may read the column."""
+    """Whether this account is permitted to read the column."""
     try:
         probe.query(f"SELECT {column} FROM `{table}`")
     except Forbidden:
@@ -136,7 +136,7 @@ def truncate_data_of_a_query(probe: ProbeDataset) -> str:
     instead="Set `update_id_mode: last_seen`, which loads the whole table.",
 )
 def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
-    """Loads one of two days of a table with a row access policy again, and reads each day's rows from metadata."""
+    """Loads two days into a table with a row access policy, then one of them again, and counts the rows of each day."""
     table = table_with_policy(probe, "one_day")
     days = (probe.days_ago(1), probe.today)
     probe.load(table, [(days[0], 1, 1), (days[1], 1, 1)])

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 EXPIRATION_DAYS = 730
 MILLISECONDS_PER_DAY = 86_400_000
-# Both limit `ProbeDataset.query`. The jobs of tested publishes are only counted.
+# The next two limit `ProbeDataset.query`. The jobs of tested publishes are only counted.
 MAX_BYTES_PER_STATEMENT = 200 * MIB  # BigQuery refuses a statement that would bill more
-BUDGET_USD = 0.5  # `query` starts nothing after the probe has spent more
+BUDGET_USD = 0.5  # `query` starts nothing once the probe has spent more than this
 LABELS = {"dedup_clone_probe": "throwaway"}
 JOB_TIMEOUT_S = 600
 
@@ -53,7 +53,7 @@ class Clients:
 class ProbeDataset:
     """The throwaway dataset and two GCS buckets, and what tests do in them.
 
-    `name`: the dataset's; `dataset`: the same with the project. `bucket`: has the files that tests load, and is the
+    `name`: the dataset's name; `dataset`: PROJECT.NAME. `bucket`: has the files that tests load, and is the
     state bucket of the publishes that are tested. `landing_bucket`: the landing bucket of these publishes. Tables have
     the columns day DATE, id INT64 and number INT64, are partitioned by day and, by default, clustered by id.
     """
@@ -79,7 +79,7 @@ class ProbeDataset:
 
     @property
     def clean_up_command(self) -> str:
-        """A command that deletes all that the probe has made, if it could not do so itself."""
+        """The command by which the user deletes what the probe has made, if the probe is killed before it does so."""
         buckets = " ".join(f"gs://{bucket.name}" for bucket in (self.bucket, self.landing_bucket))
         return f"bq rm -r -f -d {self._clients.project}:{self.name}; gcloud storage rm --recursive {buckets}"
 
@@ -98,7 +98,10 @@ class ProbeDataset:
         expiration_days: int | None = EXPIRATION_DAYS,
         clustering: Sequence[str] = ("id",),
     ) -> str:
-        """Make a table with this project's layout, load `rows`, and return its full name (PROJECT.DATASET.TABLE)."""
+        """Make a table with this project's layout, load `rows`, and return its full name (PROJECT.DATASET.TABLE).
+
+        `expiration_days`: the days after which a partition expires; None for never.
+        """
         from google.cloud import bigquery
 
         table = bigquery.Table(self.table(name), schema=schema())
@@ -195,7 +198,7 @@ class ProbeDataset:
         return [tuple(row.values()) for row in self.query(sql, parameters).result()]
 
     def numbers(self, table: str) -> list[int]:
-        """The sorted values of the column `number`. Each snapshot that a test loads has its own number."""
+        """The sorted values of the column `number`. Tests tell loads apart by it."""
         return [number for (number,) in self.rows(f"SELECT number FROM `{table}` ORDER BY number")]
 
     def now(self) -> datetime:
@@ -208,7 +211,7 @@ class ProbeDataset:
         return f"`{self.dataset}`.INFORMATION_SCHEMA.{name}"
 
     def rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
-        """The answer of a REST method that the client library lacks. `path`: of the resource, below the project."""
+        """The answer to a REST call, for what the client library lacks. `path`: the resource's, below the project."""
         request: Any = self.client._connection.api_request
         return request(method=method, path=f"/projects/{self._clients.project}/{path}", data=body)
 
@@ -238,7 +241,7 @@ def _parameter(name: str, value: Any) -> Any:
 
 @contextmanager
 def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
-    """Make a dataset and two buckets for the block, and always delete them with their content after it."""
+    """Make a dataset and two buckets for the `with` block, and always delete them with their content after it."""
     from google.api_core.exceptions import GoogleAPIError
     from google.cloud import bigquery
 

@@ -124,7 +124,7 @@ def publish_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
 )
 @partial(publishing, engine=Engine.SPARK)
 def load_of_every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes two snapshots from files in the form that the Spark job writes. The second one has another date."""
+    """Publishes two snapshots from files as the Spark job writes them. The second has only rows of another date."""
     landed = rows(probe, 1, keys=ROWS_FOR_EVERY_VALUE)
     feed.publish(feed.land(1, landed))
     expect_rows(feed, landed)
@@ -187,7 +187,7 @@ def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
 )
 @publishing
 def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes two snapshots, shows the difference, and rolls back to the first."""
+    """Publishes two snapshots, previews a rollback to the first, and carries it out."""
     first = feed.publish(feed.land(1, rows(probe, 1)))
     feed.publish(feed.land(2, rows(probe, 2)))
     feed.roll_back(first.generation)

@@ -27,7 +27,7 @@ STEPS = {"append", "evidence", "examine", "export", "incoming", "load", "swap"}
 
 @contextmanager
 def sent_jobs(probe: ProbeDataset) -> Iterator[list[dict[str, Any]]]:
-    """The REST resources of all jobs with ids of this project that the `with` block sends."""
+    """The REST resources of all jobs that the `with` block sends and whose ids begin with `dedup_clone-`."""
     sent: list[dict[str, Any]] = []
     connection: Any = probe.client._connection
     send = connection.api_request
@@ -59,7 +59,7 @@ def _last_changed(feed: Feed) -> Feed:
 )
 @partial(publishing, table=PRODUCTS, engine=Engine.BIGQUERY)
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes with engines bigquery, merge and spark, and in a second feed one date only; sends each job again."""
+    """Publishes with engines bigquery, merge and spark, and changes one date of a second feed; sends each job again."""
     by_dates = PublishedFeed((probe.storage, probe.client), _last_changed(feed_with_table(PRODUCTS)), feed.places)
     with sent_jobs(probe) as sent:
         for number, engine in enumerate((Engine.BIGQUERY, Engine.MERGE, Engine.SPARK), 1):

@@ -19,7 +19,7 @@ def keys_folder(layout: Layout) -> Path:
 def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
     """Make folders, logins and secrets, each secret in a file.
 
-    Airflow reads these files by its `_CMD` settings, and PostgreSQL reads that of its password.
+    Airflow reads these files by its `_CMD` settings, and PostgreSQL reads `database_password`.
     """
     layout.make_folders()
     keys = secret_keys.load_or_make(layout)
@@ -48,7 +48,7 @@ def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 def _password(path: Path) -> str:
-    """The password in a file, which is made at the first call."""
+    """The password in a file. If the file is missing, a new password is stored in it."""
     if not path.exists():
         _write(path, secret_keys.new_key())
     return path.read_text()

@@ -19,7 +19,7 @@ class DemoError(Exception):
 class Task:
     """One task instance of a DAG run. `state`: None before Airflow has scheduled it.
 
-    `try_number`: of the last try. `map_index`: -1 for a task that is not mapped.
+    `try_number`: the number of the last try. `map_index`: -1 for a task that is not mapped.
     """
 
     task_id: str
@@ -83,7 +83,7 @@ class AirflowApi:
         return None if dag is None else bool(dag["is_paused"])
 
     def import_errors(self) -> list[str]:
-        """For each DAG file that cannot be imported its name and the last line of the stack trace."""
+        """For each DAG file that cannot be imported: its name, and the last line of the stack trace."""
         answer = self.get("importErrors")
         return [
             f"{error['filename']}: {(error['stack_trace'].strip() or 'no stack trace').splitlines()[-1]}"

@@ -1,4 +1,4 @@
-"""Publishes the demo's snapshots: those of one feed one after the other, both feeds at the same time."""
+"""Publishes the demo's snapshots: those of one feed one after the other, several feeds at the same time."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MakeSnapshot = Callable[[int], pa.Table]
 
 @dataclass
 class FeedSequence:
-    """The snapshots of one feed that are landed and published one after the other, and how far that has come.
+    """The snapshots of one feed that are landed and published one after the other, and the progress so far.
 
     `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the landed snapshot that is
     being published. `publishes`: the ledger record of each finished publish. `tables`: the published table after each
@@ -69,6 +69,7 @@ class DemoRun:
         return [FeedSequence(EXAMPLE_FEED, example), FeedSequence(REALISTIC_FEED, realistic)]
 
     def _newest_example(self) -> pa.Table | None:
+        """The newest landed snapshot of the worked example; None if none has landed."""
         landed = landing.snapshot_ids(self.landing_bucket, EXAMPLE_FEED)
         return landing.read(self.landing_bucket, EXAMPLE_FEED, landed[-1]) if landed else None
 

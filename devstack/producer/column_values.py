@@ -77,6 +77,7 @@ def _values(column: Column, numbers: Numbers, is_null: np.ndarray | None) -> pa.
 
 
 def _below(limit: int) -> Callable[[Numbers], Numbers]:
+    """A function that gives each number's remainder modulo `limit`."""
     return lambda numbers: (numbers % np.uint64(limit)).astype(np.int64)
 
 

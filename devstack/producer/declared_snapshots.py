@@ -38,8 +38,8 @@ def following(
 
     Half of the differing rows have other values, a quarter are missing, and a quarter are new. In a table without value
     columns no row has other values. If no key column can store a row's number, none is new, and three quarters have
-    other values. If `previous` lacks the date `day`, `rows_per_date` rows of it are added (see `_rows`), which count as
-    new too.
+    other values. If `previous` lacks the date `day`, `rows_per_date` rows of that date are added (see `_rows`), which
+    count as new too.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
@@ -99,7 +99,7 @@ def _numbered_key(table: TableContract) -> str | None:
 
 
 def _with_values(table: TableContract, rows: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """The same rows, with other values in all value columns."""
+    """The same rows, with new values in all value columns. By chance a new value can equal the old one."""
     for index, column in enumerate(table.value_columns):
         position = rows.schema.get_field_index(column.name)
         rows = rows.set_column(position, rows.schema.field(position), values(column, pseudo_random(numbers, index)))

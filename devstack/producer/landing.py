@@ -76,7 +76,7 @@ def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SC
 def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: LandingLayout | None = None) -> Landed:
     """Land a snapshot: delete an earlier delivery of it, its marker first; upload the new files, and last the marker.
 
-    `layout`: None for one file for each date, in a folder named like the feed.
+    `layout`: None for the default layout: below a folder named like the feed, one file for each date.
     """
     layout = layout or LandingLayout(feed)
     snapshot_folder = folder(layout.prefix, snapshot_id)

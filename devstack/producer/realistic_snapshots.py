@@ -52,7 +52,7 @@ def following(
     """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
 
     Half of the differing rows have another value, a quarter are missing, and a quarter are new. If `previous` lacks the
-    date `day`, `rows_per_date` rows of it are added, which count as new too.
+    date `day`, `rows_per_date` rows of that date are added, which count as new too.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     oldest = day - timedelta(days=RETENTION_DAYS - 1)

@@ -27,6 +27,7 @@ UPSTREAM_TIMEOUT_S = 120.0
 
 
 def storage_layout(bucket: str) -> dict[str, object]:
+    """The answer to a request for the bucket's storage layout: the bucket has no folders."""
     return {
         "kind": "storage#storageLayout",
         "bucket": bucket,

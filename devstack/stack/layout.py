@@ -73,9 +73,9 @@ class Layout:
 
     @property
     def database_socket(self) -> Path:
-        """The folder of PostgreSQL's socket: `run`.
+        """The folder of PostgreSQL's socket: `run` if the socket's path is short enough there.
 
-        If the socket's path would be too long there, a folder of its own in the system's temporary folder.
+        Otherwise it is a folder of its own in the system's temporary folder.
         """
         longest = self.run / ".s.PGSQL.65535.lock"
         return self.run if _fits(longest) else _in_temporary_folder(self.local)

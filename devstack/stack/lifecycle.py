@@ -50,8 +50,9 @@ def _exclusive(layout: Layout) -> Iterator[None]:
 def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Ports:
     """Start all parts that do not run, and return the stack's ports once all are healthy.
 
-    If that fails, all parts are stopped, also those that ran before. Raises StackError, and Unreachable if a server
-    does not respond to a request for a bucket, the dataset, the job's code or a permission.
+    If a start fails, all parts are stopped, also those that ran before. Raises StackBusy, without stopping anything,
+    during another start or stop; other StackErrors; and Unreachable if a server does not respond to a request for a
+    bucket, the dataset, the job's code or a permission.
     """
     with _exclusive(layout):
         started = time.monotonic()

@@ -147,8 +147,9 @@ def airflow_parts(ports: Ports) -> tuple[Part, ...]:
             heartbeat_name=heartbeat_name,
             environment=environment,
             starts_after_migration=True,
-            # The scheduler's process group contains Airflow's supervisor process of each running task. If that is asked
-            # to stop, it reports a failure, which costs the task a retry (see processes.running_tasks_killed).
+            # The scheduler's process group contains Airflow's supervisor process of each running task. A
+            # supervisor process that is asked to stop reports a failure, which costs its task a retry (see
+            # processes.running_tasks_killed).
             # The triggerer hangs when another process has ended its child.
             stop_as_group=name not in (SCHEDULER, "triggerer"),
         )

@@ -1,4 +1,4 @@
-"""Chooses the ports of the local stack: the default ones, or free ones if other programs use those.
+"""Chooses the ports of the local stack: the default ones or, where other programs use these, free ones.
 
 The chosen ports are stored, and used again by the next start.
 """
@@ -93,7 +93,7 @@ def any_free_port(other_than: Collection[int] = ()) -> int:
 
 
 def read_saved(path: Path) -> Ports | None:
-    """The ports of the last start; None if there was none, or if the file cannot be read."""
+    """The ports of the last start; None if there was none, or if the file is invalid."""
     if not path.exists():
         return None
     try:

@@ -71,7 +71,7 @@ def _connection_options(layout: Layout) -> tuple[str, ...]:
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Make the data folder if it is missing. No process of the stack may be running.
+    """Make the data folder if it is missing. The stack must be stopped.
 
     Raises PartFailed if initdb fails, and StackError if this process runs as a root who may not start PostgreSQL.
     """

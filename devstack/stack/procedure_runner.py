@@ -1,7 +1,7 @@
 """Makes the local stack ready for feeds with `runner: bigquery_procedure`.
 
-This runner lets BigQuery run the Spark job. So the job is uploaded as a release does, the URIs of its objects are
-written to a file, and the caller gets the permissions on the stand-in's connection for Spark.
+This runner lets BigQuery run the Spark job. So the job's code is uploaded, as a release would upload it, the URIs of
+its objects are written to a file, and the caller gets the permissions on the stand-in's connection for Spark.
 """
 
 import json

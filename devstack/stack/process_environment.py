@@ -50,7 +50,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         # Without it setproctitle overwrites the memory from which other processes read STACK_VARIABLE.
         "SPT_NOENV": "1",
         "DEDUP_CLONE_PROFILE": "local",
-        "DEDUP_CLONE_ENVIRONMENT": "local",  # needed, because an address on this machine counts as no name
+        "DEDUP_CLONE_ENVIRONMENT": "local",  # needed: a local address of Airflow does not count as a name
         # The page's web server reads no profile, and takes the bucket's name from here.
         "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
         "STORAGE_EMULATOR_HOST": environ.get(STORAGE_PROXY_VARIABLE) or ports.gcs_url,
@@ -61,7 +61,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
         "DEDUP_CLONE_SPARK_HISTORY": ports.spark_history_url,
         "GOOGLE_CLOUD_PROJECT": "local-dev",
-        # Without it the client waits for the cloud's metadata server.
+        # Without it Google's clients wait for the cloud's metadata server.
         "NO_GCE_CHECK": "true",
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,

@@ -81,7 +81,7 @@ def end(processes: list[psutil.Process], timeout_s: float) -> None:
 
 @contextmanager
 def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
-    """Suspend Airflow's scheduler until the end of the block, and kill the tasks that it runs.
+    """Suspend Airflow's scheduler until the end of the `with` block, and kill the tasks that it runs.
 
     A task that is asked to stop reports a failure, which uses up one of its retries. A task that is killed without a
     report is started again by the next scheduler. So Airflow's process that supervises the task is killed first, before

@@ -127,6 +127,6 @@ def _civil(bits: int, microsecond: int) -> datetime:
 
 @contextmanager
 def running_evaluator() -> Iterator[ReferenceEvaluator]:
-    """Yield an evaluator, whose ZetaSQL service runs until the end of the block."""
+    """Yield an evaluator, whose ZetaSQL service runs until the end of the `with` block."""
     with running_service() as service:
         yield ReferenceEvaluator(service)

@@ -34,7 +34,7 @@ class Grammar:
     service: Service
 
     def check(self, sql: str) -> GrammarError | None:
-        """The first syntax error; None if the parser accepts the text. Raises ZetaSqlUnavailable if the call fails."""
+        """The first syntax error; None if the parser accepts the text. Raises ZetaSqlUnavailable after other errors."""
         request = self.service.messages.ParseRequest(
             sql_statement=sql, options=self.service.language, allow_script=True
         )
@@ -57,6 +57,6 @@ def _to_grammar_error(error: grpc.RpcError) -> GrammarError:
 
 @contextmanager
 def running_grammar() -> Iterator[Grammar]:
-    """Yield a grammar, whose ZetaSQL service runs until the end of the block."""
+    """Yield a grammar, whose ZetaSQL service runs until the end of the `with` block."""
     with running_service() as service:
         yield Grammar(service)

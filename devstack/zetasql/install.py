@@ -44,7 +44,7 @@ class Installation:
 
 
 def install(root: Path = DEFAULT_ROOT) -> Installation:
-    """The installation below `root`, which is made if it is missing. Several processes may call this at the same time.
+    """Return the installation below `root`; install it if it is missing. Several processes can do so at the same time.
 
     Raises ZetaSqlUnavailable.
     """

@@ -22,7 +22,8 @@ START_TIMEOUT_S = 30
 class Service:
     """A running ZetaSQL service.
 
-    `stub`: its calls. `messages`: its request classes. `language`: its language options, with all features enabled.
+    `stub`: has a method for each of its calls. `messages`: the module of its request classes. `language`: its language
+    options, with all features enabled.
     """
 
     stub: Any
@@ -32,7 +33,7 @@ class Service:
 
 @contextmanager
 def running_service() -> Iterator[Service]:
-    """Start the service, wait until it answers, yield it, and stop it at the end of the block.
+    """Start the service, wait until it answers, yield it, and stop it at the end of the `with` block.
 
     Raises ZetaSqlUnavailable if it cannot be installed or started.
     """
@@ -62,7 +63,7 @@ def _connect(installation: Installation, channel: grpc.Channel) -> Service:
 
 @contextmanager
 def _process(installation: Installation) -> Iterator[int]:
-    """Run the service's process during the block, and yield the port on which it listens."""
+    """Run the service's process during the `with` block, and yield the port on which it listens."""
     port = any_free_port()
     try:
         process = subprocess.Popen(
