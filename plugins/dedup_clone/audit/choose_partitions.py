@@ -14,7 +14,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# A run skips partitions that would exceed the budget. So it gets this many dates for each partition that it may audit.
+# The next task skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day`.
 DATES_PER_AUDITED = 10
 # BigQuery may delete a partition at any time near its expiration; an audit takes less time than this.
 MAX_AUDIT_DURATION = timedelta(days=1)

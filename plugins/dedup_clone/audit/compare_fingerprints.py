@@ -19,7 +19,7 @@ def compare_fingerprints(
 
     Raises CheckFailed, after recording, if a partition is unequal.
 
-    `published`: for each date the fingerprint of its rows in the generation's files.
+    `partitions`: those of target. `published`: for each date the fingerprint of its rows in the generation's files.
     """
     records = tuple(_record(services, partition, published.get(partition.date)) for partition in partitions)
     generation = services.current.read().generation

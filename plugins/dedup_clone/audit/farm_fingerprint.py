@@ -105,7 +105,7 @@ def _hash_len_8_to_16(source: _Texts, at: I64Array, lengths: I64Array) -> U64Arr
 
 
 def _ends(source: _Texts, at: I64Array, lengths: I64Array, scale: np.uint64) -> tuple[U64Array, U64Array, U64Array]:
-    """Hashes of the first and the last sixteen bytes (low and high half), and the first word times `scale`."""
+    """Two hashes (low and high) of the first and the last sixteen bytes together, and the first word times `scale`."""
     mul = _mul(lengths)
     first = source.word(at) * scale
     second = source.word(at + 8)
@@ -147,7 +147,7 @@ class _State:
     def block(self, source: _Texts, at: I64Array, mul: np.uint64 | U64Array, weight_of_state: int) -> _State:
         """The state after the 64-byte blocks at the positions `at`.
 
-        `mul`, `weight_of_state`: multipliers; the last block has others.
+        `mul`, `weight_of_state`: multipliers; those of a text's last block differ from those of its other blocks.
         """
         weight = np.uint64(weight_of_state)
         x = _rotate(self.x + self.y + self.v[0] + source.word(at + 8), 37) * mul

@@ -17,7 +17,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 
-# Limits of a batch of rows: its texts and hashes should fit into the processor's cache. Larger batches were slower.
+# Limits of a batch of rows, whose texts and hashes should fit into the processor's cache. Larger batches were slower.
 MAX_BATCH_ROWS = 16 * 1024
 MAX_BATCH_BYTES = 16 * MIB
 _READ_CHUNK_BYTES = 8 * MIB

@@ -24,7 +24,7 @@ class TargetPartition:
     """A partition of target while `generation` was live.
 
     `found`: its fingerprint; None if the partition is larger than a whole day's budget. `bytes_billed`: what BigQuery
-    bills for reading the partition.
+    bills for reading the partition, estimated by a dry run.
     """
 
     date: date
@@ -35,7 +35,7 @@ class TargetPartition:
 
 @dataclass(frozen=True)
 class _LiveTarget:
-    """Target with the committed generation. `identity` is another value after target has been replaced."""
+    """Target with the committed generation. `identity`: a value that changes when target is replaced."""
 
     generation: int
     identity: tuple[object, ...]
@@ -44,7 +44,8 @@ class _LiveTarget:
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
     """Fingerprint the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
 
-    The budget ends when the rest of the day's bytes does not suffice for the next partition.
+    The budget ends when the rest of the day's bytes does not suffice for the next partition. `run_id`: the DAG run's; a
+    retried task finds its queries by it.
 
     Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and OutcomeUnknown if
     too many queries of a partition failed. Raises LostRace if target does not hold the committed generation (as between
@@ -135,7 +136,7 @@ def _audit_query(services: Services, live: _LiveTarget, day: date) -> Mapping[st
 def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
     """The id of this run's query for the date, and whether the job exists, as it may when the task is retried.
 
-    After target was replaced the ids are other ones, even if its generation is the same.
+    After target was replaced, the query has another id, even if the generation is the same.
     """
     digest = hashlib.sha256(f"{run_id} {live.identity}".encode()).hexdigest()[:12]
     attempt = f"{live.generation:08d}-{digest}-{day:%Y%m%d}"

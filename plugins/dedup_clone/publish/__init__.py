@@ -14,8 +14,8 @@ the steps), `lease`, `environments` (which Airflow installation publishes the fe
 and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
 early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
-policy_checks, sql_checks, undeclared_options   checks that query BigQuery; the others are in `dedup_clone/checks/`
-streamed_rows                                   how long `check` waits for streaming buffers
+policy_checks, sql_checks, undeclared_options   checks that call BigQuery; checks without calls: `dedup_clone/checks/`
+streamed_rows                                   whether the task waits for streaming buffers before it calls `check`
 date_ranges                                     dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation

@@ -1,4 +1,4 @@
-"""Configures and runs BigQuery jobs of an attempt. At most one job of each step succeeds, however often it is tried.
+"""Configures and runs BigQuery jobs of an attempt. However often a step is tried, at most one of its jobs succeeds.
 
 A task waits for a running job of its step, reuses a job that succeeded, and starts a job with the next id if all
 earlier jobs failed. The operators of the DAG and the engines use this module.
@@ -115,7 +115,7 @@ def limited_query_configuration(
 
     limit = services.feed.max_bytes_billed
     configuration = query_configuration(services, step, sql, parameters, **options)
-    with contextlib.suppress(BadRequest):  # the query itself fails too, with the reason
+    with contextlib.suppress(BadRequest):  # an invalid query: the job that runs it fails with the reason
         estimate = services.warehouse.jobs.dry_run_bytes(configuration)
         if estimate > limit:
             raise CheckFailed(
@@ -141,7 +141,7 @@ def load_configuration(
 
     The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. If one
     of them is DATETIME, the job states them as its schema: without a schema BigQuery reads a DATETIME as a TIMESTAMP.
-    `options`: further fields of the load.
+    `options`: further fields of the load; they may replace the fields that are set here.
     """
     columns = tuple(columns)
     if _has_datetime(columns):

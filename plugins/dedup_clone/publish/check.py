@@ -33,11 +33,12 @@ _STREAMED_CONSEQUENCE = (
 
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
-    """Check staging and the manifest, save the results, and return what may be swapped.
+    """Check staging and the manifest, save the results, and return the parameters of the swap.
 
-    Raises CheckFailed, LostRace when the attempt has lost the lease, and what `run_sql_checks` raises.
+    Raises CheckFailed, LostRace when the attempt has lost the lease, and what `read_candidate`, `check_existing_table`
+    and `run_sql_checks` raise.
 
-    If the rows were streamed into target, target is checked instead of staging. It keeps the rows if a check fails.
+    If the rows were streamed into target, target is checked instead of staging. Target keeps them if a check fails.
 
     Erasures and rollbacks skip the feed's own SQL checks: their rows were published before.
 
@@ -143,7 +144,7 @@ def _check_tables(
         table_checks.check_staging_schema(
             observation.table, manifest.table if restores else contract, restores=restores
         ),
-        # A rebuild gives target the clustering of staging right before the swap.
+        # In a rebuild target still has its former clustering: it gets that of staging right before the swap.
         table_checks.check_layout(observation.table, None if spec.rebuilds else target, contract),
         table_checks.check_table_expiration([observation.table, *([target] if target else [])]),
         table_checks.check_streaming_buffer([observation.table, *([target] if target else [])], services.now()),
@@ -156,13 +157,17 @@ def _check_tables(
 
 
 def _check_access(services: Services) -> list[CheckResult]:
-    """Check that the run's account may read staging as of a past time. No result without row access policies."""
+    """Check that the run's account is allowed to read staging as of a past time.
+
+    No result if the feed file declares no row access policies.
+    """
     if not services.feed.table.policies.row_access:
         return []
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
 
 
 def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> CheckResult:
+    """Check that STAGING records the manifest's rows: as loaded or, if `is_direct`, as streamed into target."""
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
     expected = f"{StagingState.BEHIND_TARGET if is_direct else StagingState.LOADED} {manifest.digest}"
@@ -178,8 +183,9 @@ def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> Ch
 def _written_by_sql_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
     """When an SQL engine's last statement on staging ended; None if staging was loaded from files, or no job is found.
 
-    A partition that changed later was changed by somebody else, for example by a DML statement that waited for the
-    engine's. After a load from files a later time proves nothing: BigQuery's own work on the table may have set it.
+    If a partition was modified after that time, somebody else did it, for example by a DML statement that waited until
+    the engine's statement had ended. After a load from files this is no proof: BigQuery's own work on the table may
+    count as a modification.
     """
     if manifest.engine.runs_spark:
         return None
@@ -218,10 +224,10 @@ def check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """The loads, failed ones too, of the attempts of the last 24 hours that published, or failed after a load began.
+    """The number of loads, failed ones too, of the last 24 hours' attempts: those that published or began a load.
 
-    Each attempt counts as one at least, because the swap of a published one modifies target's partitions. An attempt's
-    time is that of its swap; if it failed, the creation time of its ledger record.
+    Each attempt counts as at least one load, because a swap without a load modifies target's partitions, too. An
+    attempt's time is that of its swap; if it failed, the creation time of its ledger record.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

@@ -1,7 +1,7 @@
-"""Commit task: check target after the swap, write the records of the generation, commit by CURRENT, then update page
-and reporting tables, and load changes into `FEED_changes`.
+"""Commit task: checks target after the swap, writes the generation's records, and commits the generation by CURRENT.
 
-All inputs are read from state, so that the recovery of a dead run can use the same code.
+Then it updates page and reporting tables, and loads changes into `FEED_changes`. All inputs are read from state, so
+that the recovery of a dead run can use the same code.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     record = published_record(services, intent, candidate, manifest, swap, target, change_rows)
     before = find_check_results(services, intent.attempt, "before")
     record_attempt(services, record, (results,) if before is None else (before, results))
-    services.current.commit(intent.attempt, manifest.digest)  # last: until then a recovery repeats all of the above
+    services.current.commit(intent.attempt, manifest.digest)  # last: a recovery before it repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "
         f"{'changed not compared' if record.changed_rows is None else f'{record.changed_rows} changed'}, "
@@ -121,6 +121,7 @@ def _check_target(
 
 
 def _check_clone(services: Services, swap: SwapSpec, target: Observation) -> list[CheckResult]:
+    """Check that target is a clone of staging as of the swap's time. No result if rows were streamed into target."""
     if swap.cloned_at is None:
         return []
     return [table_checks.check_target_is_clone(target.table, services.feed.staging, swap.cloned_at)]

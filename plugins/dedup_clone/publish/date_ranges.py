@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from dedup_clone.contract.errors import ConfigurationError
 
 MAX_RANGE_DAYS = 10_000  # BigQuery's limit of partitions in a table
-# How many ranges, or how many dates, a text for people names at most, before it says how many more there are.
+# A text for people names at most this many ranges or dates. Then it says how many more there are.
 RANGES_NAMED = 10
 DATES_NAMED = 5
 

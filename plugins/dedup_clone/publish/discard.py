@@ -1,4 +1,4 @@
-"""Ends an attempt that did not swap: records refusals and a ledger entry, releases the lease, deletes its data.
+"""Ends an attempt that did not swap: writes refusals and a ledger record, releases the lease, deletes its data.
 
 A rebuild's tables get back their former layout first.
 """
@@ -74,7 +74,11 @@ def _delete_data(services: Services, intent: Intent) -> None:
 
 @dataclass(frozen=True)
 class _PlannedPublish:
-    """What the attempt would have published. `snapshot_id`: 0 if it is not known."""
+    """What the attempt would have published. `snapshot_id`: 0 if it is not known.
+
+    `arrived_at`: see `_arrived_at`; in an erasure or takeover, when the lease was acquired. `restores`: the generation
+    that a rollback would have restored; None for other attempts.
+    """
 
     snapshot_id: int
     arrived_at: datetime
@@ -86,7 +90,8 @@ class _PlannedPublish:
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
     """Return what the attempt would have published; None if no record says what.
 
-    There is no record if a publish died before it wrote its request, or a rollback before it wrote its candidate.
+    This is so if the run died before it wrote its request (a rollback: its candidate), if that record is damaged, and
+    in a retirement.
     """
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:
@@ -105,7 +110,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
 
 
 def _arrived_at(services: Services, intent: Intent, deliveries: tuple[Delivery, ...]) -> datetime:
-    """When the newest delivery arrived; without one, or if that is not known, when the lease was acquired."""
+    """When the newest delivery arrived; when the lease was acquired, if there is none or its arrival is not known."""
     return (find_arrival_time(services, deliveries[-1]) if deliveries else None) or intent.taken_at
 
 

@@ -29,8 +29,8 @@ def without_refused_deliveries(services: Services, request: DedupRequest) -> Ded
     The refusals are recorded. If no delivery is left, the attempt is ended, and DeliveryRefused is raised.
     """
     refused = _find_refused(services, request)
-    names = {item.delivery for item in refused}
-    left = tuple(item for item in request.deliveries if item.delivery not in names)
+    refused_deliveries = {item.delivery for item in refused}
+    left = tuple(item for item in request.deliveries if item.delivery not in refused_deliveries)
     if not left:
         services.manifests.write_request(request)
         candidate = Candidate(
@@ -75,7 +75,7 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
     count = min(len(objects), FOOTERS_READ)
     evenly_spaced = [objects[number * len(objects) // count].landed for number in range(count)]
     sample = {landed.name: landed.generation for landed in evenly_spaced}
-    # Files that are gone or were replaced are left out here. The job finds them: it compares all with the inventory.
+    # Files that are gone or were replaced are left out. The job finds them: it compares all files with the inventory.
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
     optional = {path for path, first_id in request.since.items() if arrival.delivery.snapshot_id < first_id}
@@ -87,9 +87,9 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
 
 
 def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
-    """Problems of the columns of a file. The job checks what is inside of nested columns.
+    """Problems of the columns of a file. Columns inside of nested ones are left to the Spark job.
 
-    `optional`: the columns that this delivery may lack.
+    `optional`: the paths of the declared columns that files of this delivery need not have.
     """
     if footer.problem:
         return [f"cannot be read as Parquet: {footer.problem}"]

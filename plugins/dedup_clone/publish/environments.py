@@ -1,4 +1,4 @@
-"""Decides which environment publishes a feed: the one that acquired its first lease, until another takes the feed over.
+"""Decides which environment publishes a feed: the one that took the feed over last, else the one of its first lease.
 
 Two environments must not publish one feed: neither can ask the other's Airflow whether a run is alive, and both give
 their runs the same ids.
@@ -44,8 +44,8 @@ def take_over_feed(services: Services, reason: str) -> str:
 
     An unfinished attempt of the other environment is committed if its swap happened, else discarded. If tasks of that
     attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, when no other
-    environment publishes the feed, when this one's account may not see the attempt's jobs, and when the feed is
-    retired.
+    environment publishes the feed, when this one's account is not allowed to see the attempt's jobs, and when the feed
+    is retired. Raises also what `commit_or_discard` raises.
     """
     require_in_use(services)
     former = services.current.read().environment

@@ -139,8 +139,9 @@ def load_dates(
 def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
     """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
 
-    If an earlier attempt streamed changes into staging, staging is made anew, because BigQuery may apply them later.
-    Raises CheckFailed if staging lacks a declared policy, LostRace when the attempt has lost the lease.
+    If changes were streamed into staging and their load did not finish, staging is made anew, because BigQuery may
+    still apply them. Raises CheckFailed if staging lacks a declared policy, LostRace when the attempt has lost the
+    lease.
     """
     require_policies_of_staging(services)
     intent = services.current.require_intent(spec.attempt)
@@ -152,7 +153,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
 
 
 def _replace_staging(services: Services) -> None:
-    """Drop and create staging, with the primary key and `max_staleness` of engine `cdc`, which clones inherit."""
+    """Drop and create staging. Set the primary key and `max_staleness` of engine `cdc`, which clones of it inherit."""
     services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
     services.warehouse.changes.drop(services.names.staging_table)
     prepare_staging(services)
@@ -161,7 +162,10 @@ def _replace_staging(services: Services) -> None:
 
 
 def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
-    """Record that staging holds the manifest's rows, after the load succeeded. `check_staging` verifies the rows."""
+    """Record that staging holds the manifest's rows, after the load succeeded. `check_staging` verifies the rows.
+
+    Raises LostRace when the attempt has lost the lease.
+    """
     services.current.require_intent(spec.attempt)
     services.staging.write(Staging(StagingState.LOADED, spec.attempt, spec.generation, manifest.digest))
     services.log(

@@ -16,6 +16,6 @@ def check_policies(services: Services, check: str, table: str) -> list[CheckResu
 
 
 def require_policies_of_staging(services: Services) -> None:
-    """Raise CheckFailed if staging lacks a policy: its readers would see what target hides."""
+    """Raise CheckFailed if staging lacks a declared policy: readers of staging would see what target hides."""
     results = check_policies(services, "staging_policies", services.feed.staging)
     require_no_failure(CheckResults("before", tuple(results)), "No row was loaded, target keeps its old content.")

@@ -11,7 +11,7 @@ from dedup_clone.state.pending_changes import PendingChangesFolder
 
 # The committed generation and its parent. Within BigQuery's time travel, a rollback to an older one needs no files.
 GENERATIONS_WITH_DATA = 2
-# The attempts at the last generations, counted by number, retain their folders.
+# Attempt folders stay for this many generation numbers, counted back from the live generation's.
 GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
 
 
@@ -19,8 +19,8 @@ def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
     Folders of a running attempt stay. Attempt folders (request, check results) of the last
-    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into `FEED_changes`. Of
-    generations before an erasure nothing stays.
+    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into `FEED_changes`. No such
+    folder of a generation before the last erasure stays.
     """
     current = services.current.read()
     if current.generation is None:
@@ -40,7 +40,7 @@ def prune(services: Services) -> list[str]:
 
 
 def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
-    """The data folders of attempts after the live generation, all of which failed; none while a run holds the lease.
+    """The data folders of the failed attempts since the live generation; none while a run holds the lease.
 
     Folders of exports are left out: the export of a retirement may be all that is left of target. While no generation
     is live, as after a recovery without records, no folder is returned.
@@ -54,7 +54,10 @@ def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
 
 
 def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:
-    """Return the data folders that the next publish prunes. `live` will be the parent, so its own folder stays."""
+    """Return the data folders that the next publish prunes. The folder of `live`, which becomes the parent, stays.
+
+    `live`: None before the first publish, which prunes nothing.
+    """
     if live is None:
         return []
     live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
@@ -63,9 +66,10 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
 
 
 def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:
-    """Return the folders of changes that are loaded into `FEED_changes` already, or must not be loaded any more.
+    """Return the folders of changes, up to `generation`, that no load into `FEED_changes` needs any more.
 
-    `erasure_generation`: that of the last erasure; changes of earlier generations are not loaded any more.
+    `erasure_generation`: that of the last erasure, 0 without one; changes of earlier generations are not loaded any
+    more.
     """
     pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
     needed = {

@@ -36,7 +36,7 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
 
     A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
     first, and BigQuery rejects a later job of that id. Raises what `commit_attempt` raises, and ConfigurationError when
-    this account may not see the jobs: while nobody knows whether they still run, the lease stays.
+    this account is not allowed to see the jobs: while nobody knows whether they still run, the lease stays.
     """
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:
@@ -56,7 +56,7 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
 
 
 def require_visible_jobs(services: Services, intent: Intent) -> None:
-    """Raise ConfigurationError when this environment's account may not see the attempt's BigQuery jobs."""
+    """Raise ConfigurationError when this environment's account is not allowed to see the attempt's BigQuery jobs."""
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:
             services.warehouse.job(job_id)

@@ -27,7 +27,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
     Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
-    names, sizes or footers of its files, and what `require_own_feed`, `decide`, `check_before_dedup` and
+    names, sizes or footers of its files, and what `require_own_feed`, `recover`, `decide`, `check_before_dedup` and
     `parent_reference` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
@@ -94,7 +94,7 @@ def _dates_text(publish_request: PublishRequest) -> str:
 def _dedup_request(
     services: Services, publish_request: PublishRequest, intent: Intent, decision: Decision
 ) -> DedupRequest:
-    """The request without its reference to the parent, because making the reference may need an export."""
+    """The request without the reference to the parent: `resolve` adds that later, because it may need an export."""
     parent, applied = decision.parent, decision.backlog.apply
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
     return build_dedup_request(

@@ -33,8 +33,8 @@ class Services:
     """What the steps of one feed's runs work with.
 
     `store`: the state bucket. `job_poll_s`: seconds between two polls of a running BigQuery job. `environment`: the
-    name of this Airflow installation. `is_running(dag_id, run_id)`: whether that run of this installation may be at
-    work. `now()`: the present time in UTC.
+    name of this Airflow installation. `is_running(dag_id, run_id)`: whether that run of this installation is possibly
+    at work. `now()`: the present time in UTC.
     """
 
     feed: Feed

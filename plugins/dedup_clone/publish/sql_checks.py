@@ -22,8 +22,8 @@ ROWS_SHOWN = 3  # as examples in the result of a failed check
 def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[CheckResult], int]:
     """The results of all `checks.sql` of the feed, and the bytes billed for them.
 
-    Raises ConfigurationError for a query with a wrong placeholder, JobFailed when a query failed for a temporary
-    reason, such as a quota; the task is then tried again.
+    `checked_at`: the time as of which the queries read staging. Raises ConfigurationError for a query with a wrong
+    placeholder, JobFailed when a valid query failed, for example because of a quota; the task is then tried again.
     """
     results, bytes_billed = [], 0
     for check in services.feed.checks.sql:
@@ -34,9 +34,10 @@ def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[Check
 
 
 def dry_run_sql_checks(services: Services) -> list[CheckResult]:
-    """The results of dry runs: whether each query is valid for staging as it is now, and reads no more than it may.
+    """The results of dry runs: whether each query is valid for staging as it is now, and within its `max_bytes_billed`.
 
-    No results if staging does not have the declared columns yet: the queries may name columns that the load adds.
+    No results if staging does not exist, or does not have the declared columns yet: the queries may name columns that
+    the load adds.
 
     Raises ConfigurationError for a query with a wrong placeholder, JobFailed as `run_sql_checks` does.
     """

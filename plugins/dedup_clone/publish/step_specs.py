@@ -14,7 +14,8 @@ class PublishRequest:
     """What a publish run was started for: a new delivery, or a replay that an operator requested.
 
     `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
-    `reason`: why the operator asked for the replay. `dates`: the only dates of the delivery to replay; None for all.
+    `reason`: why the operator asked for the replay, or empty. `dates`: the only dates of the delivery to replay; None
+    for all.
     """
 
     dag_id: str
@@ -72,13 +73,14 @@ SWAP_PARAMETERS = {
 
 @dataclass(frozen=True)
 class SwapSpec:
-    """What was checked and may go live: staging as of `checked_at`.
+    """What was checked and is allowed to go live: staging as of `checked_at`.
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
-    empty for a first generation. `manifest` is the manifest's digest. `bytes_billed` is that of the checks' queries.
-    `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets on target
-    (see warehouse/table_options.py). `form`: `clone`; `direct` if the rows were streamed into target. Then target
-    itself was checked, and the swap only sets its labels and options.
+    empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
+    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
+    queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
+    on target (see warehouse/table_options.py). `form`: `clone`; `direct` if the rows were streamed into target. Then
+    target itself was checked, and the swap only sets its labels and options.
     """
 
     attempt: str

@@ -32,8 +32,8 @@ def reason_to_wait(services: Services, spec: PublishSpec) -> str | None:
 def _end_of_wait(services: Services, spec: PublishSpec) -> datetime:
     """The time until which the freshness SLA lets the run wait.
 
-    The SLA counts from the arrival of the newest delivery that was never live before. Without one, as in a rollback or
-    bootstrap, it counts from the lease.
+    The SLA counts from the arrival of the newest delivery that was never live before. Without such a delivery, as in a
+    rollback or bootstrap, it counts from the time when the run acquired the lease.
     """
     _, manifest = read_candidate(services, spec)
     parent = None if spec.parent is None else services.manifests.read(spec.parent)

@@ -1,4 +1,4 @@
-"""Checks that the next swap removes no option, policy or description that somebody else set on target."""
+"""Checks that the next swap removes no option, policy or description that others than this project set on target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dedup_clone.warehouse.table_options import row_policy_entry, without_remove
 
 
 def check_target_options(services: Services, target: TableMetadata | None, parent: int | None) -> list[CheckResult]:
-    """Return one result; none if target or staging is absent. `parent`: the live generation."""
+    """Return one result; none if target or staging is absent. `parent`: the live generation, None without one."""
     staging = services.warehouse.table(services.feed.staging)
     if target is None or staging is None:
         return []
@@ -35,6 +35,6 @@ def _entries(services: Services, table: TableMetadata) -> dict[str, str]:
 
 
 def _set_by_last_swap(services: Services, parent: int | None) -> dict[str, str]:
-    """The options that the live generation's swap set. The next swap may remove those that are no longer declared."""
+    """The options that the live generation's swap set. The next swap may remove them once they are not declared."""
     swap = None if parent is None else find_swap(services, services.manifests.read(parent).attempt)
     return swap.options if swap else {}

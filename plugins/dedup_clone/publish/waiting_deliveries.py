@@ -26,11 +26,11 @@ def find_backlog_with_replay(services: Services, parent: Manifest | None, replay
 
 
 def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
-    """The deliveries that no publish may include by itself after a rollback from `live` to `restored`.
+    """The deliveries that a rollback from `live` to `restored` excludes: later publishes include them only by a replay.
 
     These are the deliveries that `live` includes or excludes and `restored` lacks, and those that `restored` excludes.
-    The deliveries that they superseded are excluded too, because a publish would otherwise apply the superseded ones
-    instead. Deliveries that wait now or land later are not excluded.
+    Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
+    Deliveries that wait now or land later are not excluded.
     """
     backlog = find_backlog(services, live)
     processed = set(services.arrivals.deliveries()) - set(services.arrivals.refused()) - set(backlog.apply)

@@ -19,10 +19,10 @@ _URI = re.compile(r"gs://([a-z0-9][a-z0-9_.-]+)/([^/].*?)/?")
 
 @dataclass(frozen=True)
 class BackfillRequest:
-    """The form of a backfill run. `archive`: the URI of a folder. `first_id`, `last_id`: the lowest and the highest
-    snapshot id to land, both included; None: no limit.
+    """The form of a backfill run. `archive`: the URI of a folder.
 
-    Up to `at_once` snapshots are landed together, so that one publish includes them all. After that none is landed for
+    `first_id`, `last_id`: the lowest and the highest snapshot id to land, both included; None: no limit. Up to
+    `at_once` snapshots are landed together, so that one publish includes them all. After that none is landed for
     `pause_minutes`.
     """
 
@@ -44,7 +44,7 @@ class BackfillRequest:
 class ArchivedSnapshots:
     """The requested snapshots of the archive.
 
-    `to_land`: those that never landed, each by the archive's latest marker of its id, by ascending id. `landed_count`:
+    `to_land`: the archive's latest marker of each snapshot that never landed, by ascending snapshot id. `landed_count`:
     the number of the requested snapshots that landed before; `landed`: their registered deliveries (several, if a
     snapshot was corrected), whether published, waiting or refused. `live`: the manifest of the live generation; None
     before the first publish.

@@ -13,7 +13,9 @@ from dedup_clone.state.store import in_parallel
 
 
 def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
-    """Land the next snapshots of the archive, unless the backfill has to wait. Returns whether nothing is left to do.
+    """Land the next snapshots of the archive, unless the backfill has to wait.
+
+    Returns True once all snapshots have landed and no delivery waits to be published, otherwise False.
 
     Raises ContractViolation if a snapshot's folder in landing has objects that the archive lacks. Raises
     ConfigurationError as `find_archived` does.
@@ -33,7 +35,7 @@ def land_next_snapshots(services: Services, archive: Landing, request: BackfillR
 
 
 def _waits_for(services: Services, found: ArchivedSnapshots, request: BackfillRequest) -> str:
-    """What the next snapshots wait for; empty if they can land now."""
+    """What the backfill waits for; empty if the next snapshots can land now."""
     if services.is_foreign(services.current.read()):
         return "the environment that publishes the feed"
     unregistered = services.arrivals.unregistered(services.landing.markers())

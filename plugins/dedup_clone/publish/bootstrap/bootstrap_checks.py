@@ -1,4 +1,4 @@
-"""Checks that staging holds the rows of the existing table, and that nobody changed that table during the bootstrap."""
+"""Checks of a bootstrap or rebuild: staging holds the existing table's rows, and nobody changed the table meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames
 
-# The statement that computes the fingerprint of one partition. It does not depend on the order of the rows.
+# The statement that computes the fingerprint of one partition, which does not depend on the order of the rows.
 FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 
 
@@ -23,7 +23,8 @@ def check_existing_table(
 ) -> list[CheckResult]:
     """Compare the existing table with what `attempt` loaded into staging, and check that nobody changed the table.
 
-    The row counts of all partitions are compared, and all columns of some partitions.
+    The row counts of all partitions are compared, and all columns of some partitions. Raises what `run_step_job`
+    raises.
     """
     return [
         _rows_equal(record.existing, manifest),

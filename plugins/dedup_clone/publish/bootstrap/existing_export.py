@@ -1,7 +1,7 @@
 """Export task of a bootstrap or a rebuild: exports the table to files in state, and writes the dedup request for them.
 
-The exported files are the only delivery of that request. The dedup job validates them like landed files, except that
-each row keeps the update id that it has. `drop_export` deletes the files after the commit.
+The exported files are the only delivery of that request. The dedup job handles them like landed files, except that each
+row keeps the update id that it has. `drop_export` deletes the files after the commit.
 """
 
 from __future__ import annotations

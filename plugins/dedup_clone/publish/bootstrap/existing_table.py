@@ -30,8 +30,8 @@ class ExistingPartition:
 class ExistingTable:
     """The table's metadata at one moment. `version` differs after every change; `size` is logical bytes.
 
-    `partitions` will be published; the partitions in `expired` are older than `oldest` and will be left out. `latest`
-    is the last date that a row may have.
+    `is_target`: whether it is the feed's target. `partitions` will be published; the partitions in `expired` are before
+    `oldest`, the first date within the retention, and will be left out. `latest` is the last date that a row may have.
     """
 
     dataset: str
@@ -58,7 +58,7 @@ class ExistingTable:
 
     @property
     def retained_size(self) -> int:
-        """About the logical bytes of `partitions`: a share of the table's size by rows."""
+        """About the logical bytes of `partitions`: the table's size times their share of its rows."""
         return self.size * self.rows // (self.rows + self.expired_rows)
 
 
@@ -96,7 +96,7 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
     """Read the metadata of `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. One metadata query.
 
     Raises BootstrapRefused if the table does not exist or cannot be bootstrapped. The error names all problems of feed
-    and metadata or, if there are none of these, of the partitions. Raises ConfigurationError for a malformed name.
+    and metadata; if there are none, those of the partitions. Raises ConfigurationError for a malformed name.
     """
     dataset, name = _parse_name(services, source_table)
     warehouse = services.warehouse.with_dataset(dataset)
@@ -113,8 +113,8 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
 def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
-    Raises BootstrapRefused if a row has no date, one that BigQuery does not partition, or one after tomorrow, and if no
-    row is within the retention.
+    Raises BootstrapRefused if a row has no date, a date for which BigQuery has no partition, or a date after tomorrow,
+    and if no row is within the retention.
     """
     warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
     observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)

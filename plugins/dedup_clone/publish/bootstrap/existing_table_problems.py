@@ -99,7 +99,7 @@ def _type(column: Column) -> str:
 def undeclared_row_policies(services: Services, dataset: str, existing: TableMetadata) -> list[str]:
     """The row access policies of `existing`, a table of `dataset`, whose names the feed file does not declare.
 
-    Metadata calls, free of charge. Raises Forbidden if this account may not list them.
+    Metadata calls, free of charge. Raises Forbidden if this account is not allowed to list policies.
     """
     found = services.warehouse.with_dataset(dataset).policies(existing.name).row_access
     return sorted({*found} - {*services.feed.table.policies.row_access})
@@ -108,7 +108,7 @@ def undeclared_row_policies(services: Services, dataset: str, existing: TableMet
 def undeclared_policy_tags(services: Services, existing: TableMetadata) -> dict[str, str]:
     """The policy tags of `existing` that the feed file does not declare, by column path.
 
-    No feed file can declare tags of nested columns; of these tags, those that staging lacks are returned.
+    A feed file cannot declare tags of nested columns: a tag of such a column is returned if staging lacks it.
     """
     declared, staging = services.feed.table.policies.column_tags, services.warehouse.table(services.feed.staging)
     on_staging = policy_tags(staging.options) if staging else {}
@@ -150,7 +150,7 @@ def undeclared_options(services: Services, existing: TableMetadata) -> CheckResu
 
 
 def _lost_options(services: Services, target: TableMetadata) -> list[str]:
-    """Problems: options that target has and its replacement would lack, and an expiration of target."""
+    """Problems: options that target has and its replacement would lack, and a time at which BigQuery deletes target."""
     undeclared = undeclared_options(services, target)
     problems = []
     if undeclared.level is Level.FAIL:

@@ -34,8 +34,9 @@ SNAPSHOT_UNKNOWN = 0
 class BootstrapRequest:
     """The form of a bootstrap run.
 
-    `source_table`: see `read_existing_table`. `drop_expired`: whether rows older than the retention may be left out.
-    `compared_dates`: the number of dates that are compared in all columns, by two queries each.
+    `source_table`: see `read_existing_table`. `duplicates`: what is done about duplicate keys. `drop_expired`: whether
+    the operator accepts that rows older than the retention are left out. `compared_dates`: the number of dates that are
+    compared in all columns, by two queries each.
     """
 
     dag_id: str
@@ -50,9 +51,9 @@ class BootstrapRequest:
 def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, version_shown: str) -> PublishSpec:
     """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
 
-    `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace, BootstrapRefused when
-    the table cannot be bootstrapped or was changed after the approval, ConfigurationError for a malformed name of the
-    table, and what `require_own_feed` and `recover` raise.
+    `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
+    cannot be bootstrapped or was changed since the preview, and for what `form_problems` returns; ConfigurationError
+    for a malformed name of the table; and what `require_own_feed` and `recover` raise.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
     require_own_feed(services)

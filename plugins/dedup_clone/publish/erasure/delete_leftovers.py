@@ -18,8 +18,8 @@ def delete_leftovers(services: Services, erasure_request: ErasureRequest) -> lis
     These are the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
     incoming table of an SQL engine, and the file of keys.
 
-    Returns the deleted folders. Safe to repeat. Raises JobFailed; ContractViolation if the run has committed no
-    erasure; what `read_keys` raises.
+    Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises what `erase_changes`
+    and `read_keys` raise, and ContractViolation if the run has committed no erasure.
     """
     erasure = erasure_of_run(services, erasure_request.run_id)
     if erasure is None:

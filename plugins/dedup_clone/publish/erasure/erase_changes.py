@@ -19,7 +19,8 @@ _SQL_FILE = "erasure/delete_changes.sql"
 def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
     """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
 
-    Returns how many rows were deleted; None if there is no such table. Safe to repeat. Raises JobFailed.
+    Returns how many rows were deleted; None if the feed has no `FEED_changes`. Safe to repeat. Raises JobFailed, and
+    OutcomeUnknown as `find_step_job` does.
     """
     drop_pending_changes(services, before=erasure.generation)
     if services.warehouse.table(services.names.changes_table) is None:
@@ -34,8 +35,8 @@ def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> in
 def drop_pending_changes(services: Services, *, before: int | None) -> None:
     """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
 
-    The files are deleted first, so that a job that another task starts meanwhile fails. Then the function waits for
-    running jobs that load them.
+    The files are deleted first: a job that another task starts after that fails. Then the function waits for the jobs
+    that load the files and run already.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]

@@ -40,7 +40,8 @@ class ErasureRequest:
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
     """Recover a dead run, acquire the lease, give staging the declared columns, write the request. Returns the spec.
 
-    Raises what `require_own_feed`, `read_keys`, `require_erasable` and `parent_reference` raise, LeaseHeld, LostRace.
+    Raises what `require_own_feed`, `read_keys`, `recover`, `require_erasable` and `parent_reference` raise, LeaseHeld,
+    LostRace.
     """
     dag_id, run_id = erasure_request.dag_id, erasure_request.run_id
     require_own_feed(services)
@@ -83,9 +84,10 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
 
 
 def require_erasable(services: Services) -> Manifest:
-    """The live generation. Raises ConfigurationError if there is none, or if the feed's engine is not `spark`.
+    """The live generation's manifest.
 
-    Raises what `refuse_impossible_changes` and `check_before_dedup` raise.
+    Raises ConfigurationError if no generation is live or the feed's engine is not `spark`, and what
+    `refuse_impossible_changes` and `check_before_dedup` raise.
     """
     feed, generation = services.feed, services.current.read().generation
     if generation is None:

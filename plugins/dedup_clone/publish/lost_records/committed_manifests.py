@@ -17,11 +17,11 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
-    """The manifest of the generation that target holds; None if no stored manifest is proven to be it.
+    """The manifest of `generation`, which target holds: the stored one if it is sound, else a proven candidate's.
 
-    `labelled_digest`: the digest of that manifest, from target's label; None if target has no such label. A candidate's
-    manifest is proven to be the live one if the label has its digest, or the digest that the swap of the candidate's
-    attempt wrote into the label.
+    `labelled_digest`: the manifest's digest, from target's label; None if target has no such label. A candidate of this
+    generation is proven if the label has the digest of its manifest, or the digest that its attempt's swap wrote into
+    the label. None if there is no such manifest.
     """
     manifest = sound_manifest(services, generation)
     if manifest is not None:
@@ -38,7 +38,10 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
 
 
 def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
-    """The manifests of published generations, without `live`, that are gone or damaged: copies from candidates."""
+    """Copies, from candidates, of published generations' manifests that are gone or damaged.
+
+    `live`: the generation that target holds, which is left out; None if target names none.
+    """
     found = []
     for attempt in _attempts(services):
         record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))
@@ -52,9 +55,9 @@ def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
 
 
 def manifest_changes(services: Services, manifest: Manifest, *, is_live: bool) -> list[RecordChange]:
-    """The changes after which manifest and file list of the generation are as they were committed.
+    """The changes that store the generation's manifest and file list again as they were committed.
 
-    A damaged file list of which no copy is left is deleted. `is_live`: whether target holds the generation.
+    If a file list is damaged and no copy is left, it is deleted. `is_live`: whether target holds the generation.
     """
     store, layout, generation = services.store, services.layout, manifest.generation
     changes = []

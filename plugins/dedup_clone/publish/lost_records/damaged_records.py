@@ -1,4 +1,4 @@
-"""Finds damaged records that would stop a run or a report, and that may be deleted or made again."""
+"""Finds damaged records that would stop a run or a report, and that can safely be deleted or made again."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class _Record:
 
 
 def changes_of_damaged_records(services: Services) -> list[RecordChange]:
-    """A planned deletion or replacement of each damaged record of the feed.
+    """A planned deletion or replacement for each damaged record, except CURRENT, manifests and file lists.
 
-    CURRENT, manifests and file lists are not examined here: `plan_recovery` makes CURRENT again, and copies the others
-    from the records of the attempt that wrote them.
+    `plan_recovery` itself makes CURRENT again, and copies manifests and file lists from records of their attempts.
     """
     found = in_parallel(lambda record: _change_if_damaged(services, record), list(_records_to_examine(services)))
     return [change for change in found if change is not None]

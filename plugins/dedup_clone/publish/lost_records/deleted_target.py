@@ -36,7 +36,7 @@ def repeat_swap(services: Services, swap: SwapSpec) -> None:
     parameters = {
         "target": ("STRING", services.feed.target),
         **{name: (kind, str(plain[name])) for name, kind in SWAP_PARAMETERS.items()},
-        "parent": ("STRING", ""),  # so that it fails if target exists and names another generation
+        "parent": ("STRING", ""),  # so that the statement replaces no target whose label names a generation
     }
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
     services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))

@@ -11,8 +11,8 @@ from dedup_clone.state.store import ObjectStore
 class RecordChange:
     """One object to write, or to delete if `text` is None; `reason` tells the operator why.
 
-    `object_generation` is the one that was read (0: the object is absent). The change fails if the object has another
-    one by then.
+    `object_generation` is that of the object as it was read (0: it was absent). The change fails if the object has
+    another object generation when the change is made.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Plans the recovery of a feed whose records were lost or damaged, and carries the plan out.
 
-Target's labels say which generation readers see. CURRENT is written again only if the manifest of that generation is
-proven; otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
+Target's labels say which generation readers see. If the manifest of that generation is found, CURRENT is made to name
+the generation. Otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Current
 from dedup_clone.warehouse.metadata import TableMetadata
 
+# Texts for `RecoveryPlan.unknown`: what nobody knows any more once the lease, CURRENT or the live manifest is lost.
 _LOST_WITH_LEASE = "the run that held the lease, and its BigQuery jobs: no run of the feed may be active"
 _LOST_WITH_CURRENT: tuple[str, ...] = (
     "which Airflow environment publishes the feed: the first one that publishes will be it",
@@ -42,9 +43,9 @@ _LOST_WITH_MANIFEST: tuple[str, ...] = (
 class RecoveryPlan:
     """What a recovery does, and what the operator does after it (`next_step`).
 
-    `changes`: of records, in order. `removes_label`: whether target's generation label is removed. `unknown`: what the
-    recovery cannot find out again. `jobs`: ids of the BigQuery jobs of the run whose lease ends with the recovery.
-    `swap`: the swap to repeat for a deleted target.
+    `changes`: of records, in order. `removes_label`: whether target's generation label is removed. `unknown`: facts
+    that were lost with the records, as texts. `jobs`: ids of the BigQuery jobs of the run whose lease the recovery
+    ends. `swap`: the swap to repeat for a deleted target; None if none is repeated.
     """
 
     next_step: str
@@ -76,7 +77,8 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
     """Do what the plan says. After an interruption, make a new plan and carry that out.
 
-    Raises LostRace if records or target changed since the plan was made, JobFailed if the swap cannot be repeated.
+    `table_is_gone`: as when the plan was made. Raises LostRace if records or target changed since then, JobFailed if
+    the swap cannot be repeated.
     """
     for job_id in plan.jobs:
         services.warehouse.fence_job_id(job_id)
@@ -134,7 +136,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     live = _without_lease(services, current, at_least=generation)
     live = replace(live, generation=generation, manifest_digest=target.labels.get(MANIFEST_LABEL, manifest.digest))
     unknown = _LOST_WITH_CURRENT if current is None else ()
-    changes.append(_current_change(services, live, reason))
+    changes.append(_change_of_current(services, live, reason))
     return RecoveryPlan(next_step, tuple(changes), unknown=unknown, jobs=_jobs_of_lease(current))
 
 
@@ -190,12 +192,12 @@ def _new_start(
     That generation gets a number that was never used.
     """
     empty = replace(_without_lease(services, current), generation=None, manifest_digest=None)
-    changes = () if empty == current else (_current_change(services, empty, reason),)
+    changes = () if empty == current else (_change_of_current(services, empty, reason),)
     return RecoveryPlan(next_step, changes, removes_label, unknown, _jobs_of_lease(current))
 
 
 def _without_lease(services: Services, current: Current | None, at_least: int = 0) -> Current:
-    """CURRENT without a lease. Its `last_generation` is at least `at_least` and each generation that a record names."""
+    """CURRENT without a lease. Its `last_generation` is at least `at_least`, and no record's name has a higher one."""
     current = current or Current(
         format_version=FORMAT_VERSION,
         feed=services.feed.feed,
@@ -208,7 +210,7 @@ def _without_lease(services: Services, current: Current | None, at_least: int = 
     return replace(current, last_generation=last_generation, intent=None)
 
 
-def _current_change(services: Services, current: Current, reason: str) -> RecordChange:
+def _change_of_current(services: Services, current: Current, reason: str) -> RecordChange:
     return change_to(services.store, services.layout.current, to_json(current), reason)
 
 

@@ -38,7 +38,7 @@ def build_dedup_request(
     erasures: tuple[str, ...] = (),
     erases: str = "",
 ) -> DedupRequest:
-    """Return the request of the intent's attempt. `oldest`, `latest`: the first and the last date that it accepts.
+    """Return the request of the intent's attempt. `oldest`, `latest`: the first and the last date that rows may have.
 
     `date_folders`: whether each date of a delivery has a folder. `DedupRequest` explains the other arguments.
     """

@@ -1,7 +1,7 @@
 """Makes a dedup request's reference to the parent generation, whichever engine made the parent.
 
 Spark reads the parent's files. If there are none, because an SQL engine made the parent or its files were pruned,
-target is exported first. The exported files belong to the attempt that needs them, and are pruned with it.
+target is exported first. The exported files belong to the attempt that needs them, and are pruned with its data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Exports partitions of a table to Parquet files in state, with extract jobs, which are free.
 
 The jobs are not recorded in CURRENT: a recovery waits for recorded jobs because they change staging or target, and
-exports change neither. Recording 730 jobs, one for each date, would take 730 seconds, because Cloud Storage allows one
-change of an object per second. A retried step computes the same job ids and reuses the jobs that succeeded.
+exports change neither. A retried step computes the same job ids and reuses the jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def export_partitions(
 
 
 def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]) -> list[str]:
-    """One text for each date whose files have another number of rows than expected."""
+    """One text for each date of `expected` (its rows by date) whose files have another number of rows."""
     rows: Counter[date] = Counter()
     for file in files:
         rows[file.date] += file.rows

@@ -60,7 +60,8 @@ def add_columns_for_queries(services: Services) -> None:
 def approve_retention(services: Services) -> None:
     """Let staging keep its partitions as long as the feed file says, even if that is shorter than now.
 
-    Target follows with the next swap. Raises LeaseHeld while a run holds the lease: its checks count staging's rows.
+    The next swap sets it on target. Raises LeaseHeld while a run holds the lease, because that run's checks count
+    staging's rows.
     """
     intent = services.current.read().intent
     if intent is not None:
@@ -90,8 +91,8 @@ def set_clustering_of_target(services: Services, table: TableContract) -> None:
 def restore_tables(services: Services, intent: Intent) -> None:
     """After a rebuild that ended before its swap, give staging and target the live generation's layout again.
 
-    If staging had another layout, it is empty afterwards. STAGING then says `loading`, so that the next publish loads
-    all rows.
+    If staging has another layout, it is dropped and created, without rows. STAGING then says `loading`, so that the
+    next publish loads all rows. Nothing is done if the rebuild ended before it loaded or dropped staging.
     """
     staging, state = services.warehouse.table(services.feed.staging), services.staging.read()
     if intent.parent is None or state is None or state.attempt != intent.attempt:

@@ -40,8 +40,8 @@ class BootstrapPreview:
     `exported_bytes`: about the logical bytes of the exported rows. `compared_bytes`: what the queries that compare some
     dates with staging would read. `count_bytes`: what the query that counts surplus rows reads. `surplus_rows`: how
     many rows there are beyond the first of each key; None if not counted, because `count_bytes` exceeds the limit.
-    `refused`: what the form would have to accept, and duplicate keys that it does not resolve; empty if the bootstrap
-    can run.
+    `refused`: what the operator has not accepted in the form, and duplicate keys that the form does not resolve; empty
+    if the bootstrap can run.
     """
 
     feed: str
@@ -188,7 +188,7 @@ def _text(
 def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
     """Lines about policies and options that the existing table has and target will lack.
 
-    No line if the existing table is target: then these prevent the bootstrap.
+    No line if the existing table is target: then such policies and options prevent the bootstrap.
     """
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     if existing.is_target or table is None:

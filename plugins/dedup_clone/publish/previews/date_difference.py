@@ -14,7 +14,8 @@ def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, v
     """How a date's rows in the generation to restore differ from its rows in the live one, in a few words.
 
     `live`, `restored`: the date in these generations; None if it is absent. `values_are_comparable`: whether both have
-    the same columns. Fingerprints cover the rows of the newest snapshot, so they are compared only without survivors.
+    the same columns. Fingerprints cover only rows of the newest snapshot, so they are compared only if neither
+    generation has survivors on the date.
     """
     if live is None:
         return "all its rows appear"
@@ -36,16 +37,16 @@ def describe_difference(live: DateEntry | None, restored: DateEntry | None, *, v
 
 def changes_between(services: Services, live: Manifest, restored: Manifest) -> str:
     """A text with upper bounds of the rows that differ: the sums over the publishes between the two generations."""
-    later, forward = _publishes_since(services, live, restored), False
-    if later is None:
-        later, forward = _publishes_since(services, restored, live), True
-    if later is None:
+    between, forward = _publishes_since(services, live, restored), False
+    if between is None:
+        between, forward = _publishes_since(services, restored, live), True
+    if between is None:
         return f"How many rows get other values is {NOT_KNOWN}."
-    new = sum(e.new_keys for m in later for e in m.dates)
+    new = sum(e.new_keys for m in between for e in m.dates)
     # A plan that compares no values cannot say how many changed. A date that was copied forward has no change.
-    counts = [e.changed for m in later for e in m.dates if e.plan is not DateOutcome.COPIED_FORWARD]
+    counts = [e.changed for m in between for e in m.dates if e.plan is not DateOutcome.COPIED_FORWARD]
     changed = NOT_KNOWN if None in counts else f"at most {sum(c or 0 for c in counts)}"
-    names = ", ".join(str(m.generation) for m in reversed(later)) or "none"
+    names = ", ".join(str(m.generation) for m in reversed(between)) or "none"
     return (
         f"Generations that are {'added' if forward else 'taken back'}: {names}. At most {new} rows "
         f"{'appear' if forward else 'vanish'}, whose keys were new in these; rows that get other values: {changed}."
@@ -53,9 +54,10 @@ def changes_between(services: Services, live: Manifest, restored: Manifest) -> s
 
 
 def _publishes_since(services: Services, newer: Manifest, older: Manifest) -> list[Manifest] | None:
-    """The manifests that lead from `older` to `newer`, newest first; None if `newer` does not build on `older`.
+    """The manifests of the publishes that lead from `older` to `newer`, newest first, without rollbacks.
 
-    A rollback's own content is that of the generation that it restores.
+    A rollback counts as the generation that it restores. None if `newer` does not build on `older`, or if more than
+    MANIFESTS_READ manifests are between the two or one of them cannot be read.
     """
     found: list[Manifest] = []
     origin, manifest = older.generation if older.restores is None else older.restores, newer

@@ -35,8 +35,9 @@ FOOTERS_READ = 100  # at most; with more files the number of rows is estimated
 class LandingInput:
     """What would be read from landing. `files`, `rows`: their numbers. `size`: in bytes.
 
-    `dates`: None for a feed without date folders. `too_old`: dates before the retention. `problems`: why deliveries
-    would be refused: changes of landing since they were registered, or else footers that cannot be read.
+    `dates`: those within the retention; None for a feed without date folders. `too_old`: dates before the retention.
+    `problems`: why deliveries would be refused: objects that changed in landing since the deliveries were registered,
+    or else footers that cannot be read. `rows` is 0 if objects changed.
     """
 
     files: int
@@ -53,8 +54,9 @@ class LiveInput:
     """What would be read and kept of the live generation, and what would be deleted.
 
     `dates`: how many dates the new generation would have. `copied_forward`: how many of them no delivery has. `size`:
-    bytes of the live generation's files; `size_on_delivered_dates`: bytes of those whose dates the deliveries contain.
-    `expired`: dates that leave the retention. `folders_deleted`: data folders, by names in the state bucket.
+    bytes of the live generation's files within the retention; `size_on_delivered_dates`: bytes of those whose dates the
+    deliveries contain. `expired`: dates that leave the retention; `expired_rows`: their rows. `folders_deleted`: data
+    folders, by names in the state bucket.
     """
 
     dates: int
@@ -164,10 +166,10 @@ def _status_kept(services: Services, decision: Decision) -> str:
 
 
 def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
-    """Whether the Spark job would not read landing.
+    """Whether the Spark job would read nothing in landing; False for engines in SQL.
 
-    This is so if the live generation includes all deliveries and the plan does not rewrite them. If the retention
-    became longer, the job reads them nevertheless: they may have dates that the live generation dropped.
+    It reads nothing if the live generation includes all deliveries and the plan does not rewrite them. If the retention
+    became longer, it reads them nevertheless: they may have dates that the live generation dropped.
     """
     live = decision.parent
     if live is None or not engine.runs_spark or plan not in (Plan.AUTO, Plan.ADOPT):
@@ -228,6 +230,7 @@ def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, boo
 
 
 def _live_input(services: Services, live: Manifest | None, landed: LandingInput, *, publishes: bool) -> LiveInput:
+    """What happens to the live generation. `publishes`: whether anything is published; if not, it stays as it is."""
     if live is None or not publishes:
         return LiveInput(len(live.dates) if live else 0, len(live.dates) if live else 0, 0, 0, (), 0, ())
     oldest, _ = services.retention_window()
@@ -276,7 +279,10 @@ def _expected_changes(services: Services, live: Manifest) -> float:
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
-    """The engine's median seconds per byte in its last publishes, times `size`; at least the seconds of the fastest."""
+    """The engine's median seconds per byte in its last publishes, times `size`; at least the seconds of the fastest.
+
+    None if there are no such publishes.
+    """
     records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
     timings = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
     if not timings:

@@ -148,11 +148,11 @@ def _changed_columns(services: Services, live: Manifest) -> Iterator[PlannedChan
 def _retention(
     services: Services, live: Manifest, staging: TableMetadata | None, target: TableMetadata | None
 ) -> Iterator[PlannedChange]:
-    days, published = services.feed.table.retention_days, target.expiration_days if target else None
-    if target is None or published == days:
+    days, target_days = services.feed.table.retention_days, target.expiration_days if target else None
+    if target is None or target_days == days:
         return
-    change = f"retention of {'all dates' if published is None else f'{published:g} days'} becomes {days} days"
-    if published is not None and days > published:
+    change = f"retention of {'all dates' if target_days is None else f'{target_days:g} days'} becomes {days} days"
+    if target_days is not None and days > target_days:
         effect = "keeps dates longer; those that BigQuery has deleted come back only by a snapshot that has them"
         yield PlannedChange(change, effect, "older dates stay; none vanishes", "storage of the dates that stay")
         return
@@ -207,11 +207,12 @@ def _notes(services: Services, published: Sequence[LedgerRecord]) -> Iterator[st
                 f"a snapshot like the newest published one is not streamed but loaded: {share:.2%} of the rows are "
                 f"new or changed, cdc.max_changed_share is {limit:.2%}"
             )
-    if feed.checks.sql and _lacks_columns(services):
+    if feed.checks.sql and _has_other_columns(services):
         yield "the queries of checks.sql were not tried, because staging lacks columns of the feed file"
 
 
-def _lacks_columns(services: Services) -> bool:
+def _has_other_columns(services: Services) -> bool:
+    """Whether staging exists, and its columns are not exactly those of the feed file."""
     staging = services.warehouse.table(services.feed.staging)
     return staging is not None and staging.columns != services.feed.table.to_contract().columns
 

@@ -11,7 +11,8 @@ NO_COST = "nothing"
 class PlannedChange:
     """One difference between the feed file and the published table.
 
-    `effect`: what the next publish does. `readers`: what readers notice. `cost`: what this adds to the next publish.
+    `change`: the difference. `effect`: what the next publish does about it. `readers`: what readers notice. `cost`:
+    what the change costs, in the next publish or in each from now on.
     """
 
     change: str

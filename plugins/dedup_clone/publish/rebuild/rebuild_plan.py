@@ -174,7 +174,7 @@ def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, 
 
 
 def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
-    """The dates to compare with staging. The check before the swap leaves out dates of which Spark dropped rows."""
+    """About the dates that the check before the swap compares: it chooses only among dates without duplicate keys."""
     oldest, _ = services.retention_window()
     return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
 
@@ -234,7 +234,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
 
 
 def _empty_columns(services: Services, live: Manifest, request: RebuildRequest) -> list[str]:
-    """The new columns that no former column fills."""
+    """The new columns that get NULL, because no former column is renamed to them."""
     renamed = set(request.renamed.values())
     return [
         name

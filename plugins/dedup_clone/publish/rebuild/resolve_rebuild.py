@@ -1,4 +1,4 @@
-"""The steps of a rebuild that a publish lacks: copy and export of target's rows, layout of the tables, deletion.
+"""The steps of a rebuild that a publish lacks: copy and export target's rows, set layouts, delete the copies.
 
 The exported rows are handled like those of an existing table that is taken over: the dedup job validates them, proves
 that the keys are unique, and writes them anew. Target's rows stay as they are until the swap. If a run ends before its
@@ -35,9 +35,9 @@ COPY_STEP = "copy"
 def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
     """Recover a dead run and acquire the lease. Returns the run's spec.
 
-    `live_shown`: the generation that was live when the rebuild was approved. Raises ConfigurationError when another is
-    live by now or the rebuild is not possible, ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld,
-    LostRace.
+    `live_shown`: the generation that was live in the preview. Raises ConfigurationError when another is live by now or
+    the rebuild is not possible, ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace; and
+    what `recover` raises.
     """
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)

@@ -1,4 +1,4 @@
-"""Writes and reads what an attempt leaves in state: check results, what it may swap, and refused deliveries."""
+"""Writes and reads what an attempt leaves in state: check results, parameters of its swap, and refused deliveries."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, r
 
 
 def find_arrival_time(services: Services, delivery: Delivery) -> datetime | None:
-    """When the delivery arrived, by its arrival record or, if that is lost, by the ledger record of an attempt.
+    """When the delivery arrived, by its arrival record or, if that is lost or damaged, by a ledger record.
 
-    That record is of an attempt whose newest delivery it was. None if neither record exists. Raises LaterRelease when a
-    later release wrote the arrival record.
+    Such a ledger record is that of an attempt whose newest delivery was this one. None if neither record exists. Raises
+    LaterRelease when a later release wrote the arrival record.
     """
     arrival = services.store.read_if_sound(Arrival, services.layout.arrival(delivery))
     if arrival is not None:

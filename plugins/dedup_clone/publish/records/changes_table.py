@@ -85,6 +85,7 @@ def load_changes(services: Services) -> None:
     """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
 
     If the load of a generation fails, later generations wait, until FAILED_JOBS_BEFORE_SKIP of its jobs have failed.
+    Changes that can never be loaded are deleted.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = folder.read()
@@ -120,11 +121,10 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
     if manifest is None:
         return "the manifest of their generation is lost or damaged"
-    if (
-        changes.job_number >= FAILED_JOBS_BEFORE_SKIP
-    ):  # later generations no longer wait, so the table may have their rows
+    # If later generations no longer wait, the table may have their rows already.
+    if changes.job_number >= FAILED_JOBS_BEFORE_SKIP:
         table = services.warehouse.table(services.names.changes_table)
-        if table is not None and _has_other_types(table.columns, _declared_table(services, manifest.table).columns):
+        if table is not None and _needs_new_table(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
     return ""
 
@@ -182,12 +182,12 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
     """Create `FEED_changes` for the columns of `feed_table`, unless it exists; set expiration and KMS key.
 
     If the existing table only lacks columns, the load adds them. If its columns have other types, or if it has columns
-    that `feed_table` lacks, it is dropped and created, because it cannot have the rows of both.
+    that `feed_table` lacks, it is dropped and created, because the load could not append to it.
     """
     names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
     declared, name = _declared_table(services, feed_table), names.changes_table
     found = services.warehouse.table(name)
-    if found is not None and _has_other_types(found.columns, declared.columns):
+    if found is not None and _needs_new_table(found.columns, declared.columns):
         services.log(
             f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
         )
@@ -206,16 +206,17 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
 
 
 def change_rows_to_lose(services: Services, feed_table: TableContract) -> int | None:
-    """How many rows `FEED_changes` loses, because it must be made anew for `feed_table`; None if it need not be."""
+    """How many rows `FEED_changes` loses when it is made anew for `feed_table`; None if it stays or does not exist."""
     found = services.warehouse.table(services.names.changes_table)
     declared = _declared_table(services, feed_table)
-    return found.rows if found is not None and _has_other_types(found.columns, declared.columns) else None
+    return found.rows if found is not None and _needs_new_table(found.columns, declared.columns) else None
 
 
 def _declared_table(services: Services, feed_table: TableContract) -> TableContract:
+    """What `FEED_changes` must be for rows of `feed_table`."""
     return changes_table_contract(feed_table, services.feed.changes_days)
 
 
-def _has_other_types(found: Sequence[Column], declared: Sequence[Column]) -> bool:
-    """Whether a load, which can only add columns, cannot append to the table that was found."""
+def _needs_new_table(found: Sequence[Column], declared: Sequence[Column]) -> bool:
+    """Whether the found table differs by more than columns that a load would add, so that no load can append to it."""
     return bool(refused_column_changes(found, declared) or widened_columns(found, declared))

@@ -16,8 +16,8 @@ def cost_at_full_size(
 ) -> IndexProjection | None:
     """The cost at `full_size_gb`; None if the feed file has no `full_size_gb`, or if nothing is published or staged.
 
-    It is assumed that rows keep their size and columns, and that the cost of Spark grows with the rows: the last cost
-    that is recorded is multiplied by the growth of the table.
+    `records`: of published attempts, newest last. It is assumed that rows keep their size and columns, and that the
+    cost of Spark grows with the rows: the last recorded cost is multiplied by the factor by which the table grows.
     """
     full_size_gb = services.feed.full_size_gb
     staging = services.warehouse.table(services.feed.staging) if full_size_gb and live else None

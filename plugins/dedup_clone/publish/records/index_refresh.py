@@ -46,9 +46,11 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What the index is derived from. `stored`: the former index; None when there is none. `attempts`: newest last.
+    """What the index is derived from. `stored`: the former index; None when there is none.
 
-    `erasure_generation`: that of the last erasure, 0 without one. Earlier generations may still contain erased keys.
+    `live`: the live generation's manifest; None before the first publish. `attempts`: those in the stored index, and
+    those that ended since it was written, newest last. `erasure_generation`: that of the last erasure, 0 without one.
+    Earlier generations may still contain erased keys.
     """
 
     stored: Index | None
@@ -189,7 +191,7 @@ def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecor
     for record in records[-GENERATIONS_LISTED:]:
         generation = former.get(record.generation) or _generation(services, record)
         if generation is not None and record.generation < inputs.erasure_generation:
-            generation = replace(generation, checked_at=None, data_folder=None)  # nothing may restore it
+            generation = replace(generation, checked_at=None, data_folder=None)  # so that nobody restores erased keys
         if generation is not None:
             generations.append(generation)
     folders = {g.generation: g.data_folder for g in generations}

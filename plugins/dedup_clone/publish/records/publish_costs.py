@@ -147,7 +147,7 @@ def _billed(*tables: float) -> int:
 
 
 def usd_on_demand(bytes_billed: int) -> float:
-    """The price of a query that BigQuery bills for so many bytes."""
+    """The price of queries for which BigQuery bills `bytes_billed`, in US dollars."""
     return bytes_billed / TIB * USD_PER_TIB
 
 

@@ -96,7 +96,7 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
 
 
 def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
-    """Whether the load's writer is dead: `holder` itself, which was started again, or one that is over its timeout."""
+    """Whether the load's writer is dead: it is an earlier try of `holder`, or exceeds WRITER_TIMEOUT_S."""
     return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
 
 
@@ -105,7 +105,8 @@ def _begin(
 ) -> StoredWriter:
     """Record the next load; return the stored writer. It has no load if none is due or BigQuery's limits forbid one.
 
-    If the last load is too recent, the first load of a call is left to a later run; further loads of the call wait.
+    `is_first`: whether it is the first load of this call of `write_reporting_tables`. If the last load is too recent,
+    the first load is left to a later run; further loads wait until it is allowed.
     """
     writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
     status_digest = digest(to_json(rows)) if rows else None

@@ -38,9 +38,9 @@ class RetirementRequest:
 def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, FeedHeldElsewhere, ConfigurationError if there is no
-    generation to export, ContractViolation if target or its export has other rows than the manifest, JobFailed if an
-    export fails.
+    Raises LeaseHeld while another run works on the feed, LostRace, FeedHeldElsewhere, ConfigurationError if target is
+    to be exported and no generation is live, ContractViolation if target or its export has other rows than the
+    manifest, JobFailed if an export fails, and what `recover` raises.
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
@@ -121,8 +121,9 @@ def _export(services: Services, attempt: str, live: Manifest) -> None:
 
 
 def _delete_state(services: Services, record: Retirement) -> None:
-    """Delete the feed's state, except the export, records of what happened, and the seed, without which nobody could
-    recognize erased keys. CURRENT, with the lease, goes last.
+    """Delete the feed's state, except the export, records of what happened, and the seed.
+
+    Without the seed nobody could recognize erased keys. CURRENT, with the lease, is deleted last.
     """
     layout, store = services.layout, services.store
     retained = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)

@@ -42,7 +42,7 @@ class RollbackRequest:
 
 @dataclass(frozen=True)
 class RestorableGeneration:
-    """A generation that can be restored: by a clone of staging as of `restored_at`, or, if that is None, from files.
+    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None.
 
     `snapshot_id`: the snapshot that the status table named for it. `swapped_at`: when it became live.
     """
@@ -192,7 +192,7 @@ def _restored_manifest(services: Services, source: Manifest, intent: Intent, liv
 
 
 def _retention_of_staging(services: Services, source: Manifest) -> int:
-    """How many days staging keeps now: a rollback changes no retention."""
+    """For how many days staging keeps its partitions now: a rollback does not change that."""
     staging = services.warehouse.table(services.feed.staging)
     return round(staging.expiration_days) if staging and staging.expiration_days else source.table.retention_days
 
