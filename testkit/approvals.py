@@ -27,9 +27,9 @@ class Approvals:
         """Wait until the run waits for its approval and an answer is safe. Returns the text of the question.
 
         Airflow shows the question a moment before the task waits. An answer given in that moment is stored, but never
-        reaches the task, and Airflow refuses all later answers. A task that waits has no process. If the task is
-        answered before the scheduler has seen the end of its process, the scheduler starts the task again, for which
-        the stored answer is too early again.
+        reaches the task, and Airflow refuses all later answers. Once the task waits, its process ends. If the task is
+        answered before the scheduler has seen that end, the scheduler starts the task again. The stored answer is then
+        too early for the second start, too.
         """
         what = f"run [{run_id}] waits for its approval"
         since = wait_for(lambda: self._is_waiting(run_id) and time.monotonic(), what)
@@ -51,8 +51,8 @@ class Approvals:
     def wait_for_end(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
         """Wait until the run has ended, and return its final state.
 
-        `option`: the answer that was given, which is given again if the task asks again; empty for none. Airflow starts
-        a task again if it is answered before the scheduler knows that it waits. Only a program answers so fast.
+        `option`: the answer that was given, which is given again if the task asks again; empty for none. A task asks
+        again if it was answered before the scheduler knew that it waits. Only a program answers so fast.
         """
         dag_id = f"{self.feed}_{self.dag}"
         state: str = wait_for(

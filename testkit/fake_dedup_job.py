@@ -53,7 +53,7 @@ SCHEMA = pa.schema(
 
 
 class FakeDedupJob:
-    """The fake. `refused_ids`: the ids of the snapshots whose deliveries it refuses."""
+    """The fake. `client`: of Cloud Storage. `refused_ids`: the ids of the snapshots whose deliveries it refuses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -110,7 +110,8 @@ class FakeDedupJob:
     ) -> None:
         """Write data files and the candidate.
 
-        `newest_keys`: the keys of the last delivery. `dropped`: the number of expired rows of the parent. `surplus`:
+        `rows`, `parent_rows`: by key, the rows of the new generation and of its parent. `newest_keys`: the keys of the
+        last delivery. `applied`, `refused`: deliveries. `dropped`: the number of expired rows of the parent. `surplus`:
         the number of surplus rows of each date.
         """
         suffix = secrets.token_hex(4)  # each run writes names of its own, like the runs of the real job
@@ -188,7 +189,7 @@ class FakeDedupJob:
         return (DataFile(path, requested.publish_day, len(changes), len(content), snapshot_id, snapshot_id),)
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
-        """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
+        """Write one file. Its name contains a digest of its content, so an unchanged date has the same path again."""
         content = parquet_bytes(rows, schema(request.table))
         path = f"{request.table.partition_column}={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
@@ -214,6 +215,7 @@ class FakeDedupJob:
 
 
 def _differs(request: DedupRequest, old: Row, new: Row) -> bool:
+    """Whether the table of changes must have a row for the key of these two rows."""
     names = [column.name for column in request.table.value_columns]
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         # A row that changed twice since the parent may have its old values again, with a newer id.
@@ -250,6 +252,7 @@ def _day(request: DedupRequest, row: Row) -> date:
 
 
 def _is_changed(request: DedupRequest, row: Row, before: Row | None) -> bool:
+    """Whether a value column differs. `before`: the key's earlier row; None for a new key, which is not changed."""
     return before is not None and any(before.get(c.name) != row.get(c.name) for c in request.table.value_columns)
 
 

@@ -99,8 +99,8 @@ class FeedAgainstOracle(FeedOnStandIn):
             return {"a.parquet": parquet(whole.slice(0, half)), "b.parquet": parquet(whole.slice(half))}
         column = self.table.partition_column
         days = sorted({row[column] for row in rows})
-        part_by_day = {day: whole.filter(pa.compute.equal(whole[column], pa.scalar(day, pa.date32()))) for day in days}
-        return {f"{column}={day}/part-0.parquet": parquet(part) for day, part in part_by_day.items()}
+        rows_by_day = {day: whole.filter(pa.compute.equal(whole[column], pa.scalar(day, pa.date32()))) for day in days}
+        return {f"{column}={day}/part-0.parquet": parquet(rows_of_day) for day, rows_of_day in rows_by_day.items()}
 
     def manifest(self) -> Manifest:
         """The manifest of the live generation."""

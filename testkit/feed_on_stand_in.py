@@ -258,7 +258,7 @@ class FeedOnStandIn(ControlledStandIn):
         return record
 
     def delete_leftovers(self, *, run_id: str = "erase") -> None:
-        """Run the last task of the erase DAG."""
+        """Run the last task of the erase DAG, which deletes what still contains the erased rows."""
         delete_leftovers(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, ""))
 
     def resolve_erasure(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> PublishSpec:

@@ -56,7 +56,7 @@ def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
 
 @dataclass(frozen=True)
 class _ColumnMaker:
-    """Makes random value columns, up to `_MAX_DEPTH` levels of STRUCTs."""
+    """Makes random value columns, nested to at most `_MAX_DEPTH` levels: a STRUCT in a STRUCT, no deeper one."""
 
     random: Random
     floats_in_arrays: bool
@@ -78,8 +78,8 @@ class GeneratedHistory:
     """Makes each snapshot of a table from the one before: a few keys come and go, a few values change.
 
     Most values of a column are the same, so that unchanged rows, and duplicate rows that differ only in a later column,
-    are frequent. `repeat`: the probability (0 to 1) that a key has one more row in a snapshot. `days`: the number of
-    dates, from `first_day` on.
+    are frequent. `repeat`: the probability, below 1, that one more row of the same key follows a row in a snapshot.
+    `days`: the number of dates, from `first_day` on. `_rows`: for each date, the present values of each key.
     """
 
     table: TableContract

@@ -1,4 +1,4 @@
-"""Runs an HTTP proxy in front of one server. It can hold one request, or the response to it, until a test releases it.
+"""Runs an HTTP proxy in front of one server. It can hold a request, or the response to it, until a test releases it.
 
 Tests use it to kill a process at an exact step of a publish. Each step is a request to storage or BigQuery. While the
 proxy holds that request or its response, the process that sent it waits at this step, and can be found by the port of
@@ -115,7 +115,7 @@ class HoldingProxy:
         hold.release()
 
     def find_hold(self, request: ProxiedRequest, phase: HoldPhase) -> Hold | None:
-        """The hold for this request or its response, or None. It is removed, so that it holds no second request."""
+        """The hold for this request or its response, or None. The hold is removed, so that it acts only once."""
         with self._lock:
             found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
             if found:
@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # the names that http.server calls
 
     def _is_released(self, request: ProxiedRequest, phase: HoldPhase) -> bool:
-        """Hold the request or its response if a hold matches. Returns False if it was dropped."""
+        """Hold the request or its response if a hold matches. Returns False if the hold was dropped."""
         hold = self.proxy.find_hold(request, phase)
         released = hold is None or hold.block(request, self.client_address[1])
         self.close_connection = self.close_connection or not released

@@ -54,7 +54,10 @@ class OracleDelivery:
 
 @dataclass
 class DateCounts:
-    """The counts that the manifest must have for a date. Only dates with rows in an applied delivery are counted."""
+    """The counts that the manifest must have for a date. Only dates with rows in an applied delivery are counted.
+
+    `rows`: all rows of the date. `ties`: the surplus rows of its deliveries.
+    """
 
     rows: int = 0
     new_keys: int = 0

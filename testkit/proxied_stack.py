@@ -51,7 +51,7 @@ def log(line: str) -> None:
 
 
 class ProxiedStack:
-    """A running stack. Its processes reach storage and BigQuery through `proxies`, this process reaches them directly.
+    """A running stack. Its processes reach storage and BigQuery through `proxies`; this process does so directly.
 
     A part of the stack is a program that supervisord runs, such as Airflow's scheduler (devstack/stack/parts.py).
     """
@@ -160,7 +160,7 @@ class ProxiedStack:
 
 
 def write_dags(folder: Path, *, all_feeds: bool) -> None:
-    """Copy the DAGs into `folder`, with the feeds EXAMPLE and BY_SPARK, or with these and all other feeds of dags/."""
+    """Copy the DAGs into `folder`, with the feeds EXAMPLE and BY_SPARK; with `all_feeds` also all other feeds."""
     source = CHECKOUT / "dags"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"))

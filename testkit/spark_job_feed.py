@@ -53,7 +53,8 @@ class SparkJobFeed:
     `session`: None if the jobs use no DataFrame plan; they then run in a DriverSession. `bucket`: the landing bucket,
     or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path of the
     folder that takes its place. The fields from `mode` to `engine` become fields of each request. `with_changes`:
-    whether the job also writes the rows that changed. `manifest`, `parent`: the generation that was committed last.
+    whether the job also writes the rows that changed. `manifest`, `parent`: the generation that was committed last;
+    None before the first. `_next_numbers`: the next number of a landed file, an arrival or a generation.
     """
 
     session: SparkSession | None
@@ -73,9 +74,11 @@ class SparkJobFeed:
     _next_numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
 
     def folder(self, snapshot_id: int) -> str:
+        """The name of the snapshot's folder in the landing bucket, with a final slash."""
         return f"{FEED}/snapshot_id={snapshot_id}/"
 
     def uri(self, name: str) -> str:
+        """The URI, or the path, of an object in the landing bucket."""
         return storage.object_uri(self.bucket, name)
 
     def land(self, snapshot_id: int, rows: Sequence[dict[str, Any]], *, schema: pa.Schema | None = None) -> Arrival:
@@ -91,8 +94,8 @@ class SparkJobFeed:
         if self.date_folders:
             column = self.table.partition_column
             for day in sorted({row[column] for row in rows}):
-                part = table.filter(pa.compute.equal(table[column], pa.scalar(day, pa.date32())))
-                self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", part)
+                rows_of_day = table.filter(pa.compute.equal(table[column], pa.scalar(day, pa.date32())))
+                self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", rows_of_day)
         else:
             half = table.num_rows // 2
             self.put(snapshot_id, f"a-{number}.parquet", table.slice(0, half))
@@ -173,6 +176,7 @@ class SparkJobFeed:
 
     @property
     def spark(self) -> SessionSource:
+        """A function that returns the session in which the job runs."""
         return lambda: self.session or cast(SparkSession, DriverSession())
 
     def run_tasks_in_this_process(self) -> None:

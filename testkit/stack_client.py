@@ -62,8 +62,8 @@ class StackClient:
             date_folder = folder / f"date={day}"
             date_folder.mkdir(parents=True)
             for number in range(2):
-                part = pa.Table.from_pylist(rows_of_day[number::2], schema=schema)
-                pq.write_table(part, date_folder / f"{number}.parquet", compression="snappy", row_group_size=100)
+                half = pa.Table.from_pylist(rows_of_day[number::2], schema=schema)
+                pq.write_table(half, date_folder / f"{number}.parquet", compression="snappy", row_group_size=100)
         return folder
 
     def land(

@@ -107,7 +107,10 @@ class ConditionNotMet(StandInError):
 
 
 class BackendError(StandInError):
-    """The stand-in's imitation of an error inside BigQuery. The same request may succeed later."""
+    """A restart ended the job, or what it needs (the object store, Spark) is not available.
+
+    In BigQuery the reason means an error inside BigQuery. The same request may succeed later.
+    """
 
     reason = "backendError"
 
@@ -131,7 +134,7 @@ class ResourcesExceeded(StandInError):
 
 
 class BytesBilledLimitExceeded(StandInError):
-    """The query would bill more than its maximumBytesBilled, so it was not run."""
+    """The query would bill more than its maximumBytesBilled, so it was ended before it changed anything."""
 
     reason = "bytesBilledLimitExceeded"
 

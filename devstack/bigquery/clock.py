@@ -21,7 +21,7 @@ DAY_MS = DAY_US // 1000
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """The time in UTC. It is exact to the microsecond, because it is not converted through a float."""
+    """The time in UTC of `microseconds` since 1970, exact to the microsecond: no float is involved."""
     seconds, rest = divmod(microseconds, MICROSECONDS)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 

@@ -18,7 +18,7 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Create the folder and its missing parents, so that they survive a crash."""
-    missing = [created for created in (folder, *folder.parents) if not created.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for created in missing:
         sync_folder(created.parent)

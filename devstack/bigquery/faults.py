@@ -109,11 +109,14 @@ class FaultRegistry:
             self._changed.notify_all()
 
     def match_request(self, method: str, path: str) -> Fault | None:
-        """The fault that applies to the request, or None. The request is counted as a match (`nth` and `times`)."""
+        """The fault that applies to the request, or None.
+
+        The request counts as a match (for `nth` and `times`) of each fault that it matches, up to the one that applies.
+        """
         return self._match({"method": method, "path": path}, jobs=False)
 
     def match_job(self, job_type: str, job_id: str) -> Fault | None:
-        """The fault that applies to the job, or None. The job is counted as a match."""
+        """The fault that applies to the job, or None. The job counts as a match as in `match_request`."""
         return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
     def wait_in_queue(self, fault: Fault, stop: threading.Event) -> None:

@@ -26,7 +26,7 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 class StandIn:
     """All parts of one stand-in. The REST handlers, the Storage Write API and the tests use it.
 
-    `jobs`: runs jobs of all kinds. `queries`: the function that it calls for query jobs, which also does dry runs.
+    `jobs`: runs jobs of all kinds. `queries`: the function that `jobs` calls for query jobs; it also does dry runs.
     `uploads`: the folder of files that are sent with load jobs. `write_api_address`: host:port of the Storage Write
     API, empty if it is not served.
     """

@@ -32,11 +32,11 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 def block_conditions(
     where: exp.Expression, alias: str, clustering: Sequence[str], constants: Collection[str]
 ) -> list[exp.Condition]:
-    """Conditions that are all true for a block that may have rows of the query.
+    """Conditions on a block: if one of them is not true, no row of the block fulfils `where`.
 
     They refer to the lowest and highest value of clustering column N (counted from 0) in the block as `low_N` and
     `high_N`; `nulls_N` is true if the column has a NULL there. `alias`: the table's alias in the query. `constants`:
-    the names of script variables.
+    the names of script variables, in lower case.
     """
     found: list[exp.Condition] = []
     for position, name in enumerate(clustering):
@@ -52,7 +52,7 @@ def block_conditions(
 
 @dataclass(frozen=True)
 class _Column:
-    """One clustering column of the table `alias`."""
+    """One clustering column of the table `alias`. `name`: in lower case. `position`: among the clustering columns."""
 
     alias: str
     name: str
@@ -60,7 +60,7 @@ class _Column:
     constants: frozenset[str]
 
     def condition(self, node: exp.Expr) -> exp.Condition | None:
-        """The condition on a block's bounds; None if the expression prunes nothing."""
+        """The condition on a block's bounds that follows from `node`; None if `node` prunes nothing."""
         if isinstance(node, exp.And | exp.Or):
             operands = [self.condition(operand.unnest()) for operand in (node.left, node.right)]
             usable = [condition for condition in operands if condition is not None]
@@ -102,6 +102,7 @@ class _Column:
         return exp.and_(reaches_low, exp.LTE(this=self._bound("low"), expression=high.copy()))
 
     def _bound(self, which: str) -> exp.Column:
+        """The column of the block's bounds: `which` is low, high or nulls."""
         return exp.column(f"{which}_{self.position}")
 
     def _is_column(self, node: exp.Expr | None) -> bool:

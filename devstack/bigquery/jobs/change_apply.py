@@ -28,7 +28,7 @@ from devstack.bigquery.storage.table_change import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
-MAXIMUM_RETRIES = 3  # after another job has changed the same rows
+MAXIMUM_RETRIES = 3  # of a merge, after another job has changed the same rows
 RETRY_INTERVAL_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
 # How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
 WAIT_S = 10.0
@@ -89,7 +89,10 @@ class ApplyJob:
 
 
 class ApplySchedule:
-    """Starts apply jobs when they are due: after half of a table's max_staleness, so that they end within it."""
+    """Starts apply jobs when they are due.
+
+    A job is due when half of a table's max_staleness has passed, so that it ends within the other half (`_is_due`).
+    """
 
     def __init__(self, catalog: Catalog, jobs: JobRunner) -> None:
         self._catalog = catalog
@@ -134,7 +137,7 @@ class ApplySchedule:
 
 
 def _is_due(version: TableVersion, now_us: int) -> bool:
-    """Whether rows have lacked changes for half of the table's max_staleness, and an apply job has something to do.
+    """Whether rows may have lacked changes for half of max_staleness, and an apply job has something to do.
 
     A table without max_staleness gets no apply jobs.
 

@@ -26,8 +26,8 @@ from devstack.bigquery.storage.quotas import APPLIED
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
 
-# How long an applied DELETE is remembered, so that an older change which arrives later does not bring the row back.
-# Source: the same page, deleted data considerations.
+# How long an applied DELETE is remembered, so that a change with a lower sequence number that arrives later does not
+# bring the row back. Source: the same page, deleted data considerations.
 DELETE_RETENTION_US = 2 * DAY_US
 _ACKNOWLEDGED, _POSITION = "_acknowledged_us", "_position"
 _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
@@ -48,11 +48,15 @@ class MergedChanges:
 def merge_changes(
     catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> MergedChanges:
-    """Merges the version's pending changes into its rows, and writes the result as segments. Commits nothing."""
-    # Plain rows in the streaming buffer stay there: BigQuery's pages do not say that they are merged, too.
+    """Merges the version's pending changes into its rows, and writes the result as segments. Commits nothing.
+
+    `now_us`: the time from which DELETE_RETENTION_US is counted back.
+    """
+    # Rows in the streaming buffer stay there: BigQuery's pages do not say that a merge of row changes moves them, too.
     version = replace(version, buffer=())
     keys = [quote_identifier(name) for name in version.settings.primary_key]
     last_changes = session.materialize(_last_changes_sql(catalog, session, version, keys))
+    # What follows FROM in SQL that reads the pending ones of the last changes. It ends with a condition.
     pending = f"{last_changes} WHERE {_POSITION} >= 0"
     same_key = " AND ".join(f"_old.{key} = _new.{key}" for key in keys)
     old = relation_sql(table, version, catalog.segments, with_row_id=True)
@@ -84,7 +88,7 @@ def merged_version(
 
 
 def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVersion, keys: list[str]) -> str:
-    """SQL that selects the last change of every key.
+    """SQL that selects the last change of each key: the one that counts by the module's rule.
 
     The column `_position` numbers the pending changes in the order of acknowledgement; it is -1 in an applied change.
     """

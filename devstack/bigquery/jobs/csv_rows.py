@@ -1,8 +1,8 @@
 """Parses CSV files into rows of a table. Source: "Loading CSV data from Cloud Storage", and REST resource jobs.
 
-A file's columns are those of the job's schema, in its order. A value that equals `nullMarker` is NULL: by default, an
-empty value without quotes. BigQuery's pages do not say what an empty value in quotes is: here it is an empty STRING or
-BYTES, and an error in a column of another type.
+A file's columns are those of the job's schema, or else of the table's, in that order. A value that equals `nullMarker`
+is NULL: by default, an empty value without quotes. BigQuery's pages do not say what an empty value in quotes is: here
+it is an empty STRING or BYTES, and an error in a column of another type.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def csv_options(configuration: Mapping[str, Any]) -> CsvOptions:
 def parse_csv(
     uri: str, content: bytes, file_fields: Sequence[TableField], columns: Sequence[TableField], options: CsvOptions
 ) -> pa.Table:
-    """The rows of a file, which may be compressed by gzip. Raises Invalid for a row that does not fit.
+    """The rows of a file, which may be compressed by gzip.
 
-    `file_fields`: the fields of a line in the file. `columns`: the columns of the result, which are the table's.
+    `file_fields`: the fields of a line in the file. `columns`: the columns of the result, which are the table's. Raises
+    Invalid for a damaged file, for nested or repeated `file_fields`, and for a row that does not fit.
     """
     nested = [field.name for field in file_fields if field.fields or field.mode == "REPEATED"]
     if nested:

@@ -107,7 +107,7 @@ def commit_creation(
     outcome: Outcome,
     if_not_exists: bool,
 ) -> Outcome:
-    """Commits a new table. With IF NOT EXISTS it skips a table that another job has created since the first look."""
+    """Commits a new table. With IF NOT EXISTS it does nothing if another job has created the table meanwhile."""
     try:
         catalog.commit(table, build, commit_info_of(outcome))
     except Duplicate:
@@ -182,7 +182,7 @@ def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
 
 
 def _undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
-    """Restore a dataset in the location of its options, by default that of the job."""
+    """Restore a dataset in the location that the statement's options name, by default in that of the job."""
     catalog, dataset = evaluator.state.catalog, DatasetId(evaluator.state.defaults.project, statement.name)
     if catalog.datasets.find(dataset) is not None:
         if statement.if_not_exists:
@@ -259,8 +259,9 @@ def clone_change(
 ) -> Change:
     """The change that makes the clone, with its source's rows, schema, row access policies, primary key and layout.
 
-    A clone has none of its source's options. BigQuery does not document whether it copies the partition expiration, so
-    callers can rely only on what they write in OPTIONS. `clone_us`: the time as of which the source is cloned.
+    Here a clone has none of its source's options. BigQuery does not document whether it copies the partition
+    expiration, so callers can rely only on what they write in OPTIONS. `current`: the table that the clone replaces, or
+    None. `clone_us`: the time as of which the source is cloned.
     """
     cloned = source_version.settings
     settings = TableSettings(

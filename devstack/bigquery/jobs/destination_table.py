@@ -45,6 +45,7 @@ def resolve_settings(
 ) -> TableSettings:
     """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
 
+    `current`: the settings before the job; None if there is no table. `fields`: the job's schema.
     `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema and its
     policy tags, removes description, primary key and row access policies, and keeps all other settings, such as the
     layout, the labels and the expiration.
@@ -167,9 +168,9 @@ def write_change(
 ) -> Change:
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
-    `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None. A clone
-    remains one unless WRITE_TRUNCATE replaces the whole table. The streaming buffer is emptied only if all rows are
-    replaced. Source: "Use the Storage Write API (REST)".
+    `kind`: the new version's `change_kind`. `partition`: the partition that the table's name in the job has as a
+    decorator (`table$partition`), or None. A clone remains one unless WRITE_TRUNCATE replaces the whole table. The
+    streaming buffer is emptied only if all rows are replaced. Source: "Use the Storage Write API (REST)".
     """
     before = dict(current.partitions) if current else {}
     after = dict(before)

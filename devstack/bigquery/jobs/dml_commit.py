@@ -1,8 +1,8 @@
-"""Writes the changes of a DML statement as new segments, and commits them.
+"""Writes the changes of a DML statement as new segments, and computes the table change that the caller commits.
 
-A statement reads a snapshot. If another statement has changed the same partitions since, the commit raises
+A statement reads a snapshot. If another statement has changed the same partitions since, `dml_change` raises
 `ConcurrentUpdate`, and the caller runs the statement again on the newer rows. Rows that an INSERT added meanwhile stay.
-Partitions that the statement does not change keep their segments.
+Partitions that the statement does not change keep their segments. A merge of streamed changes counts as a statement.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def write_partitions(
     catalog: Catalog,
     batch: SegmentBatch,
 ) -> PartitionWrites:
-    """Writes a new segment for each changed partition and for each changed segment of the streaming buffer.
+    """Writes a new segment for each changed partition and each changed segment of the buffer that still has rows.
 
     Raises InvalidQuery for a new row that does not fit the table's schema.
     """
@@ -144,9 +144,10 @@ def dml_change(
 ) -> Change:
     """The change that puts the new segments into the table.
 
-    `snapshot`: the version that the statement has read. `latest`: the version at the time of the commit. Raises
-    ConcurrentUpdate if, between the two, another statement changed the same partitions other than by an INSERT, the
-    table was dropped, replaced or given another schema, or rows that the statement changes left the streaming buffer.
+    `kind`: the new version's `change_kind`. `snapshot`: the version that the statement has read. `latest`: the version
+    at the time of the commit. In between, INSERTs and streamed rows may have been added. Raises ConcurrentUpdate if the
+    same partitions changed and the table had any other kind of change, if the table was dropped, replaced or given
+    another schema, or if rows that the statement changes left the streaming buffer.
     """
     if (
         latest is None

@@ -37,7 +37,11 @@ _CLAUSE = '"__clause"'
 
 
 class MergeEvaluator:
-    """Evaluates one MERGE on one version of its target."""
+    """Evaluates one MERGE on one version of its target.
+
+    In its methods, `source`, `pairs` and `unmatched_target` are the names of temporary tables with the source's rows,
+    the matching pairs and the target's rows without a match; in a dry run, subqueries that select these.
+    """
 
     def __init__(self, statement: Merge, evaluator: SqlEvaluator, target: DmlTarget) -> None:
         self._statement = statement
@@ -190,6 +194,7 @@ class MergeEvaluator:
         return [field.name for field in fields]
 
     def _all_columns(self, source: str) -> set[str]:
+        """The names that an expression about a matching pair may refer to."""
         return self._target.columns | set(self._source_columns(source)) | {source_alias(self._statement)}
 
 

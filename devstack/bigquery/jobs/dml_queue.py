@@ -77,6 +77,7 @@ class DmlQueue:
 
     @contextmanager
     def _running(self, queue: _Queue, table: TableId, stop: threading.Event, *, is_limited: bool) -> Iterator[None]:
+        """Count the statement as running during the block. If `is_limited`, first wait until it may run."""
         with self._changed:
             if is_limited:
                 self._wait(queue, table, stop)

@@ -44,10 +44,10 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
 
 
 def deletes_whole_partitions(statement: MutatingStatement, column: str | None, variables: Collection[str]) -> bool:
-    """Whether it is a DELETE whose WHERE refers to nothing but the partition column, literals and script variables.
+    """Whether this is a DELETE whose WHERE refers to nothing but the partition column, literals and script variables.
 
     `column`: the table's partition column; None for an unpartitioned table. `variables`: the names of the script
-    variables.
+    variables, in lower case.
     """
     if not isinstance(statement, Delete) or column is None or statement.where.find(exp.Select) is not None:
         return False
@@ -100,6 +100,7 @@ def _joins(source: exp.Select | None) -> Iterator[exp.Join]:
 
 
 def _refers_only_to(condition: exp.Expr, alias: str) -> bool:
+    """Whether the condition has columns, and all are qualified by this alias."""
     columns = list(condition.find_all(exp.Column))
     return bool(columns) and all(column.parts[0].name.lower() == alias.lower() for column in columns)
 

@@ -40,7 +40,7 @@ _KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 @dataclass(frozen=True)
 class DmlRunner:
-    """Executes the DML statements of one script."""
+    """Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE for one script. `maximum_bytes_billed`: None for no limit."""
 
     state: ScriptState
     check_cancelled: Callable[[], None]
@@ -107,7 +107,10 @@ class DmlRunner:
 
 
 def mutable_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
-    """The target of a statement that may change existing rows. Raises InvalidQuery if it has pending row changes."""
+    """As `target_version`, for a statement that may change existing rows.
+
+    Raises InvalidQuery also if the table has pending row changes.
+    """
     table, version = target_version(name, evaluator)
     check_no_pending_changes(table, version)
     return table, version
@@ -128,7 +131,7 @@ def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, T
 
 
 def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
-    """The bytes that the statement scans, without those of partitions that it rewrites.
+    """The bytes that the statement scans, without what is billed in addition for the partitions that it rewrites.
 
     All blocks of a partition count, because BigQuery's pages do not say that DML prunes blocks.
     """

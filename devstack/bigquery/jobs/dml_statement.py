@@ -22,7 +22,7 @@ def defaults_of(record: JobRecord) -> NameDefaults:
 
 
 def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
-    """The statement and its table, if the job runs nothing but one DML statement; otherwise None."""
+    """The statement and its table, if the job runs nothing but one INSERT, UPDATE, DELETE or MERGE; otherwise None."""
     if record.kind != "query":
         return None
     try:

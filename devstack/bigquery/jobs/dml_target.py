@@ -61,7 +61,7 @@ class DmlTarget:
         return [f"CAST({value} AS {to_duckdb_type(f)})" for value, f in zip(values, fields, strict=True)]
 
     def updated_rows(self, assignments: Sequence[Assignment], values: str) -> pa.Table:
-        """The rows with new values. `values`: a table with their ids and assigned values, as `values_sql` selects."""
+        """The rows with new values. `values`: the temporary table with the result of `values_sql`."""
         assigned = {tuple(p.lower() for p in item.path): f"_new.v{number}" for number, item in enumerate(assignments)}
         columns = ", ".join(
             f"{_new_value(column, (column.name.lower(),), f'{self._alias}.{quote_identifier(column.name)}', assigned)} "

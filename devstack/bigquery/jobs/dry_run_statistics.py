@@ -54,7 +54,8 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, statements.CreateProcedure):
             return _statistics(create_procedure(statement, evaluator, dry_run=True))
     kind = _OTHER_TYPES[type(statement)]
-    operation = "CREATE" if isinstance(statement, statements.UndropSchema) else kind.partition("_")[0]  # as in a run
+    # As when the statement is executed, UNDROP reports CREATE.
+    operation = "CREATE" if isinstance(statement, statements.UndropSchema) else kind.partition("_")[0]
     return _statistics(Outcome(kind, ddl_operation=operation))
 
 
@@ -101,7 +102,7 @@ def _reading_statistics(
 
 
 def _mutation_statistics(statement: MutatingStatement, evaluator: SqlEvaluator) -> dict[str, Any]:
-    """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
+    """The bytes are an upper bound, because it is known only after execution which partitions are rewritten."""
     table, version = mutable_version(statement.table, evaluator)
     scanned = maximum_scanned_bytes(statement, evaluator)
     check_names_and_types(statement, evaluator, table, version)

@@ -16,6 +16,7 @@ from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
 from devstack.bigquery.sql.transpile import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
+# BigQuery's first and last DATE, in days since 1970.
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 MEMORY_LIMIT = "2GB"  # of all jobs together
 THREADS = "2"
@@ -103,8 +104,9 @@ class DuckDbSession:
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
         """Runs a SELECT. Returns its columns, and its rows in the Arrow types in which the stand-in stores rows.
 
-        `arrow_schema` defines these types. Raises InvalidQuery for a SELECT that fails, and for a date or time outside
-        of the years 1 to 9999, which DuckDB has and BigQuery has not.
+        `arrow_schema` defines these types. Raises the error of `translate_duckdb_error` for a SELECT that fails,
+        StoppedJob if it fails after `stop` was set, and InvalidQuery for a date or time outside of the years 1 to 9999,
+        which DuckDB has and BigQuery has not.
         """
         relation = self._relation(sql)
         columns = _fields(relation)

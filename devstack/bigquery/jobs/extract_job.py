@@ -50,7 +50,10 @@ class ExtractJob:
     def _files(
         self, config: ExtractConfiguration, version: TableVersion, segments: Sequence[Segment], size: int
     ) -> Iterator[pa.Table]:
-        """The rows of each file. An empty table becomes one empty file."""
+        """The rows of each file; an empty table becomes one empty file. `size`: the bytes of all segments.
+
+        Raises Invalid if `size` is too large for one file and the URI has no `*`.
+        """
         if "*" not in config.uri and size > MAXIMUM_FILE_BYTES:
             raise Invalid(
                 f"Table {config.table} too large to be exported to a single file: [{size}] bytes, allowed "

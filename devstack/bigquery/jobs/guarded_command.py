@@ -1,7 +1,7 @@
 """Runs a command, and kills it and its children as soon as standard input ends: `python guarded_command.py COMMAND …`.
 
-The process that starts this program keeps the other end of its standard input open. That end closes even if the
-process is killed, so no command outlives it. This is a program of its own, not imported by others.
+The caller keeps the other end of this program's standard input open. That end closes even if the caller is killed, so
+no command outlives its caller. This is a program of its own, which no module imports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 
 
 def main() -> int:
-    """Returns the command's exit code, or 128 plus the signal that killed it."""
+    """Returns the command's exit code, or 128 plus the number of the signal that killed it."""
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
 
     def kill_at_end_of_input() -> None:

@@ -80,7 +80,7 @@ def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     settings = version.settings
     for position, column in enumerate(settings.schema, start=1):
-        clustered = settings.clustering.index(column.name) + 1 if column.name in settings.clustering else None
+        clustering_place = settings.clustering.index(column.name) + 1 if column.name in settings.clustering else None
         yield {
             "column_name": column.name,
             "ordinal_position": position,
@@ -90,7 +90,7 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
             "is_hidden": "NO",
             "is_system_defined": "NO",
             "is_partitioning_column": _yes_no(column.name == settings.partition_column),
-            "clustering_ordinal_position": clustered,
+            "clustering_ordinal_position": clustering_place,
         }
 
 

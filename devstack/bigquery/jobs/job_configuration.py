@@ -1,6 +1,6 @@
 """Parses the configurations of load and extract jobs.
 
-rest/request_validation.py has refused those with unsupported fields before.
+Requests with unsupported fields do not get here: rest/request_validation.py refuses them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LoadConfiguration:
     """What a load job shall do. Optional fields are None if the job does not state them.
 
     `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `is_manifest`:
-    whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: its `parquetOptions`.
+    whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
     `adds_fields`: whether the job may add columns to the table.
     """
 
@@ -67,7 +67,10 @@ class LoadConfiguration:
 
 @dataclass(frozen=True)
 class ExtractConfiguration:
-    """What an extract job shall do. The URI may contain one `*`, which stands for the number of each file."""
+    """What an extract job shall do. The URI may contain one `*`, which stands for the number of each file.
+
+    `partition`: the one to extract; None for the whole table.
+    """
 
     table: TableId
     partition: str | None

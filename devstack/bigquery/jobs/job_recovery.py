@@ -65,7 +65,7 @@ def _ended(record: JobRecord, result: _CommittedResult | None, now_us: int) -> J
 
 
 def _with_destination(record: JobRecord, committed: TableId, store: JobStore) -> JobRecord:
-    """The record of a job that succeeded, which names the table with its rows: clients read them by this name.
+    """The record of a job that succeeded, with the name of the table from which clients read the job's rows.
 
     `committed`: the table to which the job, or the last statement of a script, has committed.
     """
@@ -76,7 +76,7 @@ def _with_destination(record: JobRecord, committed: TableId, store: JobStore) ->
         children = [child for child in store.all(record.project) if child.parent_job_id == record.job_id]
         here = [child for child in children if child.location == record.location]
         selects = [child for child in here if _statement_type(child) == "SELECT"]
-        table = selects[0].configuration["query"].get("destinationTable") if selects else None  # the last
+        table = selects[0].configuration["query"].get("destinationTable") if selects else None  # the newest
     if table is None or record.configuration["query"].get("destinationTable"):
         return record
     query = {**record.configuration["query"], "destinationTable": table}

@@ -95,7 +95,7 @@ class JobRunner:
         return record
 
     def cancel(self, record: JobRecord) -> JobRecord:
-        """Ask the job to stop. As in BigQuery, a job that commits before it notices this succeeds."""
+        """Ask the job to stop. As in BigQuery, a job that commits before it notices the request succeeds."""
         context = self._contexts.get(record.key)
         if context is not None:
             self._stop(context)
@@ -156,7 +156,7 @@ class JobRunner:
             return replace(context.record, error=self._error(context, error))
 
     def _error(self, context: JobContext, error: Exception) -> dict[str, Any]:
-        """The job's error as it is stored. A job that was stopped at its deadline was not cancelled by its user."""
+        """The job's error as it is stored. If the job was stopped at its deadline, the error says so."""
         if isinstance(error, StoppedJob) and self.clock.now_us() >= context.deadline_us:
             return error_proto(StoppedJob(TIMED_OUT))
         if isinstance(error, StandInError):

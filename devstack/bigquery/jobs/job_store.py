@@ -57,7 +57,7 @@ class JobStore:
         return self._records[key]
 
     def all(self, project: str | None = None) -> list[JobRecord]:
-        """All records, newest first."""
+        """All records, newest first. `project`: None for the jobs of all projects."""
         with self._changed:
             records = [record for record in self._records.values() if project in (None, record.project)]
         return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)

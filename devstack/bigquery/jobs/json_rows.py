@@ -17,7 +17,10 @@ from devstack.bigquery.storage.arrow_schema import UnstorableRow, conform, rows_
 
 
 def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Table:
-    """The rows of a file, which may be compressed by gzip. Raises Invalid for a row that does not fit the columns."""
+    """The rows of a file, which may be compressed by gzip.
+
+    Raises Invalid for a damaged file, and for a row that does not fit the columns.
+    """
     rows, numbers = [], []
     for number, line in enumerate(uncompressed(uri, content).splitlines(), start=1):
         if not line.strip():

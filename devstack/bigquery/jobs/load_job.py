@@ -34,7 +34,7 @@ PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memo
 
 @dataclass(frozen=True)
 class _Input:
-    """One file of the job. `read` returns its bytes."""
+    """One file of the job. `size`: in bytes. `read` returns its content."""
 
     uri: str
     size: int
@@ -86,6 +86,10 @@ class LoadJob:
     def _settings(
         self, config: LoadConfiguration, current: TableVersion | None, fields: tuple[TableField, ...] | None
     ) -> TableSettings:
+        """The table's settings after the job. `fields`: those of the job or file; None for those of the table.
+
+        Raises Invalid if the job does not fit the table, or if neither job nor table has a schema.
+        """
         existing = current.settings if current else None
         if fields is None:
             if existing is None or not existing.schema:
@@ -140,7 +144,7 @@ class LoadJob:
     ) -> Change:
         """The change that puts the segments into the table.
 
-        It checks the table again, which may have changed while the files were read, and is now locked.
+        It checks the table again: the table may have changed while the files were read, and is locked only now.
         """
         check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         latest_settings = self._settings(config, current, settings.schema)
@@ -154,7 +158,7 @@ class LoadJob:
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
-    """The fields that the job declares, else those of the last Parquet file; None for JSON and CSV.
+    """The fields that the job declares, else those of `last` if it is a Parquet file, else None.
 
     `last`: the alphabetically last file.
     """

@@ -64,7 +64,7 @@ class ObjectStore:
         """The files of a job, at least one, sorted by URI. `is_manifest`: whether the URIs are of manifests.
 
         A manifest is a text object with the URI of a file in each line. Raises NotFound for a URI without a match,
-        Invalid for a wrong URI or manifest, BackendError if the server does not answer.
+        Invalid for a wrong URI or manifest, BackendError if the server answers with another error or not at all.
         """
         if not uris:
             raise Invalid("Required parameter is missing: sourceUris needs at least one gs:// URI.")
@@ -131,6 +131,7 @@ class ObjectStore:
         return self._request("GET", path, uri)
 
     def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
+        """The body of the server's answer. `uri`: what is read or written, for error messages."""
         verb = "read" if method == "GET" else "write"
         url = self.url
         headers = {"Content-Type": "application/octet-stream"} if content is not None else None

@@ -29,7 +29,7 @@ from devstack.bigquery.storage.arrow_schema import arrow_type
 
 _MAGIC = b"PAR1"
 _FOOTER_TAIL_BYTES = 8  # the footer's length and the magic bytes
-# Fields of Parquet's FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
+# Field ids of Parquet's FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
 _SCHEMA, _ROW_GROUPS = 2, 4
 _REPETITION, _NAME, _CHILDREN, _CONVERTED_TYPE = 3, 4, 5, 6
 _COLUMNS, _COLUMN_METADATA, _PATH = 1, 3, 3

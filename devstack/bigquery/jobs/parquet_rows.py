@@ -16,8 +16,9 @@ _READ_ERROR = "Error while reading data, error message:"
 
 
 class ParquetSource:
-    """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP.
+    """A file. `fields`: its columns as BigQuery infers them.
 
+    A declared schema may have DATETIME where `fields` has TIMESTAMP, if the file's times are not adjusted to UTC.
     Raises Invalid for a file that is not Parquet, NotImplementedConstruct for an unsupported type and for a LIST,
     also inside a STRUCT, without `list_inference`. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
     """

@@ -1,9 +1,9 @@
 """Caches query results: a repeated query over unchanged tables returns its earlier result and bills nothing.
 
 Some queries are never cached: those with a destination table, external tables or `useQueryCache: false`, those with
-functions of the current time, SESSION_USER or random functions, and those that read the past, INFORMATION_SCHEMA or
-tables with policies, with rows in the streaming buffer or with pending row changes. Source: "Using cached query
-results".
+functions of the current time, SESSION_USER, random functions or TABLESAMPLE, those that read the past,
+INFORMATION_SCHEMA or tables with policies, with rows in the streaming buffer or with pending row changes, and those
+that read no table. Source: "Using cached query results".
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _NOT_CACHEABLE = re.compile(
 
 @dataclass(frozen=True)
 class _CachedResult:
+    """`destination`: the table with the result's rows. `versions`: those that the query read, by table."""
+
     destination: TableId
     versions: Mapping[TableId, TableVersion]
 

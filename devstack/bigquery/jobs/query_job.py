@@ -1,4 +1,7 @@
-"""Runs query jobs: one statement or a script. The rows of the last SELECT are stored in a table for the client."""
+"""Runs query jobs: one statement or a script.
+
+The rows of each SELECT are stored in a table. The job's configuration names the table of the last one for the client.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ class QueryJob:
             yield
 
     def _count_inserts_of_day(self, table: TableId) -> int:
-        """The number of INSERTs in the last 24 hours. Above a daily number BigQuery queues them."""
+        """The number of the table's INSERTs in the last 24 hours, which decides whether further ones are queued."""
         since_us = self._catalog.clock.now_us() - 24 * HOUR_US
         return self._catalog.history(table).change_kinds_since(since_us).count("insert")
 
@@ -126,12 +129,12 @@ class QueryJob:
         if context.record.configuration["query"].get("tableDefinitions"):
             raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
-        run = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
-        run.run_block(script.statements, ends_script=True)
-        with_rows = [outcome for outcome in run.outcomes if outcome.destination is not None]
+        script_runner = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
+        script_runner.run_block(script.statements, ends_script=True)
+        with_rows = [outcome for outcome in script_runner.outcomes if outcome.destination is not None]
         if with_rows:
             self._record_destination(context, with_rows[-1])
-        return script_statistics(run.outcomes)
+        return script_statistics(script_runner.outcomes)
 
     @staticmethod
     def _record_destination(context: JobContext, outcome: Outcome) -> None:

@@ -13,9 +13,11 @@ Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", 
 
 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
-    """The values by lower-case name. Raises Invalid, also for parameters without a mode, or NotImplementedConstruct.
+    """The values by lower-case name. `mode`: the request's `parameterMode`.
 
-    BigQuery's page "Run parameterized queries" says to set `parameterMode`. It does not say what happens without it.
+    Raises Invalid for wrong parameters and for parameters without a mode, NotImplementedConstruct for a type or value
+    that is not supported. BigQuery's page "Run parameterized queries" says to set `parameterMode`. It does not say what
+    happens without it.
     """
     if mode not in ("NAMED", "POSITIONAL") and (items or mode):
         raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")

@@ -1,8 +1,8 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
 Constant filters prune partitions, and in clustered tables also blocks. A query scans the referenced columns of what is
-not pruned. Which blocks are pruned is known only from a run; before it, only an upper bound is known. BigQuery bills
-whole megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+not pruned. BigQuery knows which blocks are pruned only once the query has run; before, it estimates an upper bound. It
+bills whole megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devstack.bigquery.storage.protection import check_read
 MEGABYTE = 1 << 20
 MINIMUM_BILLED_BYTES = 10 * MEGABYTE
 
-NAME_COLUMN = "_name"
+NAME_COLUMN = "_name"  # identifies a partition or a block in the rows that a Prune function gets
 Prune = Callable[[pa.Table, Sequence[exp.Expr]], set[str]]
 
 
@@ -43,7 +43,7 @@ class ScannedBytes:
     clustered: bool = False
 
     def upper_bound(self) -> ScannedBytes:
-        """The bytes with pruned blocks counted as scanned, as BigQuery estimates before a run.
+        """The bytes with pruned blocks counted as scanned, as BigQuery estimates before the query runs.
 
         Source: "Estimate and control costs", maximum bytes billed.
         """
@@ -69,7 +69,7 @@ NOTHING_SCANNED = ScannedBytes({}, 0)
 
 
 def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
-    """Raises BytesBilledLimitExceeded if the upper bound exceeds the limit, even if the run would bill less."""
+    """Raises BytesBilledLimitExceeded if the upper bound exceeds the limit, even if the query would bill less."""
     billed = scanned.upper_bound().billed
     if limit is not None and billed > limit:
         raise BytesBilledLimitExceeded(f"Query exceeded limit for bytes billed: {limit}. {billed} or higher required.")
@@ -82,8 +82,8 @@ def count_scanned_bytes(
 
     Raises AccessDenied or NotImplementedConstruct if a policy denies the read, InvalidQuery if the table requires a
     partition filter that the query lacks, or that cannot be used because the query merges row changes.
-    `prune(rows, conditions)` returns the NAME_COLUMN of the rows that fulfil the conditions: there is a row for each
-    partition, with its day, or for each block, with its bounds. `constants`: the names of script variables.
+    `prune(rows, conditions)` returns the values of NAME_COLUMN in the rows that fulfil the conditions. Each row has
+    the day of a partition or the bounds of a block. `constants`: the names of script variables, in lower case.
     """
     scans = find_table_scans(tree, reader, constants)
     columns_by_partition: dict[tuple[TableId, int], dict[str, set[str]]] = {}
@@ -148,7 +148,7 @@ def _bytes_of_columns(version: TableVersion, columns_by_partition: Mapping[str, 
 def _bytes_in_blocks(
     scan: TableScan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
 ) -> int:
-    """The bytes in the blocks that the filters do not prune. They are counted anew for each reference to a table."""
+    """The bytes in the blocks that the filters do not prune. A block that two references scan counts twice."""
     catalog, settings = reader.catalog, scan.version.settings
     now_us = catalog.clock.now_us()
     groups = [

@@ -1,4 +1,4 @@
-"""Runs a script. Variables and branches are evaluated here; each other statement runs as a child job."""
+"""Runs a script. Variables and branches are evaluated here; every other statement runs as a child job."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class ScriptRunner:
 
     def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
-        number, may_wait = len(self.outcomes), isinstance(statement, DmlStatement)
+        number, is_dml = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
         if isinstance(statement, DmlStatement):
             query["destinationTable"] = self.state.defaults.table(statement.table).to_api()
@@ -131,8 +131,8 @@ class ScriptRunner:
             job_id=f"script_job_{parent.job_id}_{number}"[-200:],
             configuration={"jobType": "QUERY", "query": query},
             created_us=now_us,
-            started_us=None if may_wait else now_us,
-            state=PENDING if may_wait else RUNNING,
+            started_us=None if is_dml else now_us,
+            state=PENDING if is_dml else RUNNING,
             parent_job_id=parent.job_id,
             user=parent.user,
         )
@@ -140,7 +140,7 @@ class ScriptRunner:
         try:
             result = self.anonymous_table(child) if isinstance(statement, Query) else None
             with self._admission(statement):
-                if may_wait:
+                if is_dml:
                     child = self.context.store.save(
                         replace(child, state=RUNNING, started_us=self.context.clock.now_us())
                     )

@@ -34,7 +34,7 @@ from devstack.bigquery.storage.table_rules import RESERVED_PREFIXES, reserved_na
 class ScriptState:
     """The state of one script: its variables, and what all its statements share.
 
-    `jobs`: for INFORMATION_SCHEMA.JOBS. `externals`: None if the job has no external tables.
+    `jobs`: for INFORMATION_SCHEMA.JOBS. `variables`: by lower-case name. `externals`: None for no external tables.
     """
 
     catalog: Catalog
@@ -161,7 +161,7 @@ class SqlEvaluator:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
-        """The names of the rows that fulfil all conditions. Each row describes a part of a table."""
+        """The names of the rows that fulfil all conditions. Each row describes a partition or a block of a table."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)
@@ -183,7 +183,7 @@ def check_result_names(columns: tuple[TableField, ...]) -> None:
             raise InvalidQuery(f"{reserved_name_message(name)}: give the column an alias")
 
 
-# By type, the other types that BigQuery converts to without a cast. Source: "Conversion rules", coercion.
+# For each type, the types to which BigQuery converts it without a cast. Source: "Conversion rules", coercion.
 _COERCIONS = {
     "INT64": {"NUMERIC", "FLOAT64"},
     "NUMERIC": {"FLOAT64"},
@@ -192,7 +192,7 @@ _COERCIONS = {
 
 
 def check_assignable(source: TableField, target: TableField) -> None:
-    """Raises InvalidQuery unless BigQuery assigns the type without a cast. DuckDB would cast more types."""
+    """Raises InvalidQuery unless BigQuery assigns `source` to `target` without a cast. DuckDB would cast more types."""
     is_same = arrow_type(source) == arrow_type(target)
     is_coerced = "REPEATED" not in (source.mode, target.mode) and target.type in _COERCIONS.get(source.type, set())
     if not (is_same or is_coerced):

@@ -18,7 +18,7 @@ class Outcome:
     statement_type: str
     bytes_processed: int = 0
     bytes_billed: int = 0
-    slot_ms: int = 0
+    slot_ms: int = 0  # here the elapsed time, because the stand-in has no slots
     tables: tuple[TableId, ...] = ()  # that the statement has read
     ddl_operation: str | None = None
     ddl_table: TableId | None = None
@@ -60,7 +60,7 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
-# Makes the record of the job for the table version that a statement commits, from the statement's outcome.
+# From a statement's outcome, makes the CommitInfo that is stored in the table version which the statement commits.
 CommitInfoOf = Callable[[Outcome], CommitInfo]
 
 

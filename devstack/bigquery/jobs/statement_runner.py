@@ -48,8 +48,9 @@ ExecutableStatement = (
 class ResultTable:
     """The table for the rows of a SELECT.
 
-    `expires_us`: when the stand-in deletes the table; None except for an anonymous table, which holds the rows of a
-    query without a destination.
+    `partition`: the only one to write, as the table's decorator says; None for the whole table. `expires_us`: when the
+    stand-in deletes the table; None except for an anonymous table, which holds the rows of a query without a
+    destination.
     """
 
     table: TableId
@@ -65,7 +66,7 @@ class ResultTable:
 
 @dataclass
 class StatementRunner:
-    """Executes the statements of one script."""
+    """Executes the statements of one script. `maximum_bytes_billed`: None for no limit."""
 
     state: ScriptState
     check_cancelled: Callable[[], None]
@@ -215,7 +216,10 @@ class StatementRunner:
 
     @staticmethod
     def _outcome_of_reading(kind: str, scanned: ScannedBytes, evaluator: SqlEvaluator, started: float) -> Outcome:
-        """The outcome, as far as it follows from what the statement has read and how long that took."""
+        """The outcome, as far as it follows from what the statement has read, and from the time since `started`.
+
+        `started`: the time.perf_counter() when the statement started.
+        """
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
         tables, versions = tuple(evaluator.reader.tables), evaluator.reader.versions
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)

@@ -124,7 +124,7 @@ _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")
 def _can_become(column: TableField, new_type: TableField) -> bool:
     """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
 
-    Raises NotImplementedConstruct for an ARRAY, and for a change between types of two names of which one has
+    Raises NotImplementedConstruct for an ARRAY, and for a change to a type of another name if either type has
     parameters, because the source does not say whether BigQuery allows it. Source: "Modifying table schemas".
     """
     if column.sql_type(parameterized=True) == new_type.sql_type(parameterized=True):

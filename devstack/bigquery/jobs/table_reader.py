@@ -139,7 +139,7 @@ class TableReader:
         )
 
     def view(self, name: TableName) -> pa.Table:
-        """The rows of a view, which are the same for the whole statement."""
+        """The rows of an INFORMATION_SCHEMA view, which are the same for the whole statement."""
         dataset, view = self.defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
         if (dataset, view) not in self._views:
             if view in REGIONAL_VIEWS:

@@ -17,6 +17,7 @@ from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.storage.model import TableId, TableVersion
 
 MAXIMUM_CACHED_QUERIES = 256
+# Results of `_qualified_scopes`, by SQL text and by the name and type of each table's columns.
 _QUALIFIED_SCOPES: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
 
@@ -24,8 +25,9 @@ _QUALIFIED_SCOPES: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]]
 class TableScan:
     """One reference to a table in a query.
 
-    `columns`: the columns that are read; None if that is not known, so that all columns are billed. `filters`: those
-    on the partition column. `block_conditions`: conditions on the blocks of a clustered table (`block_filters.py`).
+    `columns`: the columns that are read; None if whole rows are read or it is not known: then all columns are billed.
+    `filters`: those on the partition column. `block_conditions`: conditions on the blocks of a clustered table
+    (`block_filters.py`).
     """
 
     table: TableId
@@ -37,7 +39,7 @@ class TableScan:
 
 
 def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[TableScan]:
-    """Finds the table references. `constants`: the names of script variables.
+    """Finds the table references. `constants`: the names of script variables, in lower case.
 
     In a copy of the tree it renames tables to t0, t1, … so that SQLGlot can look up any spelling of a name.
     """

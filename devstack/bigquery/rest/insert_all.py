@@ -97,7 +97,7 @@ def _parse(
 
 
 def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Sequence[_Row]) -> None:
-    """Adds the rows to the table's buffer, without those whose insertId was sent a short time ago."""
+    """Adds the rows to the table's buffer, without those whose insertId is in an earlier row or the last minute."""
 
     def make_rows(version: TableVersion, commit_us: int, batch: SegmentBatch) -> list[BufferedRows]:
         if version.settings.schema != settings.schema:

@@ -28,7 +28,10 @@ def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def new_job_record(
     stand_in: StandIn, project: str, body: Mapping[str, Any], user: str, upload: str | None = None
 ) -> JobRecord:
-    """The record of a new job. Raises the errors that BigQuery returns without creating a job."""
+    """The record of a new job. Raises the errors that BigQuery returns without creating a job.
+
+    `upload`: the name of the file that was sent with the request, or None.
+    """
     reference = body.get("jobReference") or {}
     configuration = dict(body.get("configuration") or {})
     if reference.get("projectId", project) != project:
@@ -99,7 +102,7 @@ def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiRes
 
 
 def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
-    """The job in the URL. Raises NotFound if it is not in the request's location, by default US, as BigQuery does."""
+    """The job in the URL. Like BigQuery, raises NotFound if it is not in the request's location, by default US."""
     location = normalize_location(request.query.get("location"))
     return stand_in.jobs.store.get(request.project(), location, request.path["job"])
 
@@ -125,7 +128,7 @@ def delete_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Lists jobs, newest first. Child jobs are listed only for their parent."""
+    """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
     parent = request.query.get("parentJobId") or None
     states = {state.upper() for state in request.query.get("stateFilter", "").split(",") if state}
     earliest_ms, latest_ms = request.integer("minCreationTime", 0), request.integer("maxCreationTime")

@@ -19,7 +19,7 @@ class FailedJob(StandInError):
 
     @property
     def http_status(self) -> int:
-        """The HTTP status. A cancelled job's own status is 200, which would look like success."""
+        """The HTTP status of the error's reason, but at least 400: a cancelled job's is 200, which means success."""
         return max(400, HTTP_STATUS.get(self.reason, 400))
 
 

@@ -14,8 +14,8 @@ from devstack.bigquery.storage.callers import user_of
 class ApiRequest:
     """One request.
 
-    `path`: the values of the variables in the URL's path. `body`: the parsed JSON. `base_url`: the server's URL, with a
-    final slash.
+    `path`: the values of the variables in the URL's path. `query`: the parameters after the URL's question mark.
+    `body`: the parsed JSON. `base_url`: the server's URL, with a final slash.
     """
 
     path: Mapping[str, str]

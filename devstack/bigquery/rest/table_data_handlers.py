@@ -98,6 +98,7 @@ def _position(request: ApiRequest) -> tuple[int | None, int]:
 
 
 def _maximum_page_rows(version: TableVersion) -> int:
+    """How many rows of average size are below both limits of a page; at least 1."""
     row_bytes = version.bytes / version.rows if version.rows else 0
     return max(1, min(MAXIMUM_PAGE_ROWS, int(MAXIMUM_PAGE_BYTES / row_bytes) if row_bytes else MAXIMUM_PAGE_ROWS))
 

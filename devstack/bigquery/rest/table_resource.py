@@ -67,10 +67,10 @@ def table_resource(
     """The table as a resource. With `partition`, its sizes and modification time are those of the partition."""
     settings = version.settings
     name = table.table if partition is None else f"{table.table}${partition}"
-    part = version.partitions.get(partition) if partition is not None else None
+    stored_partition = version.partitions.get(partition) if partition is not None else None
     segments = version.segments(partition)
     size = sum(segment.bytes for segment in segments)
-    modified_us = part.modified_us if part else version.modified_us
+    modified_us = stored_partition.modified_us if stored_partition else version.modified_us
     resource: dict[str, Any] = {
         "kind": "bigquery#table",
         "id": f"{table.project}:{table.dataset}.{name}",

@@ -95,7 +95,10 @@ class Uploads:
 
     @staticmethod
     def _write_content(session: UploadSession, arrived: int, content_range: str | None, content: bytes) -> int | None:
-        """Writes the content to the session's file. Returns the total size, None if the client does not know it yet."""
+        """Writes the content to the session's file. Returns the total size, None if the client does not know it yet.
+
+        `arrived`: how many bytes the file has before. `content_range`: None or empty if this is the whole content.
+        """
         if not content_range:
             session.path.write_bytes(content)
             return len(content)
