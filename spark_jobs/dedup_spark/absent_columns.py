@@ -14,7 +14,7 @@ from dedup_spark.column_types import STRUCT, arrow_type
 def complete_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
     """The batch with a NULL column for each of `columns` that it lacks, also inside STRUCTs.
 
-    A REQUIRED column is not added. Other columns of the batch stay as they are.
+    A REQUIRED column is not added, but a REQUIRED field of a STRUCT is. Other columns of the batch stay as they are.
     """
     names, arrays = list(batch.schema.names), list(batch.columns)
     is_complete = True
@@ -37,7 +37,7 @@ def _nulls(column: Column, rows: int) -> pa.Array:
 
 
 def _lacks_fields(column: Column, found: pa.DataType) -> bool:
-    """Whether the column is a STRUCT whose type in the file, `found`, lacks one of its fields, at any depth."""
+    """Whether `found`, the type of a STRUCT column in the file, lacks a declared field at any depth."""
     if column.type != STRUCT:
         return False
     struct = found.value_type if column.mode is ColumnMode.REPEATED else found

@@ -47,8 +47,11 @@ def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
 def with_elements(
     lists: pa.ListArray | pa.LargeListArray, elements: pa.Array, declared: pa.DataType | None = None
 ) -> pa.Array:
-    """Return `lists` with `elements` in place of `lists.values`, one for each of these; of type `declared` if given."""
-    offsets = pa.array(lists.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
+    """Return `lists` with each of `lists.values` replaced by the element at its position in `elements`.
+
+    `declared`: the type of the result; None to take it from `lists` and `elements`.
+    """
+    offsets = pa.array(lists.offsets.to_numpy())  # a copy: `from_arrays` takes no mask with offsets that are a slice
     return type(lists).from_arrays(offsets, elements, type=declared, mask=lists.is_null())
 
 

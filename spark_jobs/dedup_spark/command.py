@@ -18,12 +18,12 @@ from dedup_spark.job_request import read_request
 
 _logger = logging.getLogger("dedup_spark")
 
-# A stored procedure of BigQuery has no command line: its argument `request` is JSON in this variable.
+# A stored procedure of BigQuery has no command line: its argument `request` is JSON in this environment variable.
 PROCEDURE_ARGUMENT = "BIGQUERY_PROC_PARAM.request"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job on the request that `--request` names; return the exit code, 0 when `candidate.json` exists."""
+    """Run the job on the request that `--request` names. Return the exit code: 0 if `candidate.json` exists."""
     parser = argparse.ArgumentParser(prog="dedup_snapshot.py", description="Deduplicate deliveries into a generation.")
     procedure_argument = json.loads(os.environ.get(PROCEDURE_ARGUMENT, "null"))
     parser.add_argument(
@@ -62,5 +62,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _task_counts(session: StartingSession) -> tuple[int, int] | None:
+    """What `count_running_tasks` returns; None until the session has started."""
     started = session.started
     return None if started is None else count_running_tasks(started.sparkContext)

@@ -40,7 +40,7 @@ class DataFramePlanFailed(Exception):
     """
 
 
-# A date of plan rewrite that cannot be streamed is written by the DataFrame join; the manifest still names it REWRITE.
+# A date of plan rewrite that cannot be streamed is written by the DataFrame join. In the manifest it is a REWRITE.
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
 
 
@@ -55,8 +55,8 @@ def run_plans(
 ) -> tuple[dict[date, DatePlan], PlanResults]:
     """Return the plan that each date finally took, and what the plans wrote.
 
-    Outcomes of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed if Spark fails in such a plan,
-    and other errors as they are.
+    Files of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed if Spark fails in a DataFrame
+    plan; other errors are raised as they are.
     """
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
@@ -122,10 +122,10 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the parent's key fingerprints that are still right, by date, for dates that plans write.
+    """Return by date the digests of the parent's key fingerprints that hold for the new generation, too.
 
     The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
-    of the date have lower snapshot ids. Dates of plan adopt get a fingerprint from their task.
+    of the date have lower snapshot ids. Dates of plan adopt are left out: they get a fingerprint from their task.
     """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}

@@ -78,6 +78,7 @@ class DedupJob:
         return replace(self, request=replace(self.request, data_uri=data_uri), outcomes_uri=outcomes_uri)
 
     def _candidate(self) -> Candidate:
+        """Do the work of the run, and return the candidate."""
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
             copying_plans = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
@@ -116,10 +117,10 @@ class DedupJob:
     def _validate(
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
     ) -> ValidatedDeliveries:
-        """Validate the deliveries. `validate`: the fused scan, which validates their files.
+        """Validate the deliveries. `validate`: validates their files in the fused scan.
 
-        It is None after a DataFrame plan has failed. Then each file is validated alone, and Spark reads it too, to find
-        the files that Spark cannot read.
+        `validate` is None after a DataFrame plan has failed. Then each file is validated alone, and Spark reads it too,
+        to find the files that Spark cannot read.
         """
         newest_id, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
@@ -231,14 +232,14 @@ class DedupJob:
         empty in a publish.
         """
         request = self.request
-        # A replay that changes nothing validates no delivery: it has no new rows, and does not tell which erased keys
-        # its delivery contains.
+        # A replay that changes nothing validates no delivery: it has no new rows, and cannot tell which erased keys its
+        # deliveries contain.
         if not request.erases and not (request.erasures and validated.applied):
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
             key_sets, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
             eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
-            newest = None if request.erases else applied[-1]  # a takeover applies none, but has no erasures
+            newest = None if request.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
             # Saved outcomes contain examples of keys, also of erased ones.
             for name in storage.list_objects(self.outcomes_uri):

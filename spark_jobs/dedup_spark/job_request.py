@@ -14,8 +14,8 @@ from dedup_spark.column_types import require_supported
 def read_request(uri: str) -> DedupRequest:
     """Return the request stored at `uri`.
 
-    Raises FileNotFoundError if there is none, ContractViolation if this version of the job cannot carry it out, and
-    ConfigurationError if it does not support the table's columns or keys.
+    Raises FileNotFoundError if there is none, ContractViolation if it is malformed or of another format version, and
+    ConfigurationError if the job does not support the table's columns or keys.
     """
     request = from_json(DedupRequest, storage.read_text(uri), where=uri)
     if request.format_version != FORMAT_VERSION:

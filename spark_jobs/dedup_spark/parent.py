@@ -44,8 +44,8 @@ class ParentDate:
     def differing_share(self) -> float | None:
         """An estimate of the share of rows (0 to 1) that this publish will add, change or find missing.
 
-        It is the share of the last publish, assuming that as many keys went missing in it as were new. None if it is 0,
-        or not below 1.
+        It is the share of the publish that made the parent, assuming that as many keys went missing as were new. None
+        if the estimate is 0, or not below 1.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None
@@ -59,7 +59,7 @@ class ParentDate:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None if `hasher` did not compute them, or the manifest has another digest."""
+        """The date's stored fingerprints; None if they are absent, of another hasher, or not those of the manifest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 
@@ -70,8 +70,8 @@ class Parent:
 
     - newest_id: the highest snapshot id among its deliveries and rows; None if it has neither.
     - dropped_rows: how many of its rows are older than the retention.
-    - deliveries: the deliveries that it contains. It has all their rows of dates from `complete_since` on. If the new
-      generation has other columns or another update_id mode, there are none here, and no fingerprints in `dates`.
+    - deliveries: the deliveries that it contains, with all their rows of dates from `complete_since` on. Empty if the
+      new generation has other columns or another update_id mode; then `dates` has no fingerprints either.
     - columns: the columns of its files.
     - has_other_columns: whether the new generation has other columns.
     - snapshot_ids: the snapshot ids of its deliveries, if it was made in mode last_seen, in which a row's update_id is
@@ -125,8 +125,8 @@ def read_parent(request: DedupRequest) -> Parent:
     """Return the parent that the request names.
 
     Raises ContractViolation if its manifest or file list is malformed, if the file list has another digest than the
-    request names, or if the table has changed since in a way that needs a rebuild; FileNotFoundError if the manifest or
-    the file list is absent.
+    request names, or if a change of the table after the parent was made needs a rebuild; FileNotFoundError if the
+    manifest or the file list is absent.
     """
     if request.parent is None:
         return no_parent()

@@ -58,6 +58,7 @@ class DatePlan:
 
 
 def _rewrite(reason: str, not_streamed_reason: str | None) -> DatePlan:
+    """Plan rewrite. `not_streamed_reason` is added to `reason`, unless `reason` contains it already."""
     if not_streamed_reason and not_streamed_reason not in reason:
         reason = f"{reason}; written by Spark: {not_streamed_reason}"
     return DatePlan(DateOutcome.REWRITE, reason, not_streamed_reason)
@@ -93,9 +94,9 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
 def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
     """Return the plans of a request that changes nothing; None if the request may change dates.
 
-    A request changes nothing if the parent contains every requested delivery. Exceptions are requests that ask for a
-    plan that always writes, that retain days that the parent has dropped, or that have a delivery that validation
-    refuses as late. No file is read.
+    A request changes nothing if the parent contains every requested delivery. Yet it may change dates if it asks for a
+    plan that always writes, retains days that the parent has dropped, or has a delivery that validation refuses as
+    late. No file is read.
     """
     if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
         return None
@@ -119,6 +120,10 @@ def _select(
     parent_entry: DateEntry | None,
     file_limit_reason: str | None,
 ) -> DatePlan:
+    """Return the plan of one date, without its task. `deliveries`: the applied deliveries that have the date.
+
+    `file_limit_reason`: why the limit of files forbids adopting the date; None if it does not.
+    """
     if request.plan in (Plan.WINDOW, Plan.REWRITE):
         if request.dates is not None and day not in request.dates:
             return _COPIED_FORWARD
@@ -142,6 +147,7 @@ def _select(
 def _not_adopted_reason(
     request: DedupRequest, day: date, deliveries: list[ValidatedDelivery], parent_entry: DateEntry | None
 ) -> str | None:
+    """Return why plan adopt cannot handle the date; None if it can."""
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
         return f"update_id mode [{request.update_id_mode}] compares values"
     newest = deliveries[-1].delivery
@@ -152,6 +158,7 @@ def _not_adopted_reason(
 
 
 def _not_streamed_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    """Return why plan rewrite cannot stream the date; None if it can."""
     if compares_exact_values(request):
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:

@@ -1,4 +1,4 @@
-"""Orders values, to choose between rows of one key and one snapshot id, as docs/data-contract.md defines it.
+"""Orders values as docs/data-contract.md defines, to choose between rows of one key and one snapshot id.
 
 This module orders Python's values and Spark's columns; `warehouse/row_expressions.py` does so for the engines in SQL.
 """
@@ -34,7 +34,7 @@ def comparable_column(column: Column, values: SparkColumn) -> SparkColumn:
     """The column's `values` in a form that Spark orders and compares as the data contract requires.
 
     Spark itself orders as the contract does (NULL lowest, NaN above all numbers, -0.0 equal to 0.0, text and bytes
-    unsigned, arrays and structs element by element), but a NULL array differs from an empty one.
+    unsigned, arrays and structs element by element), except that it tells a NULL array from an empty one.
     """
     if not _has_array(column):
         return values

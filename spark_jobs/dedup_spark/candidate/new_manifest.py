@@ -23,8 +23,8 @@ from dedup_spark.plans.written_date import WrittenDate
 class PlanResults:
     """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
 
-    `fingerprints`: by date, the parent's key fingerprints that are still right. The DataFrame plans, which compute
-    none, take them from here.
+    `fingerprints`: by date, the digests of the parent's key fingerprints that hold for the new generation, too. Dates
+    of the DataFrame plans, which compute no fingerprints, get these digests.
     """
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
@@ -92,11 +92,11 @@ def assemble_generation(
             written = results.written[day]
             files_of_date = written.files
             entry = _written_entry(written, plan, parent_entry)
-            if parent_entry and day not in delivered:  # the check for missing dates needs this outcome
+            if parent_entry and day not in delivered:  # by this outcome the check for missing dates finds it
                 entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
         _require_parent_complete(entry, parent_entry)
         # With several deliveries a value may change and change back. Then the row has its old values, but a new
-        # update_id, so only a date with one delivery can keep the parent's files.
+        # update_id, which the parent's files lack. So only a date with one delivery can keep these files.
         is_unchanged = delivered.get(day) == 1 and not entry.new_keys and not entry.changed
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
         if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
@@ -116,7 +116,10 @@ def assemble_generation(
 
 
 def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
-    """Whether a plan, also one that then declined the date, stored the date's fingerprints in the data folder."""
+    """Whether the plan stored the date's fingerprints in the data folder.
+
+    Also true if adopt declined the date: then the parent's stored fingerprints are not copied.
+    """
     written = results.written.get(day)
     if isinstance(written, RewrittenDate):
         return written.wrote_fingerprints
@@ -126,8 +129,8 @@ def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
     """The entry of a date whose files are copied from the parent.
 
-    An unchanged date repeats the parent's plan, but not COPIED_FORWARD: the check for missing dates would report the
-    date, although the replay did not look whether its deliveries have it.
+    An unchanged date repeats the parent's plan, unless that is COPIED_FORWARD: by this outcome the check for missing
+    dates would report the date, although the replay did not read which dates its deliveries have.
     """
     repeats_plan = plan.outcome == DateOutcome.UNCHANGED and parent_entry.plan != DateOutcome.COPIED_FORWARD
     outcome = parent_entry.plan if repeats_plan else plan.outcome
@@ -135,6 +138,7 @@ def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
 
 
 def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry | None) -> DateEntry:
+    """The entry of a date that a plan wrote. Its `files_digest` is empty, to be set when its files are known."""
     cluster_overlap = written.cluster_overlap
     if written.files is None:
         assert parent_entry
@@ -172,7 +176,7 @@ def _require_parent_complete(entry: DateEntry, parent_entry: DateEntry | None) -
 
 
 def files_digest(files: Iterable[DataFile]) -> str:
-    """Return a digest of the files' paths, row counts and sizes, whatever their order."""
+    """Return a digest of the files' paths, row counts and sizes, which does not depend on the order of `files`."""
     lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
     return digest("\n".join(lines))
 

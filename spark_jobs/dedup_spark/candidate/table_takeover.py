@@ -42,9 +42,9 @@ def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: New
 def without_mixed_fingerprints(request: DedupRequest, generation: NewGeneration) -> NewGeneration:
     """Return the generation; in mode last_seen without the fingerprints of dates whose rows have several update ids.
 
-    The fingerprints of a date cover all its rows. In mode last_changed the next publish needs exactly these: those of
-    the date's last delivery, which here is the table. In mode last_seen it needs the fingerprints of only those rows
-    that have the date's highest update id.
+    The fingerprints of a date cover all its rows. In mode last_changed this is what the next publish needs: the
+    fingerprints of the date's last delivery, and the table counts as that delivery. In mode last_seen the next publish
+    needs the fingerprints of only those rows that have the date's highest update id.
     """
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return generation

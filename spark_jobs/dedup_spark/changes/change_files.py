@@ -55,9 +55,9 @@ class ChangesTask:
 
     @property
     def rows_at_a_time(self) -> int:
-        """How many whole rows may be in memory at a time, by their average stored size."""
-        stored = self.bytes / max(self.new.rows + (self.old.rows if self.old else 0), 1)
-        return max(int(_BYTES_AT_A_TIME / (stored * _BYTES_PER_STORED_BYTE + 1)), 1)
+        """How many whole new rows, and as many old ones, may be in memory at a time, by their average stored size."""
+        stored_row_bytes = self.bytes / max(self.new.rows + (self.old.rows if self.old else 0), 1)
+        return max(int(_BYTES_AT_A_TIME / (stored_row_bytes * _BYTES_PER_STORED_BYTE + 1)), 1)
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class WriteChanges:
         comparison = RowComparison(key_columns(self.table), reader, hashers, self.mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, self.rows_per_range):
-            for part in _split(changes, task.rows_at_a_time):
-                old_rows = None if part.old is None else _whole_rows(old_source, part.old)
-                yield self._change_rows(_whole_rows(new_source, part.new), old_rows, part.types)
+            for batch in _in_batches(changes, task.rows_at_a_time):
+                old_rows = None if batch.old is None else _whole_rows(old_source, batch.old)
+                yield self._change_rows(_whole_rows(new_source, batch.new), old_rows, batch.types)
 
     def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
         """Rows of the changes table. `new`, `old` and `types` have at one position the rows and type of one change."""
@@ -145,13 +145,13 @@ def _struct(rows: pa.Table) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=list(rows.schema))
 
 
-def _split(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
-    """Yield the changes in parts of at most `limit` changes, in the order of the new rows in their files."""
+def _in_batches(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
+    """Yield the changes in batches of at most `limit` changes, in the order of the new rows in their files."""
     order = np.lexsort((changes.new.row_numbers, changes.new.file_numbers))
     for start in range(0, len(order), limit):
-        part = order[start : start + limit]
-        old = None if changes.old is None else changes.old.take(part)
-        yield RowChanges(changes.new.take(part), old, changes.types[part])
+        batch = order[start : start + limit]
+        old = None if changes.old is None else changes.old.take(batch)
+        yield RowChanges(changes.new.take(batch), old, changes.types[batch])
 
 
 def _whole_rows(source: KeySource, rows: SelectedRows) -> pa.Table:

@@ -26,7 +26,7 @@ from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
 
-# New and old rows together that are compared at a time; each takes about 100 bytes in memory.
+# The number of rows, new and old together, that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
 # Bucket numbers have this many bits more than `bits_for` returns: buckets have about 16 rows instead of 128, so few
 # unchanged rows are compared. The sums and counts take at most 48 MB.
@@ -117,6 +117,10 @@ class RowComparison:
     def _compare(
         self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
     ) -> Iterator[RowChanges]:
+        """Yield the changes of one range: first the new keys, then the keys that both generations have.
+
+        `newest_id`, `old_newest_id`: the `newest_id` of the new rows and of the old ones.
+        """
         keys, old_keys = pack_keys(self.columns, [new.key_columns, old.key_columns]).lists
         positions = _positions(old_keys, keys)
         added, common = np.flatnonzero(positions < 0), np.flatnonzero(positions >= 0)

@@ -31,8 +31,8 @@ SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
 # This many of the differing buckets, the first ones, are compared as a whole, to have examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. The latter has
-# none, but if no bucket had any, `split_buckets` would return no range, and no value hashes would be read.
+# Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. A VALUES_ONLY
+# bucket has none, but if no bucket had any, `split_buckets` would return no range, and no value hashes would be read.
 _ONE_KEY_ROWS, _VALUES_ONLY_ROWS = 2.0, 1e-3
 
 
@@ -92,7 +92,7 @@ class BucketSelection:
 
     @cached_property
     def _one_key_hashes(self) -> KeySet:
-        """The first hash of the key of each pair's ONE_KEY buckets. In some of them another pair needs more keys."""
+        """The first hashes of the keys that pairs compare in ONE_KEY buckets, ascending and without duplicates."""
         return KeySet.from_sorted(np.unique(np.concatenate([EMPTY_U64, *(pair.one_key_hashes for pair in self.pairs)])))
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
@@ -114,7 +114,7 @@ class BucketSelection:
         """The bucket of each row, the rows in buckets that are not SKIPPED, and which of these rows are compared."""
         buckets = bucket_of(first_hashes, self.bits)
         kinds = self.kinds[buckets]
-        rows = np.flatnonzero(kinds != SKIPPED)  # booleans: several times as fast as integers
+        rows = np.flatnonzero(kinds != SKIPPED)  # of booleans: several times as fast as of integers
         kinds = kinds[rows]
         is_compared = np.asarray(kinds == ALL_KEYS)
         in_one_key = np.flatnonzero(kinds == ONE_KEY)
@@ -212,6 +212,7 @@ def select_differing_keys(
 
 
 def _select_pair(newest: BucketFingerprints, other: BucketFingerprints, *, with_values: bool) -> PairSelection:
+    """Choose the kind of each bucket for one pair. `with_values`: also find the buckets in which only values differ."""
     differs, values_differ = newest.differs(other), newest.values_differ(other)
     kinds = np.zeros(len(differs), dtype=np.uint8)
     if with_values and values_differ is not None:

@@ -11,8 +11,8 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 _ONE = np.uint64(1)
 # The most rows that are examined for examples of changed rows.
 _MAX_EXAMINED_ROWS = 1000
-# The bitmap has at least sixteen slots for each of up to 2^20 hashes, and then takes at most about one in sixteen other
-# hashes for one of its own. It does not grow beyond 2^24 slots: more hashes have fewer slots each.
+# The bitmap of `_may_be_in` has at least sixteen slots for each of up to 2^20 hashes, and then takes at most about one
+# in sixteen other hashes for one of its own. It does not grow beyond 2^24 slots: more hashes have fewer slots each.
 _SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24
 # `count_missing` checks the bitmap in 2^12 partitions of the hashes.
 _PARTITION_BITS = 12
@@ -24,8 +24,8 @@ def find_changed_rows(
     """Return the number of keys that are in both inputs with different values, and some of their rows.
 
     The rows are indices in `parent`, at most `max_examples`. `parent_keys`: the packed keys of `parent` (integers that
-    are equal if and only if the keys are, see packed_keys.py). `missing`: those that the newest delivery lacks, sorted.
-    The rows need not be paired: the count is the number of common keys minus the number of common value hashes.
+    are equal if and only if the keys are, see packed_keys.py). `missing`: those of them that the newest delivery
+    lacks, sorted. The count needs no pairs of rows: it is the number of common keys minus that of common value hashes.
     """
     # `diff_keys` compares keys of 63 bits, so the lowest bit of a hash is dropped.
     hashes = parent.value_hashes >> _ONE

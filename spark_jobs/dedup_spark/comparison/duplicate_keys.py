@@ -23,7 +23,7 @@ from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelec
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
-# compares row by row, in some microseconds each.
+# compares row by row, and takes some microseconds for each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
 # The most surplus rows of a date, of about 100 bytes each, that are kept in memory until its files are written.
@@ -41,10 +41,10 @@ class TooManyDuplicates(Exception):
 
 @dataclass(frozen=True)
 class ResolvedDuplicates:
-    """Rows divided into `retained`, with one row of each key that was resolved, and the surplus rows.
+    """Rows divided into `retained` and `surplus`.
 
-    `keys`: the packed keys of `retained`, which also has the rows of keys that were not to be resolved. `surplus` has
-    no value columns.
+    `retained`: one row of each key that was resolved, and all rows of the other keys. `keys`: the packed keys of
+    `retained`. `surplus`: the other rows of the resolved keys, without value columns.
     """
 
     retained: SelectedRows
@@ -61,7 +61,7 @@ def require_few_surplus_rows(count: int) -> None:
 def find_duplicates(
     source: KeySource, columns: tuple[Column, ...], counts: npt.NDArray[Any], bits: int, limit: int
 ) -> Iterator[ResolvedDuplicates]:
-    """Yield the duplicate keys of a delivery, resolved, in parts that fit into memory.
+    """Resolve the duplicate keys of a delivery. Yield the results in batches that fit into memory.
 
     Equal keys have equal hashes, so only rows whose first hash repeats are compared, and `retained` has only such rows.
     `columns`: the key columns. `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many

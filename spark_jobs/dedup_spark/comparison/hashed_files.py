@@ -58,7 +58,8 @@ class HashedFiles:
 
     `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
     `caches_values`: whether the first pass caches values too, where the budget allows, so that the values of survivors
-    need not be read again. Their value hashes are then computed only for rows that `take` or `value_hashes` is given.
+    need not be read again. Rows with cached values are hashed only when they are passed to `take` or `value_hashes`.
+    `budget`: the memory for the cache.
     """
 
     reader: KeyReader
@@ -95,7 +96,7 @@ class HashedFiles:
             self._cached_batches[number] = cached_batches
 
     def second_pass(self, number: int, *, with_values: bool) -> Iterator[HashedBatch]:
-        """Yield a file's batches: from the cache, or decoded again, then with values only if `with_values`."""
+        """Yield a file's batches: the cached ones as they are, others decoded again, with values if `with_values`."""
         if number in self._cached_batches:
             yield from self._cached_batches[number]
         else:

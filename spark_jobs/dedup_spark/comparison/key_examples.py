@@ -35,7 +35,7 @@ def _text(value: Any) -> str:
 
 
 def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) -> tuple[KeyExample, ...]:
-    """Return at most three examples a date for each difference, on the twenty dates where it has the most rows."""
+    """Return for each difference the examples of the twenty dates with the most such rows, at most three a date."""
     entries = {entry.date: entry for entry in dates}
     by_difference: defaultdict[Difference, list[KeyExample]] = defaultdict(list)
     for example in examples:
@@ -54,6 +54,7 @@ def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) 
 def _dates_with_most_rows(
     examples: list[KeyExample], entries: Mapping[date, DateEntry], difference: Difference
 ) -> set[date]:
+    """The dates of `examples` on which the most rows have the difference, at most DATES_WITH_EXAMPLES."""
     days = {example.date for example in examples if example.date in entries}
     return set(sorted(days, key=lambda day: (-_count(entries[day], difference), day))[:DATES_WITH_EXAMPLES])
 

@@ -71,8 +71,8 @@ class KeySource:
     ) -> BucketFingerprints:
         """Return fingerprints, in `2**bits` buckets, of all rows or of some.
 
-        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; these files must have
-        no constant id but this one. The fingerprints have no value sums if values are not compared, or if values are
+        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; no file may have
+        another constant id. The fingerprints have no value sums if values are not compared, or if values are
         cached instead of hashed.
         """
         with_values = self._files.hashers.values is not None and not self._files.caches_values
@@ -115,8 +115,8 @@ class KeySource:
 
         `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many hashes are sorted at a time.
         """
-        for part in split_buckets(counts, limit):
-            hashes = self._first_hashes(in_buckets(part.mask(bits), bits))
+        for bucket_range in split_buckets(counts, limit):
+            hashes = self._first_hashes(in_buckets(bucket_range.mask(bits), bits))
             hashes.sort()  # in place: they may take a quarter of a worker's memory
             yield repeated_in(hashes)
 
@@ -127,7 +127,7 @@ class KeySource:
             batches = (hashed for number in numbers for hashed in self._files.second_pass(number, with_values=False))
             return [hashed.first_hashes[selector(hashed.first_hashes).selected] for hashed in batches]
 
-        return np.concatenate([EMPTY_U64, *(found for part in self._in_threads(hashes) for found in part)])
+        return np.concatenate([EMPTY_U64, *(found for of_thread in self._in_threads(hashes) for found in of_thread)])
 
     def sum_sub_buckets(
         self,
@@ -181,10 +181,10 @@ class KeySource:
         partitions: int = PARTITIONS,
         file_numbers: Sequence[int] | None = None,
     ) -> Sequence[PartitionedHashes]:
-        """Add the rows that `selector` selects to `selected`. Return the hashes of the rows that it calls `hash_only`.
+        """Add the rows that `selector` selects to `selected`. Return the hashes of the selector's `hash_only` rows.
 
-        The hashes are divided into `partitions`, and returned for each thread, or for each part of a split date. With
-        `only_id` they are only of rows with this update_id. If values are not compared, there are none.
+        The hashes are divided into `partitions`, and returned for each thread, or for each part of a split date.
+        `only_id`: hash only rows with this update_id. If values are not compared, no rows are hashed.
         """
         compares_values = self._files.hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))
@@ -234,7 +234,7 @@ class KeySource:
     def _in_threads(
         self, work: Callable[[Sequence[int]], Result], file_numbers: Sequence[int] | None = None
     ) -> list[Result]:
-        """Call `work` with its share of the file numbers in each thread. Return the results."""
+        """In each thread, call `work` with the thread's share of the file numbers. Return the results."""
         numbers = range(len(self._files.uris)) if file_numbers is None else file_numbers
         threads = max(1, min(self._threads, len(numbers)))
         shares = assign_round_robin(numbers, threads)

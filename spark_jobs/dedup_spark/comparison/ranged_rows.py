@@ -42,7 +42,7 @@ class RangedRows:
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
         self.ranges = ranges
-        self._stops: Indices = np.array([part.stop for part in ranges[:-1]], dtype=np.intp)
+        self._stops: Indices = np.array([before.stop for before in ranges[:-1]], dtype=np.intp)
         self._bits = bits
         self._in_memory: list[SelectedRows] = []
         self._file: IO[bytes] | None = None
@@ -87,6 +87,7 @@ class RangedRows:
         return concat_rows([*self._in_memory, *(self._read(stored) for stored in self._stored[number])])
 
     def _spill(self) -> None:
+        """Move the rows in memory to the temporary file, grouped by range."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         rows = concat_rows(self._in_memory)
@@ -102,6 +103,7 @@ class RangedRows:
         self._in_memory = []
 
     def _range_of(self, first_hashes: U64Array) -> Indices:
+        """For each key the number of the range that has its bucket."""
         return np.searchsorted(self._stops, bucket_of(first_hashes, self._bits), side="right")
 
     def _read(self, stored: StoredRows) -> SelectedRows:

@@ -23,10 +23,9 @@ from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group
 class RowSource:
     """Which rows to read from a file.
 
-    These are the rows with the numbers `included`. If `ids_below` is given, they are also all rows with an update_id
-    below it, except those with the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has; not
-    used if `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the file is then not
-    read.
+    They are the rows with the numbers `included` and, unless `ids_below` is None, all rows with an update_id below it
+    except the rows with the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has; not used if
+    `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the file is then not read.
     """
 
     uri: str
@@ -96,4 +95,5 @@ def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_
 
 
 def _between(ascending: I64Array, start: int, stop: int) -> I64Array:
+    """The numbers from `start` to `stop - 1` that the array has."""
     return ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]

@@ -88,7 +88,7 @@ def _columns(table: pa.Table, prefix: str) -> Columns:
 
 
 def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
-    """The rows of all `parts`, which must not be empty. If a part with rows lacks value columns, so does the result."""
+    """The rows of `parts`, at least one part. If a part with rows lacks value columns, so does the result."""
     tables = [part.to_table() for part in parts if len(part)] or [parts[0].to_table()]
     if len(tables) == 1:
         return SelectedRows.from_table(tables[0])

@@ -1,9 +1,8 @@
 """Counts changed rows among the rows whose keys need no comparison, by two hashes of each row.
 
-The two are the first hash of the key and the value hash. They are partitioned by the value hash, and compared partition
-by partition. If they are many, they go to a temporary file. Rows whose keys need no comparison, but whose values may
-differ, can be a tenth of a date's rows. `SplitKeySource.repeated_hashes` uses the partitions too, to find first hashes
-that several rows have.
+The two are the first hash of the key and the value hash. Rows are partitioned by the value hash, and compared partition
+by partition. The hashes of many rows go to a temporary file, because such rows, whose values may differ, can be a tenth
+of a date's rows. `SplitKeySource.repeated_hashes` uses the partitions too, to find first hashes that several rows have.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from dedup_spark.fingerprints.key_columns import WORD_BYTES
 
 # Hashes are moved to the temporary file when those of more than this many rows are in memory.
 _ROWS_IN_MEMORY = 1 << 19
+# The number of partitions, unless the caller chooses another.
 PARTITIONS = 64
 # The bits of half a hash, and a mask of its lower half.
 _HALF, _LOWER_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """What one spill wrote: first hashes from byte `start` on, then as many value hashes, both sorted by partition.
+class _Spill:
+    """What one call of `spill` wrote: first hashes from byte `start` on, then as many value hashes.
 
-    The rows of partition p are `bounds[p]` to `bounds[p + 1]`.
+    Both are sorted by partition. The rows of partition p are `bounds[p]` to `bounds[p + 1] - 1`.
     """
 
     start: int
@@ -68,7 +68,7 @@ class SavedHashes:
 class SpillableHashes:
     """The first hash and the value hash of rows, in any order. The value hash chooses a row's partition.
 
-    To find repeated hashes, the first hash takes the place of the value hash.
+    To find repeated first hashes, a caller passes them as value hashes, too.
     """
 
     partition_count: int = PARTITIONS
@@ -76,7 +76,7 @@ class SpillableHashes:
     _value_hashes: list[U64Array] = field(default_factory=list)
     _rows_in_memory: int = 0
     _file: IO[bytes] | None = None
-    _runs: list[_Run] = field(default_factory=list)
+    _spills: list[_Spill] = field(default_factory=list)
 
     def add(self, first_hashes: U64Array, value_hashes: U64Array) -> None:
         self._first_hashes.append(first_hashes)
@@ -91,7 +91,7 @@ class SpillableHashes:
 
     def partition(self, number: int) -> tuple[U64Array, U64Array]:
         """First and value hashes of one partition. All rows must have been spilled."""
-        return _concat([self._read(run, number) for run in self._runs])
+        return _concat([self._read(spill, number) for spill in self._spills])
 
     def save(self, uri: str) -> SavedHashes:
         """Write all hashes as one object, partition after partition."""
@@ -117,16 +117,17 @@ class SpillableHashes:
         partitions = _partition_of(value_hashes, self.partition_count)
         order = np.argsort(partitions, kind="stable")
         bounds = np.searchsorted(partitions[order], np.arange(self.partition_count + 1))
-        self._runs.append(_Run(self._file.seek(0, 2), bounds))
+        self._spills.append(_Spill(self._file.seek(0, 2), bounds))
         for hashes in (first_hashes, value_hashes):
             self._file.write(hashes[order].data)
         self._first_hashes, self._value_hashes, self._rows_in_memory = [], [], 0
 
-    def _read(self, run: _Run, partition: int) -> tuple[U64Array, U64Array]:
-        begin, end, rows = (int(run.bounds[number]) for number in (partition, partition + 1, -1))
-        return self._hashes(run.start, begin, end), self._hashes(run.start, rows + begin, rows + end)
+    def _read(self, spill: _Spill, partition: int) -> tuple[U64Array, U64Array]:
+        begin, end, rows = (int(spill.bounds[number]) for number in (partition, partition + 1, -1))
+        return self._hashes(spill.start, begin, end), self._hashes(spill.start, rows + begin, rows + end)
 
     def _hashes(self, start: int, begin: int, end: int) -> U64Array:
+        """The hashes with the indices `begin` to `end - 1` of the array that is stored from byte `start` on."""
         assert self._file
         self._file.seek(start + begin * WORD_BYTES)
         return np.frombuffer(self._file.read((end - begin) * WORD_BYTES), dtype=np.uint64)
@@ -140,7 +141,7 @@ class ChangedRowsCounter:
     """Counts the changed rows: rows of the parent whose value hash the newest delivery lacks.
 
     `parent`, `newest`: their hashes, all with the same number of partitions. `select`: returns the indices of the rows
-    to count, given their first hashes; None to count all rows.
+    to count, given the first hashes of some rows; None to count all rows.
     """
 
     parent: Sequence[PartitionedHashes]
@@ -166,7 +167,7 @@ class ChangedRowsCounter:
         return self._count(lambda hashes: hashes.partition(number))
 
     def _count(self, read: Callable[[Any], tuple[U64Array, U64Array]]) -> int:
-        parent, newest = (_value_hashes(map(read, part), self.select) for part in (self.parent, self.newest))
+        parent, newest = (_value_hashes(map(read, side), self.select) for side in (self.parent, self.newest))
         return count_missing(parent, newest)
 
 

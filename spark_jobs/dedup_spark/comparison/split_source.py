@@ -1,7 +1,7 @@
 """Reads the parent's files of a large date, or a delivery's, in several Spark tasks: each task reads some of the files.
 
 Tasks write rows and hashes as objects into a folder of the date, and later tasks compare them range by range. The
-driver adds up the sums of buckets. Each pass reads a file once. Apart from the sums the driver has in memory only
+driver adds up the sums of buckets. Each pass reads a file once. Besides the sums, the driver has in memory only
 repeated hashes, survivors, rows whose keys may be duplicate, and all rows of the parent if these are few.
 """
 
@@ -42,8 +42,8 @@ _REPEATED_AT_A_TIME = 1 << 16
 class SplitKeySource(KeySource):
     """A KeySource whose passes run as Spark tasks. In a task, after pickling, it is an ordinary KeySource.
 
-    `constant_ids`: for each file the update_id of all its rows; None if they have several. `sizes`: the bytes of each
-    file. `tasks`: runs the passes.
+    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read. `sizes`:
+    the bytes of each file. `tasks`: runs the passes.
     """
 
     def __init__(
@@ -146,7 +146,10 @@ class SplitKeySource(KeySource):
     def _map(
         self, work: Callable[[KeySource, FileNumbers, str], Found], step: str, file_numbers: FileNumbers | None = None
     ) -> list[tuple[str, Found]]:
-        """Call `work` in a task for each part of the files. Return the URI given to each call, and its result."""
+        """Call `work` in a task for each part of the files. Return the URI given to each call, and its result.
+
+        `step`: what the tasks do, for Spark's UI. Raises UnsuitableFile if a task that validates landed files failed.
+        """
         numbers = range(len(self._files.uris)) if file_numbers is None else file_numbers
         parts = split_files(numbers, [self._sizes[number] for number in numbers], self._tasks.part_count)
         source = self._files.reader, self._files.hashers, self._files.uris, self._files.constant_ids
@@ -160,7 +163,7 @@ class SplitKeySource(KeySource):
 
 @dataclass(frozen=True)
 class _PartResult(Generic[Found]):
-    """What one task returns. `uri`: where it could write. `read`: what its reader found out about files."""
+    """What one task returns. `uri`: the URI that it was given. `read`: what its reader found out about files."""
 
     uri: str
     found: Found

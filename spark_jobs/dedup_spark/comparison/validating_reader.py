@@ -19,7 +19,7 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 class UnsuitableFile(Exception):
     """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
 
-    Of a split date also: a Spark task could not read a file.
+    Also raised if a Spark task that validates files of a split date failed, for any reason.
 
     Whoever has received batches of the file must discard what was computed from them.
     """
@@ -27,7 +27,7 @@ class UnsuitableFile(Exception):
 
 @dataclass(kw_only=True)
 class ValidatingReader(KeyReader):
-    """Validates each file of `landed` when it is first read. `validations`: of valid files. Both are by URI.
+    """Validates each file of `landed` when it is first read. `validations`: results of valid files. Both are by URI.
 
     The read that validates a file is not added to `bytes_read`: it is counted as the cost of validation.
     """

@@ -2,7 +2,7 @@
 
 This step follows all plans, so that no plan needs to know of erased keys. It reads the key columns of the new files,
 and rewrites the files that have rows of erased keys. A publish does not read the files copied from the parent, because
-earlier publishes have left these rows out; an erasure reads all files.
+the parent has no row of an erased key; an erasure reads all files.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class RowEraser:
     def _with_files(
         self, generation: NewGeneration, files: Sequence[DataFile], rows: Sequence[ErasedRow], newest: Delivery | None
     ) -> NewGeneration:
+        """The generation with these `files`, without the erased `rows`. Dates that have no other rows are left out."""
         by_date: defaultdict[date, list[DataFile]] = defaultdict(list)
         for file in files:
             by_date[file.date].append(file)

@@ -1,6 +1,7 @@
 """Reads the erased keys as sets of hashes: one set for each combination of key columns by which keys were erased.
 
-A key is stored as two 64-bit hashes that depend on the feed's secret seed, so nobody can find the key from the record.
+A key is stored as two 64-bit hashes that depend on the feed's secret seed: without the seed, nobody can find the key
+from the record.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class ErasedKeySet:
         return found
 
     def _position(self, first: int, second: int) -> int | None:
+        """The position of the key with these two hashes in `first` and `second`; None if the set lacks the key."""
         start = int(np.searchsorted(self.first, np.uint64(first)))
         stop = int(np.searchsorted(self.first, np.uint64(first), side="right"))
         return next((position for position in range(start, stop) if int(self.second[position]) == second), None)
@@ -109,6 +111,7 @@ def _tombstones(keys: KeysToErase, seed: Seed) -> Tombstones:
 def _key_set(
     request: DedupRequest, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed
 ) -> ErasedKeySet:
+    """The erased keys for which the columns `names` were given. `tombstones`: all tombstones, the oldest first."""
     # If a key was erased twice, the later erasure overwrites the earlier one.
     latest = {key.digest: key for item in tombstones if item.columns == names for key in item.keys}
     ordered = [latest[digest] for digest in sorted(latest)]

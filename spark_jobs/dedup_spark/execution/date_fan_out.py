@@ -39,18 +39,18 @@ def map_dates(
 ) -> list[Result]:
     """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`.
 
-    `with_threads(date_task, thread_count)` returns the date task with this many threads. There is more than one only
-    for dates of the Spark tasks that start last, when other cores are free.
+    `with_threads(date_task, thread_count)` returns the date task with this many threads. The count is above 1
+    only for dates of the Spark tasks that start last, when other cores are free.
     """
     if not date_tasks:
         return []
     core_count = session().sparkContext.defaultParallelism
-    tasks = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
+    spark_task_count = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
     # Each Spark task gets dates of all sizes, and starts with its largest.
-    batches = assign_round_robin(date_tasks, tasks)
+    batches = assign_round_robin(date_tasks, spark_task_count)
     threads_by_task = thread_counts([sum(date_task.bytes for date_task in batch) for batch in batches], core_count)
-    items = [with_threads(date_task, threads_by_task[number % tasks]) for number, date_task in enumerate(date_tasks)]
-    return run_tasks(session, work, items, tasks, f"{description} of {len(date_tasks)} dates")
+    items = [with_threads(date_task, threads_by_task[n % spark_task_count]) for n, date_task in enumerate(date_tasks)]
+    return run_tasks(session, work, items, spark_task_count, f"{description} of {len(date_tasks)} dates")
 
 
 def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:

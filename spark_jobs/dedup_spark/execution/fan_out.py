@@ -88,7 +88,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _Failure:
-    """An error that the function raised, and would raise again if Spark repeated the task. It is returned instead."""
+    """An error that the function raised, and would raise again if Spark repeated the task. So the task returns it."""
 
     error: DedupCloneError
 

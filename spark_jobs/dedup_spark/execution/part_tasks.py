@@ -1,4 +1,4 @@
-"""Splits the work on one large date into parts, for example groups of its files, and runs each as a Spark task."""
+"""Splits the work on one large date into parts, for example groups of its files, and runs the parts in Spark tasks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The driver reads and adds up the bucket sums of all parts, of up to 117 MB each (see `SplitKeySource.fingerprints`).
+# Few, because the driver adds up the bucket sums of all parts, of up to 117 MB each (`SplitKeySource.fingerprints`).
 _MAX_PARTS = 64
 
 
 @dataclass(frozen=True)
 class PartTasks:
-    """Runs parts of the work on one date as Spark tasks.
+    """Runs parts of the work on one date in Spark tasks.
 
     `description`: names the date's work in Spark's UI, before the step. `folder_uri`: where tasks write results that
     are too large for the driver's memory.
@@ -42,8 +42,8 @@ class PartTasks:
     ) -> list[Result]:
         """Return the results in the order of `items`. `threads`: how many items a task works on at a time.
 
-        Spark may run a task several times, so each call of `function` must write under new unique names, and return
-        them. Raises the DedupCloneError that `function` raised.
+        Spark may run a task several times, so each call of `function` must write under new unique names and return
+        them, or write the same objects again. Raises the DedupCloneError that `function` raised.
         """
         if not items:
             return []

@@ -24,7 +24,7 @@ _WRITE_TIMEOUT_S = 3.0  # shorter than the interval, so that a slow storage does
 FILE_NAME = "progress.json"
 _logger = logging.getLogger("dedup_spark")
 
-# Returns the Spark tasks that are done, and all tasks, of the jobs that run now; None while Spark starts.
+# Returns, for the Spark jobs that run now, how many tasks are done, and how many there are; None while Spark starts.
 TaskCounts = Callable[[], tuple[int, int] | None]
 
 
@@ -86,7 +86,7 @@ class ProgressReport:
     def _store(self, record: dict[str, str | int]) -> None:
         try:
             storage.replace_text(self._uri, json.dumps(record), timeout_s=_WRITE_TIMEOUT_S)
-        except Exception as error:  # whatever a cloud client raises: the page can do without
+        except Exception as error:  # whatever a cloud client raises: the page can do without the record
             if self._can_write:
                 _logger.warning("cannot write [%s], the page shows no progress: %s", self._uri, error)
             self._can_write = False

@@ -37,7 +37,7 @@ SESSION_CONF = {
     # Without these settings glibc returns freed arrays to the kernel, and new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    # The same for mimalloc, with which pyarrow allocates: it keeps freed memory, which a worker soon needs again.
+    # The same for mimalloc, with which pyarrow allocates: -1 lets it keep freed memory, which a worker soon needs.
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
 }
 
@@ -56,7 +56,7 @@ SessionSource = Callable[[], SparkSession]
 class StartingSession:
     """The job's session, which starts in the background while the driver reads the request and its records.
 
-    Every run starts a session, even a run with nothing to do: YARN reports a driver without a session as failed.
+    Every run of the job starts one, even with nothing to do: YARN reports a driver without a session as failed.
     """
 
     def __init__(self, application: str) -> None:
@@ -76,7 +76,7 @@ class StartingSession:
         return future.result() if future.done() and future.exception() is None else None
 
     def stop(self) -> None:
-        """Stop the session, if it could be started."""
+        """Wait until the session has started, and stop it. If the start failed, do nothing."""
         if self._session.exception() is None:
             self._session.result().stop()
 
@@ -95,7 +95,7 @@ def root_cause(error: Exception) -> str:
 
 
 def describe_failure(error: Exception) -> str:
-    """The root cause of a Spark error, as one line. If it has no message, the error that it caused stands before it.
+    """The root cause of a Spark error, as one line. If it has no message, the line begins with the error it caused.
 
     For example, a Python worker that was killed leaves `java.io.EOFException` as the root cause.
     """
@@ -123,7 +123,10 @@ def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> Da
 
 
 def _worker_path_conf() -> dict[str, str]:
-    """Return the setting by which workers import the packages from the driver's folders. A zip needs --py-files."""
+    """Return the setting by which workers import the packages from the driver's folders; empty if these are zips.
+
+    Zips reach the workers by `--py-files`.
+    """
     roots = {str(Path(str(package.__file__)).parent.parent) for package in (dedup_clone, dedup_spark)}
     folders = sorted(root for root in roots if Path(root).is_dir())
     return {"spark.executorEnv.PYTHONPATH": ":".join(folders)} if folders else {}

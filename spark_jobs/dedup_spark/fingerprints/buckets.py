@@ -107,7 +107,7 @@ class BucketFingerprints:
         np.subtract.at(self.second_sums, buckets, second)
 
     def coarsened(self, bits: int) -> BucketFingerprints:
-        """The same keys in `2**bits` buckets: this object, or a coarser one. `bits` must be at most its own."""
+        """The same keys in `2**bits` buckets: this object if it has as many. `bits` must be at most its own."""
         if bits == self.bits:
             return self
         shape = (1 << bits, -1)

@@ -45,7 +45,7 @@ _NULL_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 
 @dataclass(frozen=True)
 class KeyHasher:
-    """Hashes rows by the given key columns. With one seed, equal keys have equal hashes in every file and every run."""
+    """Hashes rows by the given key columns. With one seed, equal keys have equal hashes in every file and every job."""
 
     columns: tuple[Column, ...]
     seed: Seed
@@ -94,7 +94,7 @@ class QuickChain:
 
     def __init__(self, state: U64Array, seed: Seed, name: str) -> None:
         start, factor, _ = _constants(seed, name)
-        # The state of all rows until the first words are mixed in.
+        # The state of all rows until the first words are mixed in; then None.
         self._start: np.uint64 | None = np.uint64(start)
         self._state = state
         self._scratch = np.empty_like(state)
@@ -184,7 +184,10 @@ def mix_texts(chains: Sequence[QuickChain], array: pa.Array) -> None:
 def _mix_words(
     chains: Sequence[QuickChain], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
-    """Mix in the texts of these rows, eight bytes at a time; the last word is filled up with zeros."""
+    """Mix in the texts of these rows, eight bytes at a time; the last word is filled up with zeros.
+
+    `starts`, `lengths`: of the texts of all rows, in bytes of `data`.
+    """
     # For each byte of the data, the word that begins with it: a view of overlapping words, without a copy.
     word_at: U64Array = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     mixed_bytes = 0

@@ -27,8 +27,8 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
-# To be raised when a hash function of this package, or the choice of buckets, changes. Objects of other versions count
-# as absent.
+# Increase it when a hash function of this package or the choice of buckets changes. Objects of other versions count as
+# absent.
 VERSION = 3
 # Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id, digest of the
 # key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.

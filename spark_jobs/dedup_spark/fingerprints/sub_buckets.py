@@ -1,4 +1,4 @@
-"""Finds the sub-buckets (parts of buckets) in which two sets of keys differ. Only their keys need to be compared.
+"""Finds the sub-buckets (parts of buckets) in which two sets of keys differ: only keys in these need comparison.
 
 The sum of a sub-bucket has only 32 bits, so equal sums do not prove that the keys are the same. The compared keys are
 therefore checked against the fingerprints of their bucket afterwards (`BucketSelection.unexplained`).

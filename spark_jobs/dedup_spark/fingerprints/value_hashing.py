@@ -35,7 +35,7 @@ class ValueHasher:
         """
         hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
-            # The chain starts from the keys' hashes, and replaces them in place.
+            # The chain starts from the keys' hashes, and overwrites them.
             chain = StrongChain(hashes[rows], self.seed, "row", continues=True)
             for column, array in zip(self.columns, values, strict=True):
                 _mix(chain, self.seed, column, array[rows])
@@ -88,6 +88,7 @@ def _float_words(array: pa.Array) -> U64Array:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with NULL replaced by zero, or by the value that zero stands for in its type."""
     if not array.null_count:
         return array
     if pa.types.is_boolean(array.type):

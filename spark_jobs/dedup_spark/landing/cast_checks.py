@@ -17,7 +17,7 @@ from dedup_spark.column_types import arrow_type
 
 @dataclass
 class CastChecks:
-    """Counts the values of one file that cannot be cast. `failed`: by column, their number and the row of the first.
+    """Counts the values of one file that cannot be cast. `failed`: by column, how many, and the row of the first.
 
     Rows are counted from 1. An array or STRUCT counts as one value, however many of its elements or fields cannot be
     cast. Problems name no value, because the reason of a refusal stays in records and logs even after the row was

@@ -76,7 +76,7 @@ def validate_deliveries(
     probe_with_spark: bool,
     validate: ValidateFiles | None = None,
 ) -> ValidatedDeliveries:
-    """Validate every delivery. `newest_parent_id`: `Parent.newest_id`, the highest id in the parent, None without one.
+    """Validate every delivery. `newest_parent_id`: `Parent.newest_id`, the highest snapshot id in the parent, or None.
 
     `probe_with_spark`: Spark reads every valid file too, to find the files that Spark cannot read. `validate`: used
     instead of `validate_files` by a caller that does more with the rows in the same pass.

@@ -163,6 +163,7 @@ class RunningValidation:
             self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
 
     def _count_other_ids(self, ids: pa.Array) -> None:
+        """Count the rows whose update_id is not the delivery's snapshot id."""
         bounds, expected = pc.min_max(ids), self.landed.snapshot_id
         if len(ids) and not bounds["min"].as_py() == bounds["max"].as_py() == expected:
             self.rows_with_other_ids += pc.not_equal(ids, expected).true_count

@@ -17,13 +17,13 @@ from pyspark.sql.types import StructType
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource, read_files, root_cause
 from dedup_spark.landing.file_validation import FileValidation
 
-# Matches innermost causes that are in a file: errors of Parquet's code, and names or values that Java rejects; not
+# Matches innermost causes that lie in a file (errors of Parquet's code, and names or values that Java rejects), but no
 # errors of connections or memory.
 _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
 )
-# Without "Caused by:" before it, this exception says that Spark itself has stopped, whatever was read.
+# Without "Caused by:" before it, this exception means that Spark itself has stopped: no file is the cause.
 _STOPPED = "java.lang.IllegalStateException"
 # The most characters of the cause in the reason of a refusal.
 _MAX_CHARACTERS = 300

@@ -20,8 +20,8 @@ from dedup_spark.column_types import arrow_schema
 
 # A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
 _Leaf = tuple[str, str, str, int, int]
-# A 64-bit integer with and without this annotation is the same type.
 _NO_ANNOTATION = {"Type": "None"}
+# With this annotation a 64-bit integer is of the same type as without any.
 _SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
 # Keys of a logical type that depend on how the writer encoded the annotation, but do not change its meaning.
 _IGNORED = ("is_from_converted_type", "force_set_converted_type")

@@ -1,4 +1,4 @@
-"""Rewrites the parent's files that would be copied, if columns were added or changed after the parent was made.
+"""Rewrites the parent's files, instead of copying them, after columns were added or changed.
 
 A load job takes the schema of one file for all its files, so files with the former columns cannot be copied.
 """

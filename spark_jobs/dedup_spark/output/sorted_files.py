@@ -1,4 +1,4 @@
-"""Writes the rows of one date into Parquet files of a target size, sorted by the clustering columns.
+"""Writes the rows of one date into Parquet files of a target size, sorted by the clustering columns and the keys.
 
 Rows are sorted in memory in runs of about 2 million rows or 64 MB. A small date is one run. A file of a large date
 contains several runs, one after another.

@@ -57,7 +57,7 @@ def run_tasks_of_dates(
         try:
             with job_log.dates_at_work(1):
                 results[task] = work.with_parts(parts)(task)
-        finally:  # objects of repeated tasks too
+        finally:  # delete what repeated tasks wrote, too
             for name in storage.list_objects(folder):
                 storage.delete(storage.join(folder, name))
     return [results[task] for task in tasks]

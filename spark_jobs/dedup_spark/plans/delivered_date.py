@@ -77,7 +77,7 @@ class DeliveredDate:
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """Estimate the rows of the delivery: as many as the parent has if its size is similar, otherwise from footers.
+    """Estimate the rows of the delivery: as many as the parent has if their sizes are similar, otherwise from footers.
 
     By this number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next
     snapshot. Raises pyarrow's errors if a footer cannot be read.

@@ -24,7 +24,7 @@ from dedup_spark.plans.written_date import WrittenDate
 
 _logger = logging.getLogger("dedup_spark")
 
-# Outcomes that took less are not saved: saving takes about as long as the work on a small date.
+# Outcomes that took less time are not saved: saving takes about as long as the work on a small date.
 MIN_SAVED_SECONDS = 1.0
 
 
@@ -104,7 +104,7 @@ class SavedOutcomes:
         return scanned
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
-        """Save the outcome of `task`, if it has one that took MIN_SAVED_SECONDS, and no other run has saved one."""
+        """Save the outcome of `task`, if it took at least MIN_SAVED_SECONDS, and no run has saved one yet."""
         if scanned.task_and_outcome and (scanned.task_and_outcome[1].cost.seconds or 0.0) >= MIN_SAVED_SECONDS:
             saved = _SavedDate.from_outcome(self.data_uri, scanned.validations, *scanned.task_and_outcome)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
@@ -118,7 +118,7 @@ class ResumableWork:
     saved: SavedOutcomes
 
     def with_parts(self, parts: PartTasks) -> ResumableWork:
-        """Return the work to be called on the driver, with parts run as Spark tasks. It must be that of plan adopt."""
+        """Return the work, to be called on the driver, with parts run as Spark tasks. Only for plan adopt."""
         assert isinstance(self.work, AdoptDate)
         return replace(self, work=replace(self.work, parts=parts))
 

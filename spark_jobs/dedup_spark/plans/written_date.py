@@ -32,8 +32,8 @@ class WrittenDate:
     `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
     surplus rows by source number. `key_fingerprint`, `content_fingerprint`: digests, by which the next publish checks
-    the stored fingerprints. `cluster_overlap`: the share of blocks (0 to 1) that overlap in the first clustering
-    column.
+    the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of blocks (0 to 1)
+    that overlap in the first clustering column; None without clustering, or if it is unknown.
     """
 
     day: date

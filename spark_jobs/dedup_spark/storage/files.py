@@ -105,7 +105,7 @@ def copy(source_uri: str, target_uri: str) -> None:
         except OSError:
             shutil.copyfile(source, temporary)
         temporary.replace(target)
-    finally:  # it is still there if target was already a link to the same file
+    finally:  # `temporary` is still there if target was already a link to the same file
         temporary.unlink(missing_ok=True)
 
 

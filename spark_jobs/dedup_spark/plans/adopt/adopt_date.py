@@ -86,7 +86,7 @@ class AdoptDate:
         if not newest.files:
             return None
         task = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
-        # The inputs number all files, also empty ones, so `compare_and_write` needs the task that has all of them.
+        # File numbers in `inputs` count empty files, too, so `compare_and_write` needs the task with all files.
         return task, self.compare_and_write(counted, inputs, delivered, reader, began)
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
@@ -153,6 +153,7 @@ def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
 
 
 def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
+    """Return what was compared, for the manifest."""
     if task.parent is None:
         return "the parent has no row of this date"
     if exact:

@@ -31,8 +31,8 @@ class ComparisonInputs:
 
     `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
     survivors. `survivor_rows`: their number. `columns`: the key columns. `newest_id`: the snapshot id of the newest
-    delivery. `older`: the source number (0 is the parent, others are deliveries) and the reader of each older delivery,
-    in ascending precedence. Fingerprints have `2**bits` buckets; those of the base may have another number if they were
+    delivery. `older`: the source number (from 1; the parent is 0) and the reader of each older delivery, in ascending
+    precedence. Fingerprints have `2**bits` buckets; those of the base may have another number if they were
     stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this process.
     Without a parent, `parent`, `base_fingerprints` and `base_id` are None.
     """
@@ -93,9 +93,9 @@ def open_inputs(
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
-    # The larger the expected share of differing rows, the smaller the buckets. Smaller ones save work only if keys are
-    # new, because rows of which only values changed are not compared by key. So a share is expected only if the
-    # parent's publish had new keys.
+    # The larger the expected share of differing rows, the smaller the buckets. Smaller buckets save work only if
+    # keys are new, because rows of which only values changed are not compared by key. So the share is used only if the
+    # publish that made the parent had new keys.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []

@@ -44,6 +44,7 @@ class DiffResult:
       some only if it delivers a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
     - surplus: the newest delivery's surplus rows.
+    - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
     fingerprints: BucketFingerprints
@@ -91,8 +92,8 @@ class DiffResult:
         for source, rows in other.older_surplus_rows.items():
             self.older_surplus_rows[source] += rows
         for name in _FIELDS_BY_FILE:
-            for file, parts in getattr(other, name).items():
-                getattr(self, name)[file] += parts
+            for source_and_file, found in getattr(other, name).items():
+                getattr(self, name)[source_and_file] += found
         for name in _LIST_FIELDS:
             getattr(self, name).extend(getattr(other, name))
         require_few_surplus_rows(self.surplus_rows)

@@ -181,7 +181,7 @@ def _compare_ranges(
     A bucket is unexplained if the selected rows do not explain how its fingerprints differ, so all its rows are needed.
     `row_counts`: about how many rows all inputs have in each bucket.
     """
-    # With older deliveries the sums and flags around the rows take more memory. Half as many rows at a time keep the
+    # With older deliveries the sums and flags take more memory besides the rows. Half as many rows at a time keep the
     # worker of a large date below 600 MiB (docs/benchmarks.md).
     ranges = split_buckets(selection.expected_rows(row_counts), limits.rows // 2 if inputs.older else limits.rows)
     if not ranges:
@@ -204,7 +204,7 @@ def _compare_ranges(
 class _RangeComparison:
     """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets of the range.
 
-    TooManyDuplicates is returned, not raised, because Spark would repeat the task of a part that fails.
+    TooManyDuplicates is returned, not raised, because Spark would repeat a task that raises it.
     """
 
     selected: SelectedInputs
@@ -229,7 +229,10 @@ def _compare_selected(
     *,
     find_duplicates_of_newest: bool,
 ) -> None:
-    """Compare the selected rows. `others`: the parent's rows if there is a parent, then those of older deliveries."""
+    """Compare the selected rows. `others`: the parent's rows if there is a parent, then those of older deliveries.
+
+    `find_duplicates_of_newest`: False if the duplicate keys of the newest delivery have been found already.
+    """
     packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
     keys, *other_keys = packed.lists
     diff.has_ranks |= packed.has_ranks

@@ -1,7 +1,7 @@
-"""Rewrites the landed files of an adopted date that cannot be copied as they are. Their rows keep their order.
+"""Rewrites the landed files of an adopted date that cannot be copied as they are. Rows keep their order.
 
-These are files with surplus rows, which are left out, and files without exactly the types, modes and order of columns
-that the job writes: a load job takes its schema from one file, so all files must have the same.
+These are files with surplus rows, which are left out, and files with other types, modes or order of columns than the
+job writes: a load job takes the schema of one file for all its files, so all must have the same.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def find_survivors(
 ) -> None:
     """Record in `diff` the new survivors, and the parent's survivors that cease to be survivors (`removed`).
 
-    Also add to its counts `changed` and `older_surplus_rows`, and to its examples of survivors. For each key of
+    Also add to `diff.changed`, `diff.older_surplus_rows` and `diff.survivor_examples`. For each key of
     `missing` (packed keys, sorted) the row with the highest update_id survives; if several rows have this update_id,
     the row of the source with the highest number. `others`: the source number and the rows of each input except the
     newest delivery. `other_keys`: their packed keys. Raises TooManyDuplicates.
@@ -85,7 +85,7 @@ def _without_duplicates(
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
     """Record which rows of the base become survivors (`surviving`), and which survivors cease to be (`removed`).
 
-    The base are the parent's rows with the update_id `base_id`; the parent's other rows are its survivors. `winners`:
+    The base is the parent's rows with the update_id `base_id`; the parent's other rows are its survivors. `winners`:
     the indices of the parent's rows that survive. Those of the base are also recorded in `same_id_survivors` if the
     newest delivery has their update_id. The parent's survivors that are not among `winners` are `removed`.
     """

@@ -1,7 +1,7 @@
 """Writes the files of a date's survivors: copies those of the parent that do not change, and writes at most one new.
 
-If a new file is written, survivor files that have at most as many rows as it are not copied: their rows are written
-into it, too. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
+If a new file is written, survivor files with at most as many rows as the new file are not copied: their rows are
+written into it, too. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
 
 
 def _decoded(
-    table: TableContract, task: AdoptTask, parts: Sequence[DecodedSurvivors], expected: int
+    table: TableContract, task: AdoptTask, decoded: Sequence[DecodedSurvivors], expected: int
 ) -> tuple[pa.Table, ...]:
     """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
-    if sum(len(part.update_ids) for part in parts) != expected:
+    if sum(len(rows.update_ids) for rows in decoded) != expected:
         return ()
-    return tuple(_as_table(table, task, part) for part in parts)
+    return tuple(_as_table(table, task, rows) for rows in decoded)
 
 
 def _as_table(table: TableContract, task: AdoptTask, rows: DecodedSurvivors) -> pa.Table:
@@ -97,9 +97,9 @@ def _as_table(table: TableContract, task: AdoptTask, rows: DecodedSurvivors) -> 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
-    If a new file is written, the smallest files are added to it: each that has at most as many rows as it has by then,
-    and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are added, even
-    if there would be no new file otherwise.
+    If a new file is written, the smallest files are added to it: each that has at most as many rows as the new file has
+    by then, and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are
+    added, even if there would be no new file otherwise.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)

@@ -67,7 +67,7 @@ def run_dataframe_plan(
 
 
 def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDate:
-    """Return what was written for the date. `records`: one for each file."""
+    """Return what was written for the date. `records`: one for each file. `parent_bytes`: the parent's stored bytes."""
     surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))
     return WrittenDate(
         day=day,

@@ -29,7 +29,8 @@ HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 # The fingerprint with which a sampled row was read.
 READ_FINGERPRINT = "/read_as"
 
-# Only used while the rows of a key are ranked: the row's rank, the winner's values, the first rank with other values.
+# Only used while the rows of a key are ranked: the row's rank, the winner's values, the lowest rank of a row that has
+# other values.
 RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"

@@ -62,8 +62,8 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
-        # The rows of a key, except surplus rows, are versions of one row, the newest first. The run is the winner and
-        # the versions after it, up to but not including the first with other values. The lowest update_id of the run is
+        # The rows of a key, except surplus rows, are versions of one row, the newest first. The winner and the versions
+        # after it, up to but not including the first with other values, form a run. The lowest update_id in this run is
         # that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))

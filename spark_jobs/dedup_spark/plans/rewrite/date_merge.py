@@ -69,7 +69,7 @@ class DateMerge:
         return not self.new_keys and not self.removed
 
     def remove_surplus(self, newest: KeySource, duplicates: list[ResolvedDuplicates]) -> None:
-        """Remove surplus rows from the fingerprints, so that each key is in them once for the next publish."""
+        """Count surplus rows, and remove them from the fingerprints: the next publish needs each key in them once."""
         for resolved in duplicates:
             self.surplus_rows += len(resolved.surplus)
             self.fingerprints.remove(*newest.key_hashes(resolved.surplus), resolved.surplus.value_hashes)
@@ -104,8 +104,8 @@ def merge_date(
     merge = DateMerge(fingerprints, parent_fingerprints is not None, len(differs), int(differs.sum()))
     expected_rows = fingerprints.coarsened(common_bits).counts + task.parent.entry.rows / len(differs)
     ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
-    inserted: _RowNumberParts = defaultdict(list)
-    removed: _RowNumberParts = defaultdict(list)
+    inserted: _UnsortedRowNumbers = defaultdict(list)
+    removed: _UnsortedRowNumbers = defaultdict(list)
     duplicates: list[ResolvedDuplicates] = []
     for new_rows, old_rows in _rows_by_range(newest, parent, differs, common_bits, ranges):
         new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).lists
@@ -152,7 +152,7 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
     fingerprints = newest.fingerprints(bits)
     merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
     duplicates: list[ResolvedDuplicates] = []
-    surplus: _RowNumberParts = defaultdict(list)
+    surplus: _UnsortedRowNumbers = defaultdict(list)
     for resolved in find_duplicates(newest, columns, fingerprints.counts, bits, _HASHES_PER_RANGE):
         duplicates.append(resolved)
         require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
@@ -185,16 +185,17 @@ def _stored_fingerprints(
     return found.buckets if found.buckets.rows == entry.rows - entry.survivors else None
 
 
-_RowNumberParts = defaultdict[int, list[I64Array]]
+_UnsortedRowNumbers = defaultdict[int, list[I64Array]]
 
 
-def _add_row_numbers(parts: _RowNumberParts, rows: SelectedRows, indices: Indices) -> None:
+def _add_row_numbers(found: _UnsortedRowNumbers, rows: SelectedRows, indices: Indices) -> None:
+    """Add to `found`, by file, the row numbers of the rows at these indices."""
     for file in np.unique(rows.file_numbers[indices]):
-        parts[int(file)].append(rows.row_numbers[indices[rows.file_numbers[indices] == file]])
+        found[int(file)].append(rows.row_numbers[indices[rows.file_numbers[indices] == file]])
 
 
-def _sorted(parts: _RowNumberParts) -> RowNumbers:
-    return {file: np.sort(np.concatenate(numbers)) for file, numbers in parts.items()}
+def _sorted(found: _UnsortedRowNumbers) -> RowNumbers:
+    return {file: np.sort(np.concatenate(numbers)) for file, numbers in found.items()}
 
 
 def _add_examples(

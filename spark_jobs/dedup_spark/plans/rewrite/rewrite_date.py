@@ -137,7 +137,7 @@ class RewriteDate:
         return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
-        """Whether the parent's files are kept: no key or value changed, and they are not far more files than needed."""
+        """Whether the parent's files are kept: no key or value changed, and the files are not far more than needed."""
         if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
             return False
         return not are_fragmented(task.parent.files, self.file_bytes)
@@ -224,7 +224,7 @@ def _fingerprints_for_next(
     """
     parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
     if task.policy is MergePolicy.LATE and parent_entry:
-        # The delivery is late, so rows with the highest update_id stay the same, unless its own id is the highest, too.
+        # The delivery is late, so rows with the highest update_id stay the same, unless this is the delivery's own id.
         if snapshot_id < parent_entry.max_update_id:
             return _NextFingerprints(parent_entry.key_fingerprint, parent_entry.content_fingerprint, None)
         return _NextFingerprints(None, None, None)

@@ -46,7 +46,7 @@ class RewriteTask:
     @property
     def bytes(self) -> int:
         """The stored bytes of delivery and parent."""
-        return sum(part.bytes for part in (*self.deliveries, self.parent) if part)
+        return sum(dated.bytes for dated in (*self.deliveries, self.parent) if dated)
 
 
 @dataclass(frozen=True, kw_only=True)
