@@ -44,7 +44,7 @@ def _previous(bucket: "Bucket", feed: Feed, snapshot_id: int, schema: pa.Schema)
             continue
         try:
             rows = landing.read(bucket, layout.prefix, landed_id, schema)
-        except ValueError:  # a file is no Parquet file, or has other columns
+        except (ValueError, NotImplementedError):  # a file is no Parquet file, or has other columns
             continue
         if rows.num_rows and not any(rows[key].null_count for key in keys):
             return rows

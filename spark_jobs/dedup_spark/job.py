@@ -81,7 +81,9 @@ class DedupJob:
         """Do the work of the run, and return the candidate."""
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            copying_plans = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
+            copying_plans = erasure_plans(self.request, parent)
+            if copying_plans is None:
+                copying_plans = unchanged_plans(self.request, parent)
             self._record_run()
         if copying_plans is not None:  # an erasure, or a replay that changes nothing: no landed file is read
             generation = self._assemble(copying_plans, {}, PlanResults(), parent)

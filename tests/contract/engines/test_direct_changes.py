@@ -213,6 +213,22 @@ def test_an_engine_in_sql_does_not_read_a_target_with_rows_of_a_dead_attempt(wor
         world.resolve(name)
 
 
+def test_a_later_publish_that_fails_does_not_hide_the_rows_of_a_dead_attempt(world: StreamedFeed) -> None:
+    name = world.land(2, [*snapshot(2), row(2, 77)])
+    killed_load(world, name, 1)
+    discard(world)
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    world.load(spec)  # a load job fills staging
+    discard(world)
+    live = world.services.current.read().generation
+    assert world.services.staging.read().target_is_mixed(live)  # type: ignore[union-attr]
+    with pytest.raises(LostRace, match="streams rows into target"):
+        _live_target(world.services)
+    world.publish(name)
+    assert not world.services.staging.read().target_is_mixed(world.services.current.read().generation)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("statement", ["INSERT INTO {} SELECT * REPLACE (99 AS product_id) FROM {} LIMIT 1"])
 def test_a_target_that_others_changed_is_replaced_as_a_whole(world: StreamedFeed, statement: str) -> None:
     table = f"warehouse.{world.feed.target}"
