@@ -29,8 +29,9 @@ _ACCEPTED_PREFIX = "accepted by the operator: "
 class CheckResult:
     """The outcome of the check named `check`.
 
-    `found`, `expected`: the evidence, as text. `next_step`: what the operator should do; not shown if the check passed.
-    `brief`: found and expected in a few words, for a headline; empty if the check passed, or gives none.
+    `found`, `expected`: the evidence, as text. `next_step`: what the operator should do, or why an operator accepted
+    the failure; not shown if the check passed. `brief`: found and expected in a few words, for a headline; empty if the
+    check passed or has no such text.
     `examples`: keys or rows of the feed that show what was found. They are stored with the attempt and shown on the
     page, but are in no log, error, alert or table: an erasure of keys deletes them with the attempt.
     """
@@ -113,7 +114,7 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:
     """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none.
 
-    If some of them cannot be accepted, only the next steps of their own results are returned.
+    If some of them cannot be accepted, only the `next_step` of each of these is returned.
     """
     if not failed:
         return ""

@@ -49,7 +49,7 @@ def check_missing_dates(
 ) -> CheckResult:
     """The applied deliveries lack at most `checks.max_missing_dates` of the generation's dates.
 
-    `replayed`: if the publish is a replay of some dates, these dates; other dates are then not examined.
+    `replayed`: the dates of a replay that names dates: only these are examined. None for every other publish.
     """
     missing = [
         str(e.date)

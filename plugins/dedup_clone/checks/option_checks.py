@@ -41,7 +41,7 @@ def check_undeclared_options(
 ) -> CheckResult:
     """Every entry of target is declared, was set by the last swap, or is on staging and inherited by clones.
 
-    The arguments are entries of `warehouse/table_options.py`, values by name.
+    The arguments are entries of `warehouse/table_options.py`, values by name. `last_set`: those that the last swap set.
     """
     lost = {
         name: value

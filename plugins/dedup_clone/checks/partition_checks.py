@@ -23,6 +23,7 @@ def partition_day(partition: PartitionMetadata) -> date | None:
 
 
 def _expires_at(day: date, retention_days: int) -> datetime:
+    """When the partition of `day` expires: `retention_days` after the start of the day in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=retention_days)
 
 
@@ -62,10 +63,10 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
 
 
 def check_staging_unchanged(observation: Observation, loaded_at: datetime | None) -> CheckResult:
-    """No partition was changed after `loaded_at`, the end of the job that wrote all rows.
+    """No partition was changed after `loaded_at`, the end of the SQL engine's last statement on staging.
 
     If `loaded_at` is None, as after a load from files, no partition was changed after the observation. BigQuery gives
-    the end of a job in milliseconds, so changes are compared in milliseconds.
+    the end of a job in milliseconds, so changes are compared with `loaded_at` in milliseconds.
     """
     until, event = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
     late = [p.partition_id for p in observation.partitions if _modified_at(p, loaded_at) > until]
@@ -80,6 +81,7 @@ def check_staging_unchanged(observation: Observation, loaded_at: datetime | None
 
 
 def _modified_at(partition: PartitionMetadata, loaded_at: datetime | None) -> datetime:
+    """When the partition was last changed; in milliseconds if this is compared with `loaded_at`."""
     return partition.last_modified_at if loaded_at is None else to_milliseconds(partition.last_modified_at)
 
 

@@ -1,6 +1,6 @@
 """Checks the shares of new, missing and changed rows against limits, and against earlier publishes.
 
-These checks stop a snapshot that is complete and well-formed but wrong, which no other check notices.
+These checks stop a snapshot that is complete and well-formed but wrong. No other check notices such a snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHARE_CHECKS = (
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
     """The share (0 to 1) of new, missing and changed rows, by the name of the check.
 
-    Only dates that both the parent and an applied delivery have count. Without such dates each share is 0.
+    Only dates count that both the parent and an applied delivery have. Without such dates each share is 0.
     `changed_share` is absent if such dates exist, but no plan compared their values.
     """
     rows = _compared_rows(manifest, parent)
@@ -57,9 +57,9 @@ def check_shares(
     """Each share is at most its configured limit, and at most `max_times_usual` times its median in earlier publishes.
 
     The second limit is at least `tolerated_share`. It applies only if `max_times_usual` is set, and only after
-    PUBLISHES_FOR_MEDIAN publishes. Returns one result for each share. `history`: the shares of the earlier publishes
-    for which `LedgerRecord.has_usual_shares` is true. `examples`: keys of rows that differ; a failed check shows some
-    of them, and names the dates with the most such rows.
+    PUBLISHES_FOR_MEDIAN publishes. Returns one result for each share; a share that no plan counted passes. `history`:
+    the shares of the earlier publishes for which `LedgerRecord.has_usual_shares` is true. `examples`: keys of rows that
+    differ; a failed check shows some of them, and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,
@@ -91,7 +91,7 @@ def check_shares(
 
 @dataclass(frozen=True)
 class _UsualLimit:
-    """The limit that follows from earlier publishes: a multiple of the median of their shares."""
+    """The limit from earlier publishes: a multiple of the median of their shares, but at least `tolerated_share`."""
 
     limit: float
     median: float
@@ -104,7 +104,8 @@ class _UsualLimit:
 
 
 def _usual_limit(name: str, settings: CheckSettings, history: Sequence[dict[str, float]]) -> _UsualLimit | None:
-    earlier = [shares[name] for shares in history if name in shares]
+    """The limit for check `name`; None if `max_times_usual` is not set, or if too few publishes have the share."""
+    earlier = [publish_shares[name] for publish_shares in history if name in publish_shares]
     if settings.max_times_usual is None or len(earlier) < PUBLISHES_FOR_MEDIAN:
         return None
     median_share = median(earlier)
@@ -147,6 +148,7 @@ def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
 
 
 def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows: dict[date, int]) -> str:
+    """The evidence. `counts`, `rows`: by date, the rows that the check counts, and all rows (of each compared date)."""
     if share is None:
         return f"not compared: no plan of this publish counted {check.description} rows"
     text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.description} ({share:.4%})"

@@ -26,13 +26,13 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
 def check_staging_schema(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
     """Staging has the columns of `contract`.
 
-    `staging`: the table with the new rows, which is target if engine `cdc` streamed them there. `restores`: a rollback
-    restores a generation with these columns; staging may then have columns added since.
+    `staging`: the table with the new rows, which is target if engine `cdc` streamed them there. `restores`: whether a
+    rollback restores a generation with these columns. Staging may then have the changes that later publishes made.
     """
-    only_added = restores and not refused_column_changes(contract.columns, staging.columns)
+    fits_restored = restores and not refused_column_changes(contract.columns, staging.columns)
     return make_result(
         "staging_schema",
-        only_added or staging.columns == contract.columns,
+        fits_restored or staging.columns == contract.columns,
         found=_columns(staging.columns),
         expected=_columns(contract.columns),
         next_step="put the columns of staging or of the feed file back (docs/change-a-feed.md).",
@@ -107,9 +107,9 @@ def check_target_is_parent(
 ) -> CheckResult:
     """Target's label names the parent or already the new generation, or target does not exist and there is no parent.
 
-    So the swap replaces no table of somebody else. A bootstrap that takes over target itself may also replace a table
-    without label, whose version is `bootstrapped_version`. `generation`: the new generation; None before it has a
-    number.
+    So the swap does not replace a table that somebody else made. For a bootstrap that takes over target itself, target
+    may lack the label if its version is still `bootstrapped_version` (None for other attempts). `generation`: the new
+    generation; None before it has a number.
     """
     labelled = labelled_generation(target)
     expected = None if parent is None else str(parent)
@@ -152,7 +152,7 @@ def check_policies(check: str, found: Policies, declared: PolicySettings) -> Che
 def check_staging_access(missing: list[str]) -> CheckResult:
     """This account may clone staging as of a past time. `missing`: what it lacks to do so.
 
-    If staging has row access policies, BigQuery lets only accounts that may see all rows clone its past.
+    If staging has row access policies, only accounts that may read all its rows, past ones included, may do so.
     """
     return make_result(
         "staging_access",

@@ -15,7 +15,7 @@ class ChangeType(StrEnum):
     """
 
     NEW = "new"  # the parent has no row of the key
-    CHANGED = "changed"  # the parent's row has other values; in mode last_changed also: another update id
+    CHANGED = "changed"  # the parent's row has other values or, in mode last_changed, another update id
     RETURNED = "returned"  # the newest snapshot has the key; the parent's newest snapshot lacked it
     MISSING = "missing"  # the newest snapshot lacks the key; the parent's newest snapshot had it. The row is retained
 

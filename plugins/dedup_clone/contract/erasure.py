@@ -28,8 +28,8 @@ class Tombstone:
 
     - digest: a hexadecimal hash of the key's values. The hash depends on the feed's secret seed.
     - dates: the dates on which the key had rows.
-    - absent_since: the id of the first snapshot after the erasure that lacks the key; None while every snapshot has the
-      key. If a later snapshot has the key again, the producer has created a new record, whose rows are accepted.
+    - absent_since: the id of the first snapshot after the erasure that was found to lack the key; None until then. If a
+      later snapshot has the key again, the producer has made the key anew, and its rows are accepted.
     """
 
     digest: str
@@ -39,7 +39,7 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Tombstones:
-    """The erased keys of one erasure, each given by its values of the key columns `columns`.
+    """The erased keys of one erasure. `columns`: the key columns whose values identify the keys.
 
     `seed_id` and `hash_version` identify the seed and the hash functions that made the digests.
     """
@@ -73,9 +73,10 @@ class Erasure:
     - rows: how many rows of the live generation were erased, by date.
     - tables: the full names of the tables from which the rows were removed.
     - change_rows: how many rows of the keys were deleted from `FEED_changes`; None if there is no such table.
-    - folders_to_delete: the folders of the state bucket whose files have, or may have, the rows.
-    - deleted_folders: those of them that are deleted by now.
-    - deleted_at: when the last of them was deleted; None until then, and in records of releases without this field.
+    - folders_to_delete: the folders of the state bucket whose files have, or may have, the rows; empty when all are
+      deleted.
+    - deleted_folders: the folders that were deleted; empty until all are.
+    - deleted_at: when the last folder was deleted; None until then, and in records of releases without this field.
 
     The other times are counted from `deleted_at`:
 
@@ -120,8 +121,8 @@ def erasable_columns(table: TableContract) -> tuple[str, ...]:
 def parse_keys(text: str, table: TableContract) -> KeysToErase:
     """Read the text of a CSV file whose header names key columns and whose other lines are one key each.
 
-    Raises ConfigurationError if the text has another form. The message names the line but quotes no value, because keys
-    to erase must not get into logs.
+    Raises ConfigurationError if the text has another form, no key, or more than MAX_KEYS. The message quotes no value,
+    because keys to erase must not get into logs.
     """
     # Not splitlines(), which drops line breaks inside quotes and also splits at other characters, such as U+2028.
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)

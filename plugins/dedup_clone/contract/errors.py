@@ -8,7 +8,7 @@ class DedupCloneError(Exception):
 
 
 class ContractViolation(DedupCloneError):
-    """A stored record (request, manifest, arrival, CURRENT) is missing or malformed, or a table contradicts it."""
+    """A stored record (request, manifest, arrival, CURRENT) is lost or malformed, or tables or files contradict it."""
 
 
 class LaterRelease(ContractViolation):
@@ -48,7 +48,10 @@ class LeaseLost(LostRace):
 
 
 class CheckFailed(DedupCloneError):
-    """A check or a content audit failed. If a check before the swap fails, the run ends without a swap."""
+    """A check or a content audit failed, or a step would exceed a limit such as the feed's `max_bytes_billed`.
+
+    If a check before the swap fails, the run ends without a swap.
+    """
 
 
 class ApprovalTooLate(DedupCloneError):
@@ -56,13 +59,13 @@ class ApprovalTooLate(DedupCloneError):
 
 
 class OutcomeUnknown(DedupCloneError):
-    """It is unknown whether a write or job took effect. The operator must find out before repeating it."""
+    """It is unknown whether a job took effect, or too many jobs of a step failed. The operator must find out why."""
 
 
 class JobFailed(DedupCloneError):
-    """A BigQuery job failed, or BigQuery refused a job or appended rows.
+    """A BigQuery job failed, or BigQuery refused a job or streamed rows.
 
-    `message`: what BigQuery said. `reason`: one of BigQuery's codes of errors, such as `invalidQuery`.
+    `message`: what BigQuery said. `reason`: one of BigQuery's error codes, such as `invalidQuery`.
     """
 
     def __init__(self, text: str, *, message: str, reason: str) -> None:
@@ -89,4 +92,4 @@ class FeedsNotChecked(DedupCloneError):
 
 
 class AlertNotSent(DedupCloneError):
-    """A notification of an incident could not be delivered."""
+    """An alert or a test alert could not be sent to some notifier, or there is no notifier to test."""

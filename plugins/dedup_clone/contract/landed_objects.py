@@ -47,7 +47,7 @@ def data_objects(
     problems = [
         f"object [{_printable(uri(_name_below(arrival, late)))}] is newer than the marker, expected all files before it"
         for late in arrival.late_objects
-        if not is_ignored(_name_below(arrival, late), size=sizes.get(late, 1))  # if not listed, taken for not empty
+        if not is_ignored(_name_below(arrival, late), size=sizes.get(late, 1))  # an unlisted one counts as not empty
     ]
     files = []
     for landed in arrival.objects:
@@ -111,16 +111,16 @@ def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[
 def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:
     """One text for each object that vanished, changed or appeared since the delivery was registered.
 
-    `objects_now`: the objects in the delivery's folder, by name.
+    `objects_now`: the objects in the delivery's folder, by name. Ignored objects (`is_ignored`) do not count.
     """
     marker = _name_below(arrival, arrival.marker)
-    unlisted = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
+    others = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
     problems = []
     for landed in arrival.objects:
         name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        found = unlisted.pop(name, None)  # leaves the objects that the inventory does not list
+        found = others.pop(name, None)  # at the end, `others` are the objects that the inventory does not list
         if found is None:
             problems.append(f"object [{_printable(uri(name))}] is gone")
         elif (found.object_generation, found.size) != (landed.generation, landed.size):
@@ -128,7 +128,7 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
                 f"object [{_printable(uri(name))}] was replaced: found generation [{found.object_generation}] of "
                 f"[{found.size}] bytes, expected [{landed.generation}] of [{landed.size}]"
             )
-    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(unlisted)]
+    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(others)]
     return problems + appeared
 
 
@@ -159,7 +159,7 @@ def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | No
 
 
 def _unusable_characters(name: str) -> str | None:
-    """In words, the characters in the name because of which no load job can load the file; None if it has none.
+    """A description of the name's characters that prevent a load job from loading the file; None if it has none.
 
     BigQuery takes `*` for a wildcard, and a list of URIs has one URI per line.
     """
@@ -170,6 +170,7 @@ def _unusable_characters(name: str) -> str | None:
 
 
 def _folder_date(name: str, partition_column: str) -> date | None:
+    """The date of the date folder that directly contains the file; None if no date folder does."""
     match = re.fullmatch(rf"{re.escape(partition_column)}=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})/[^/]+", name)
     try:
         return date.fromisoformat(match[1]) if match else None

@@ -34,7 +34,8 @@ class DateOutcome(StrEnum):
     RESTORED = "restored"
     # An erasure made the date: the parent's rows without the rows of erased keys.
     ERASED = "erased"
-    # A replay changes nothing on the date. The manifest repeats the parent's value instead, unless that is "carried".
+    # A replay changes nothing on the date. The manifest then has the parent's outcome; it has this one only where the
+    # parent's is "carried".
     UNCHANGED = "kept"
 
 
@@ -70,16 +71,16 @@ class DateEntry:
     - plan, plan_reason: how the job made the date, and why it chose that plan.
     - min_update_id, max_update_id: the range of update ids among the rows.
     - adopted_delivery: the delivery whose files make up the date, either as landed or rewritten (to the table's
-      physical form, or without surplus rows); None for other plans.
+      physical form, or without surplus rows); None if another plan wrote the files.
     - key_fingerprint: fingerprint of the keys whose rows have `max_update_id` (in mode last_changed: of the keys in
       the date's newest delivery). The file `fingerprints/<date>.bin` in the data folder caches the fingerprint of each
-      bucket of keys. If the file is absent, or its sum is not this fingerprint, it is computed again.
+      bucket of keys. If the file is absent, or its fingerprints do not add up to this one, they are computed again.
     - content_fingerprint: fingerprint of the values of the same rows.
     - files_digest: digest of path, rows and size of the date's files.
-    - cluster_overlap: the share of the date's row groups (in files that the job wrote: of sorted runs) whose range of
-      values in the first clustering column overlaps with that of another one. Survivors are left out. The smaller the
-      share, the fewer blocks a query with a filter on the column reads. None without clustering, or if no file footer
-      has the ranges.
+    - cluster_overlap: the share of the date's row groups whose range of values in the first clustering column overlaps
+      with the range of another row group. In files that the job wrote, sorted runs of rows count, not row groups.
+      Survivors are left out. The smaller the share, the fewer blocks a query with a filter on the column reads. None
+      without clustering, or if the ranges are not known.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -161,7 +162,10 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Identifies the manifest in table labels, CURRENT and STAGING: equal digests mean equal manifests."""
+        """Identifies the manifest in table labels, CURRENT and STAGING.
+
+        Manifests with equal digests are equal, except perhaps in fields that are NOT_IN_DIGEST.
+        """
         return record_digest(self)
 
 
@@ -220,8 +224,8 @@ class DateMetrics:
 class DedupMetrics:
     """The work of the dedup job: bytes of files (of an SQL engine: bytes that its queries read), and seconds by phase.
 
-    `dates`: the work for each date that was not copied forward; empty for an SQL engine. Bytes of refused
-    deliveries, of erasures and of the table of changes are not counted.
+    `dates`: the work for each date that was not copied forward; empty for an SQL engine. The Spark job does not count
+    bytes of refused deliveries, of erasures and of the table of changes.
     """
 
     bytes_read: int
@@ -242,7 +246,7 @@ class Candidate:
     - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
     - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
     - changes_uri: URI of the list of the files with rows for the table `FEED_changes`. None if the request asks for no
-      changes, if no parent has dates within the retention, and for an erasure.
+      changes, without a parent that has dates within the retention, and for an erasure.
     """
 
     manifest: Manifest | None

@@ -8,8 +8,8 @@
 - A record type lists in `STORED_NAMES` the fields whose stored name is an older one than the name in code.
 - A new value of an enum, or a field type that allows more values than before, needs no other change: earlier releases
   refuse a record that has such a value.
-- If a release could not read older records, or an earlier release would misread new records without an error, it must
-  increment FORMAT_VERSION, and its `from_json` must convert older records. No release has done so yet.
+- If a new release could not read older records, or earlier releases would misread its records without an error, the
+  new release must increment FORMAT_VERSION, and its `from_json` must convert older records. No release has done so yet.
 - If a later release wrote a record that this one cannot read (because of its format version, a field, a value or a
   type), `from_json` raises LaterRelease, which names the release to deploy. Records are stored with all their fields.
   So once a release with a new field has written a record, no earlier release reads that record.

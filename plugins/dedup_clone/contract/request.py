@@ -1,4 +1,4 @@
-"""The request: the input of the dedup job. Each attempt has one request.
+"""The request: the input of the dedup job. Each attempt that deduplicates has one request.
 
 Apart from the seed, the job writes only below the folders that the request names.
 """

@@ -1,7 +1,7 @@
 """Decides which changes of a table's columns the next publish makes by itself, and which it refuses.
 
-BigQuery's rules are on its page "Modifying table schemas" (managing-table-schemas); that nested columns may be relaxed
-from REQUIRED to NULLABLE, too, is on "Specify nested and repeated columns" (nested-repeated).
+BigQuery's rules are on its page "Modifying table schemas" (managing-table-schemas). Its page "Specify nested and
+repeated columns" (nested-repeated) adds that nested columns, too, may be relaxed from REQUIRED to NULLABLE.
 
 `before` are the published columns, `after` those that the feed file declares (in one check: those of staging). `prefix`
 is the path of the STRUCT that these columns are in, with a dot at the end; empty for top-level columns.
@@ -107,6 +107,7 @@ def refused_column_changes(before: Sequence[Column], after: Sequence[Column], pr
 def _refused(
     before: Sequence[Column], after: Sequence[Column], prefix: str, *, in_array: bool = False
 ) -> Iterator[str]:
+    """As `refused_column_changes`. `in_array`: whether the columns are inside an ARRAY."""
     declared, former_names = {column.name: column for column in after}, {column.name for column in before}
     for column in before:
         path, new = f"{prefix}{column.name}", declared.get(column.name)

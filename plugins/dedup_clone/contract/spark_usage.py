@@ -1,4 +1,7 @@
-"""The record of the resources that an attempt's Spark run used. The runner writes it when the run has ended."""
+"""The record of the resources that an attempt's Spark run used.
+
+The task `dedup_snapshot` writes it when the run has ended; with runner `local` there is none.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from dataclasses import dataclass
 class SparkUsage:
     """The resources that one Spark run used, and their prices when the run ended.
 
-    `dcu_hours`: DCU (Data Compute Unit) hours, as reported by the service; None if the service reports none, and then
-    vCPU time is priced. `vcpus`: those of driver and executors together. `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from
-    the profile; `usd_per_vcpu_hour` is None if the profile has no such price.
+    `run`: the run's name in the service. `dcu_hours`: DCU (Data Compute Unit) hours, as reported by the service; None
+    if the service reports none (`usd` then prices vCPU time). `vcpus`: those of driver and executors together.
+    `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from the profile; `usd_per_vcpu_hour` is None if the profile has no such
+    price.
     """
 
     run: str

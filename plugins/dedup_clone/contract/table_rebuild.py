@@ -34,7 +34,7 @@ def makes_staging_anew(before: TableContract, after: TableContract) -> bool:
 
 
 def columns_differ(before: TableContract, after: TableContract) -> bool:
-    """Whether the columns differ, so that a rebuild must copy the rows. Keys and clustering need no copy."""
+    """Whether the columns differ, so that a rebuild must copy the rows. Other keys or clustering need no copy."""
     return before.columns != after.columns
 
 

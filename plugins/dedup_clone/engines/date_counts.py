@@ -56,7 +56,7 @@ class CountedDates:
 def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
     """Count the rows of the delivered dates, which are between `first_day` and `last_day`.
 
-    Raises JobFailed, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
+    Raises what `run_step_job` raises, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
     """
     parameters = date_parameters(request.retention_day, first_day, last_day)
     sql = services.warehouse.render(

@@ -26,8 +26,9 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
     Raises DeliveryRefused when landed files changed while BigQuery read them; ContractViolation when target was changed
-    or has row access policies, or the request is gone; CheckFailed when a query would read more than the feed's
-    `max_bytes_billed`; LostRace when the attempt has lost the lease; JobFailed.
+    or has row access policies, or a record such as the request is gone; CheckFailed when a query would read more than
+    the feed's `max_bytes_billed`; LostRace when the attempt has lost the lease; JobFailed; OutcomeUnknown after too
+    many failed jobs of one step.
     """
     services.current.require_intent(attempt)
     if services.manifests.candidate(attempt) is not None:
@@ -41,7 +42,7 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
 
 
 def _require_no_row_policies(services: Services, request: DedupRequest) -> None:
-    """Raise ContractViolation if target has row access policies: a query would miss the rows that they hide from it."""
+    """Raise ContractViolation if target has row access policies: a query might miss rows that the policies hide."""
     target = services.feed.target
     policies = services.warehouse.policies(target).row_access if request.parent else ()
     if policies:

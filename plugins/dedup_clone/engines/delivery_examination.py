@@ -1,7 +1,7 @@
 """Decides which deliveries of a dedup request an SQL engine applies, and which it refuses, by examining landed files.
 
-Parquet footers show the columns of a file. One query per delivery counts the rows that break the data contract. No
-table is written.
+Parquet footers show which files have the same physical schema, and a dry run reads the columns of one file of each. One
+query per delivery counts the rows that break the data contract. No table is written.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class _Examiner:
         problems = problems or self._schema_problems(files)
         if problems:
             return None, problems
-        # Each job's configuration lists all files. A manifest of URIs would have to be in the bucket of the files, and
-        # this project only reads the landing bucket.
+        # Each job's configuration lists all files. An object with a list of URIs would have to be in the bucket
+        # of the files, and this project only reads the landing bucket.
         uris = tuple(f"gs://{self._arrival.bucket}/{file.name}" for file in files)
         try:
             counts = self._count_rows(uris)

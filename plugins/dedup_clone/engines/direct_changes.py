@@ -33,7 +33,7 @@ def reason_for_staging(
 
 
 def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
-    """Why target may not take changes: it may differ from the parent, or staging must be made anew. None if it may."""
+    """A reason in target, staging or the swap record for which target must not take changes; None if there is none."""
     staging, swap = services.staging.read(), find_swap(services, parent.attempt)
     if staging is not None and staging.target_is_mixed(parent.generation):
         return f"target may hold rows of attempt [{staging.attempt}], which was not committed"
@@ -45,7 +45,7 @@ def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
     if check_rows("target_rows", parent, target).level is not Level.PASS:
         return f"target has other rows than generation [{parent.generation}]"
     published_at = max(swap.checked_at, target.table.created_at)
-    # BigQuery gives `created_at` of a clone in milliseconds.
+    # BigQuery gives `created_at` of a clone in milliseconds, so changes are compared in milliseconds.
     if any(to_milliseconds(partition.last_modified_at) > published_at for partition in target.partitions):
         return f"target was changed after generation [{parent.generation}] was checked"
     return None

@@ -96,7 +96,10 @@ def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
 def _require_parent_complete(
     request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None, now: datetime
 ) -> None:
-    """Raise ContractViolation unless target has as many rows of the date as the parent. An expired date may be gone."""
+    """Raise ContractViolation unless target has as many rows of the date as the parent. An expired date may be gone.
+
+    `parent_entry`: None if the parent lacks the date.
+    """
     found, expected = counts.rows - counts.new_keys, parent_entry.rows if parent_entry else 0
     if found == expected or (found == 0 and has_expired(counts.date, request.table.retention_days, now)):
         return

@@ -53,9 +53,10 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
     merged into rows that these statements changed. In that case a SELECT replaces all rows of staging first. Raises
-    JobFailed, and CheckFailed if that SELECT would read more than the feed's `max_bytes_billed`.
+    what `run_step_job` raises, and CheckFailed if that SELECT would read more than the feed's `max_bytes_billed`.
     """
-    has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None  # else it is a retry
+    # Without this table, an earlier try has finished.
+    has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
         configuration = _deduplicate_configuration(services, spec, manifest, REPLACE_STEP)
@@ -118,7 +119,10 @@ def _staging_is_unchanged(services: Services) -> bool:
 
 
 def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
-    """Whether a statement of the load's script was PENDING, as it is while other DML statements change its table."""
+    """Whether a statement of the load's script was PENDING for at least _MIN_WAIT.
+
+    A statement is PENDING while other DML statements change its table.
+    """
     job = find_step_job(services, spec.attempt, LOAD_STEP).metadata
     statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
     return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_WAIT for s in statements)

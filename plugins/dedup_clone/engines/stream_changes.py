@@ -1,8 +1,8 @@
-"""The load task of engine `cdc`: streams the rows that the Spark job found new or changed into staging, or into target.
+"""The load task of engine `cdc`: streams the new and changed rows, which the Spark job has found, to staging or target.
 
 The table that takes the rows must hold the parent generation's rows. A streamed row replaces the table's row of the
 same key, so sending it twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins
-with the generation, so BigQuery ignores a row of an earlier attempt that arrives late.
+with the generation, so BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dedup_clone.warehouse.change_data_capture import Watermark
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
-_PROGRESS_S = 10.0  # between two progress lines, each after a check that the task still has the lease
+_PROGRESS_S = 10.0  # between two progress lines of the log; before each, the task checks that it has the lease
 # A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. The factor exceeds 1,
 # because BigQuery may apply rows some minutes later than `max_staleness`.
 APPLY_TIMEOUT_FACTOR = 3
@@ -188,30 +188,30 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest,
     If it has, and the table is staging, record that staging holds the generation. Raises CheckFailed when BigQuery
     takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
     """
-    changes = services.streamed_changes.read(spec.attempt)
-    assert changes
-    if changes.applied_at is None:
+    record = services.streamed_changes.read(spec.attempt)
+    assert record
+    if record.applied_at is None:
         watermark = services.warehouse.cdc.watermark(services.names, table_name)
-        is_applied = changes.rows == 0 or _has_passed(watermark, changes.acknowledged_at)
+        is_applied = record.rows == 0 or _has_passed(watermark, record.acknowledged_at)
         max_minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
-        overdue_at = changes.acknowledged_at + timedelta(minutes=max_minutes)
-        changes = replace(
-            changes,
+        overdue_at = record.acknowledged_at + timedelta(minutes=max_minutes)
+        record = replace(
+            record,
             applied_at=watermark.observed_at if is_applied else None,
             is_overdue=not is_applied and watermark.observed_at >= overdue_at,
-            bytes_billed=changes.bytes_billed + watermark.bytes_billed,
+            bytes_billed=record.bytes_billed + watermark.bytes_billed,
         )
-        services.streamed_changes.write(spec.attempt, changes)
-        if changes.is_overdue:
+        services.streamed_changes.write(spec.attempt, record)
+        if record.is_overdue:
             note_on_readers = "" if table_name == services.feed.staging else ", but readers may see some of its rows"
             raise CheckFailed(
                 f"BigQuery has not applied the changes streamed into [{table_name}] within [{max_minutes}] "
-                f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{changes.acknowledged_at}]. "
+                f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{record.acknowledged_at}]. "
                 f"The generation is not committed{note_on_readers}. See the background jobs of change data capture in "
                 f"BigQuery's job list; then clear the run from load_staging, which streams the rows again, or replay "
                 f"the snapshot with engine [spark]."
             )
-    if changes.applied_at is None:
+    if record.applied_at is None:
         return False
     if table_name == services.feed.staging:
         finish_load(services, spec, manifest)

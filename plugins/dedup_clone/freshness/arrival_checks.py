@@ -13,7 +13,7 @@ from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 
-LOOKBACK = timedelta(days=7)  # expected times before this are not checked
+LOOKBACK = timedelta(days=7)  # older expected times are not checked
 _MAX_GAP = timedelta(days=2)  # expected times repeat daily, so any two successive ones are closer than this
 
 
@@ -82,7 +82,7 @@ def expected_times_with_states(
 def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], now: datetime) -> list[datetime]:
     """The overdue expected times of the last week, oldest first.
 
-    If no delivery ever arrived, only the last one is returned, because nobody knows when the first delivery was due.
+    If no delivery ever arrived, only the latest is returned, because nobody knows when the first delivery was due.
     """
     times = expected_times_with_states(expected, arrivals, now, since=now - LOOKBACK, until=now)
     overdue = [one.at for one in times if one.state is ExpectedTimeState.OVERDUE]

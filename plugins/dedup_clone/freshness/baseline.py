@@ -33,7 +33,7 @@ class Baseline:
 
 
 def compute_baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
-    """The medians over the last publishes in `history`. Replays are left out, because they have no lag."""
+    """The medians over the last publishes in `history`. Replays and others without a lag are left out."""
     publishes = [r for r in _with_lag(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
         return Baseline(sla / 2, sla / 4, is_measured=False)

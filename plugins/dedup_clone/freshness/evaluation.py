@@ -52,7 +52,7 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
 
 
 def unchecked_kinds(state: FeedState) -> set[IncidentKind]:
-    """The kinds of incidents of which some may have been overlooked, so that none of them counts as ended."""
+    """The kinds of incidents that may have been overlooked, so that no incident of these kinds counts as ended."""
     kinds = set(BIGQUERY_KINDS) if state.target is None else set()
     return kinds | {IncidentKind.DELIVERY_REFUSED} if state.may_lack_refusals else kinds
 
@@ -96,7 +96,8 @@ def keep_first_seen(
 
     A check that cannot tell when its incident began sets `since` to `now`. If the incident is in the previous verdict,
     or among the `reported` ones, which have not ended, the `since` found there is used instead; that of a reported one
-    takes precedence. While BigQuery does not answer, a reported incident stays open, but no verdict has it.
+    takes precedence. The previous verdict alone is not enough: if BigQuery did not answer, it lacks incidents that are
+    still open.
     """
     before = [*(previous.incidents if previous else ()), *reported]
     first_seen = {incident.name: incident.since for incident in before}
@@ -113,7 +114,7 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
 
 def _headline(state: FeedState, incidents: list[Incident]) -> str:
     caveats = "".join(f"; {text}" for text in _caveats(state, incidents))
-    return f"{_what_readers_see(state)}{caveats or _if_newest(state)}.{_replay_note(state)}{_approval_note(state)}"
+    return f"{_what_readers_see(state)}{caveats or _newest_note(state)}.{_replay_note(state)}{_approval_note(state)}"
 
 
 def _what_readers_see(state: FeedState) -> str:
@@ -129,7 +130,7 @@ def _what_readers_see(state: FeedState) -> str:
     return f"Readers see snapshot {live.snapshot_id}"
 
 
-def _if_newest(state: FeedState) -> str:
+def _newest_note(state: FeedState) -> str:
     """How a headline without caveats ends: with IS_NEWEST.
 
     Empty if the headline names no snapshot, or one that a rollback restored.
@@ -178,12 +179,12 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
 
 
 def _reason_waiting(state: FeedState) -> str:
-    """What the waiting deliveries wait for: a person, or the run after a failed one.
+    """Why the waiting deliveries were not published, and until when they wait: a person acts, or the next run starts.
 
     Empty if a run is at work, or none failed.
     """
     intent, run = state.current.intent, state.failed_run
-    # While another run is at work, it may pass the checks that stopped the last one.
+    # A run that is at work may pass the checks that stopped the run before it.
     if state.failed_checks and (intent is None or intent.waits_for_approval):
         return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
     if run is None or run.is_repeated:

@@ -28,7 +28,7 @@ class WaitingDelivery:
 
 @dataclass(frozen=True)
 class OpenRefusal:
-    """A refused delivery about which a person must still be told; `read_feed_state` says for how long."""
+    """A refused delivery about which a person must still be told; `_refused` in read_feed_state.py says how long."""
 
     delivery: Delivery
     reason: str
@@ -52,7 +52,8 @@ class TargetState:
     """Target as it is (`table` is None when it does not exist), and as the last publish left it.
 
     `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or when the rows
-    were streamed into target. `materialized_views` are the names of those that read target.
+    were streamed into target. `staging`: staging's name. `retention_days`: the partition expiration that the last
+    publish set. `materialized_views` are the names of those that read target.
     """
 
     table: TableMetadata | None
@@ -78,7 +79,10 @@ class DagActivity:
 
 @dataclass(frozen=True)
 class PendingJob:
-    """A BigQuery job of the running attempt that has not started. `is_statement`: it is one statement of a script."""
+    """A BigQuery job of the running attempt that has not started. `since`: when BigQuery accepted the job.
+
+    `is_statement`: whether the job is one statement of a script.
+    """
 
     job_id: str
     since: datetime
@@ -109,7 +113,8 @@ class FeedState:
     no generation, both newest last. `failed_checks` are the checks whose failure ended the last failed attempt before
     its swap; none if that attempt did not include the newest waiting delivery. `excluded` are deliveries that a
     rollback took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next
-    check. `target` is None if it could not be read, `watch_dag` and `publish_dag` if Airflow does not know the DAG.
+    check. `lease_holder_running` is False if no run holds the lease. `target` is None if it was not read, `watch_dag`
+    and `publish_dag` if Airflow does not know the DAG.
     """
 
     feed: str

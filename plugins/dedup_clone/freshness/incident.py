@@ -118,7 +118,7 @@ class Alert:
     def dedup_key(self) -> str:
         """A key that all messages about one problem share, by which a receiver groups them and closes the problem.
 
-        A warning and the alert that it becomes are one problem: only the alert gets a recovery message.
+        A warning and the alert that it becomes are one problem: only the end of the alert is reported.
         """
         escalated = ESCALATES_TO.get(self.kind)
         return f"dedup-clone/{self.feed}/{self.incident if escalated is None else escalated}"

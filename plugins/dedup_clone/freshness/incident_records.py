@@ -1,7 +1,7 @@
 """Records open incidents in the state bucket, so that each notifier is sent each beginning and each end once.
 
 A record is created only if it is absent, and replaced only under the object generation that was read. So when two
-processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
+processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), only one notifies. The
 record lists the notifiers that were reached; a notifier that failed is retried at the next check. While a process
 notifies, it holds a claim on the record; if the process dies, the claim expires and another process continues, which
 may notify again those that the dead process had reached.
@@ -71,13 +71,14 @@ class IncidentRecords:
     def update(self, incidents: Iterable[Incident], now: datetime, unchecked: Collection[IncidentKind] = ()) -> None:
         """Open records for new incidents and close those of incidents that are not in `incidents` any more.
 
-        Incidents of the kinds in `unchecked` stay open: their checks could not run. If an incident begins again while
-        notifiers that failed still lack its end, they are sent the end for the last time; the next update opens it
-        anew. A warning that has become an alert (ESCALATES_TO) is removed without a message.
+        Incidents of the kinds in `unchecked` stay open: their checks could not run. So do those that were opened less
+        than MIN_DURATION ago. If an incident begins again while notifiers that failed still lack its end, they are sent
+        the end for the last time; the next update opens the incident anew. A warning that has become an alert
+        (ESCALATES_TO) is removed without a message.
         """
         active = {incident.name: incident for incident in incidents}
         stored = self._read_all()
-        # A record that has ended replaces no warning: its recovery message was about an earlier delivery.
+        # An alert that has ended does not make a warning obsolete: that alert was about an earlier delivery.
         open_kinds = {record.incident.kind for record, _ in stored.values() if record.ended_at is None}
         kinds = {incident.kind for incident in active.values()} | open_kinds
         for name, (record, object_generation) in stored.items():

@@ -1,4 +1,7 @@
-"""Checks one publish run whose freshness deadline (arrival plus SLA) has passed. Reads only the state bucket."""
+"""Checks one publish run whose freshness deadline has passed. Reads only the state bucket.
+
+The deadline is the arrival plus the SLA; for a replay by hand, the time of its trigger plus the SLA.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ NEXT_STEP = "open the run and read the log of the task that it has reached."
 class LateRun:
     """A publish run that missed its deadline. `arrived_at` is None for a replay by hand.
 
-    `delivery`: None if the run's configuration names none. `state`: of the run in Airflow, such as `running`.
+    `delivery`: None if the run's configuration names none. `started_at`: when the run was queued; if that
+    is not known, the time from which Airflow may start the run. `state`: of the run in Airflow, such as `running`.
     """
 
     feed: str
@@ -42,7 +46,8 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
     """The incident of the late run; None if there is nothing to report.
 
     That is so if the feed is retired; if the delivery was refused, or was published in time by any run; if it was never
-    published, and the live generation excludes it or includes a later one of its snapshot; and for an ended replay.
+    published, and the live generation excludes it or includes a later delivery of its snapshot id; and for a replay
+    that has ended.
     """
     if RetiredFile(store, run.feed).read() is not None:
         return None
@@ -86,6 +91,7 @@ def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
 
 
 def _task_of(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
+    """The task that the lease holder's run has reached, judged by the attempt's objects and BigQuery jobs."""
     candidate, swap = layout.candidate(intent.attempt), layout.swap_spec(intent.attempt)
     written = {info.name for info in store.stat([candidate, swap])}
     if "swap" in job_steps(intent.jobs):
@@ -121,7 +127,7 @@ def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: s
 
 
 def _needs_no_publish(store: ObjectStore, run: LateRun, generation: int | None) -> bool:
-    """Whether `generation`, the live one, includes the delivery or a later one of its snapshot, or excludes it."""
+    """Whether `generation`, the live one, includes the delivery or a later one of its snapshot id, or excludes it."""
     if generation is None or run.delivery is None:
         return False
     manifest = Manifests(store, run.feed).read(generation)

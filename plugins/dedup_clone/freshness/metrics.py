@@ -10,13 +10,16 @@ from dedup_clone.freshness.feed_state import FeedState
 
 
 def gauges_line(values: Mapping[str, float], *, feed: str | None = None) -> str:
-    """Format the values as a line of the log. The log-based metrics of Terraform's monitoring.tf are made from it."""
+    """Format the values as a line of the log. Terraform's monitoring.tf makes log-based metrics from such lines."""
     names = [f"feed={feed}"] if feed else []
     return " ".join(["dedup_clone_gauges", *names, *(f"{name}={value:.10g}" for name, value in values.items())])
 
 
 def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[str, float]:
-    """The gauges' values by name, without the prefix `dedup_clone.`; a value that is not known yet is left out."""
+    """The gauges' values by name, without the prefix `dedup_clone.`; a value that is not known yet is left out.
+
+    `open_incidents`: the number of the feed's open incidents.
+    """
     oldest, expected = state.oldest_waiting, state.settings.expected_arrivals
     waiting_s = 0.0 if oldest is None else (now - oldest.arrived_at).total_seconds()
     values: dict[str, float | None] = {

@@ -17,7 +17,10 @@ IDLE_AFTER = timedelta(minutes=10)  # without a run of the watch DAG; normally t
 
 
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """The watch and publish DAGs must be unpaused. The watch DAG must have run lately, and not have failed last."""
+    """The watch and publish DAGs must be unpaused.
+
+    The watch DAG must also have run lately, and its last run must not have failed.
+    """
 
     def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
         return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step, dag_id=dag.dag_id)
@@ -81,7 +84,7 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
 def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     """A lease may be held for as long as the SLA, and for twice as long if the run that holds it is still running.
 
-    A run that waits for approval blocks no other run, because it yields the lease.
+    This does not apply to a run that waits for approval: any other run may take over its lease.
     """
     intent, allowed = state.current.intent, state.sla * (2 if state.lease_holder_running else 1)
     if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:

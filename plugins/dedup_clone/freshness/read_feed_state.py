@@ -1,7 +1,7 @@
 """Reads the state of a feed for the freshness checks.
 
 It reads a few small objects and listings, and metadata of target and of the running step's job. What Airflow knows is
-passed in. No query runs.
+passed in. No query reads table data.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA.
 
     The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
-    check, less time would be left than the rest of the publish usually takes. Waiting for that check to warn would be
-    too late.
+    check, less time would be left than the rest of the publish usually takes: a warning by that check would come too
+    late.
     """
     oldest, due, remaining = state.oldest_waiting, state.due_at, remaining_time(now, state)
     if oldest is None or due is None:
@@ -99,7 +99,7 @@ def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
 
 
 def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
-    """The ids of the DAG and run that hold the lease, else of the run that failed last; empty if there is neither."""
+    """The DAG id and run id of the run that holds the lease, else of the run that failed last; empty without both."""
     intent = state.current.intent
     if intent is not None:
         return intent.dag_id, intent.run_id

@@ -60,6 +60,7 @@ def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def _differences(state: FeedState, target: TargetState) -> list[str]:
+    """How target differs from what the last publish left, one text for each difference."""
     table = target.table
     if table is None:
         return ["it does not exist"]

@@ -130,7 +130,7 @@ def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
 
     def write() -> None:
         stored = store.read(name)
-        with contextlib.suppress(ContractViolation):  # written by another version: replace it
+        with contextlib.suppress(ContractViolation):  # a stored verdict that cannot be read is replaced
             if stored and from_json(FreshnessVerdict, stored.text, where=name).checked_at > verdict.checked_at:
                 return
         store.replace(
@@ -144,14 +144,14 @@ def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
 
 
 def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
-    """The last verdict; None if there is none, or if another version of this project wrote it."""
+    """The last verdict; None if there is none, or if it cannot be read (another version may have written it)."""
     with contextlib.suppress(ContractViolation):
         return store.read_record(FreshnessVerdict, FeedLayout(feed).freshness)
     return None
 
 
 def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:
-    """The summary of each feed by the feed's name, from one listing. Summaries of other versions are left out."""
+    """The summary of each feed by the feed's name, from one listing. Unreadable summaries are left out."""
     summaries = {}
     for name, metadata in store.metadata(FRESHNESS_FOLDER).items():
         with contextlib.suppress(ContractViolation, ValueError, KeyError):

@@ -136,6 +136,7 @@ class CurrentFile:
         return current, stored.object_generation
 
     def _change(self, change: Callable[[Current], Current]) -> Current:
+        """Replace the content of CURRENT by the result of `change`, and return it. Write nothing if both are equal."""
         current, object_generation = self._read()
         changed = change(current)
         if changed != current:

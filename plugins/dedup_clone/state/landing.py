@@ -68,7 +68,7 @@ class _Folder:
 
 
 class Landing:
-    """The landing prefix of one feed."""
+    """The landing prefix of one feed. `marker`: the name that a marker has in its folder, such as `_SUCCESS`."""
 
     def __init__(self, store: ObjectStore, prefix: str, marker: str) -> None:
         self.store = store
@@ -91,11 +91,11 @@ class Landing:
         """
         folders = [_classify_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
         folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
-        candidates = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
-        candidates = {name: folder for name, folder in candidates.items() if name not in skip}
-        existing = {info.name: info for info in self.store.stat(list(candidates))}
+        folders_by_marker = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
+        folders_by_marker = {name: folder for name, folder in folders_by_marker.items() if name not in skip}
+        existing = {info.name: info for info in self.store.stat(list(folders_by_marker))}
         listing, unmarked = MarkerListing([], []), list[str]()
-        for name, folder in candidates.items():
+        for name, folder in folders_by_marker.items():
             info = existing.get(name)
             if info is not None and folder.snapshot_id is not None:
                 delivery = Delivery(folder.snapshot_id, info.object_generation)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
 
-_MARKER_NAME_CHARACTERS = 400  # at the end of a marker's name, which the name of its record repeats
+_MARKER_NAME_CHARACTERS = 400  # at the end of a marker's name: the name of the marker's record has only these
 FRESHNESS_FOLDER = "_freshness/"  # the watchdog's verdicts on all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 _NAME_OF_GENERATION = re.compile(rf"(\d{{{GENERATION_DIGITS}}})(-[\w-]+)?(\.files)?(\.json)?")

@@ -93,6 +93,8 @@ class LedgerRecord:
       contract/manifest.py); None without clustering.
     - change_rows: number of the generation's rows in `FEED_changes`; None if the job wrote no changes.
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
+    - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
+      or refused attempt.
     - kept_rows: number of survivors. ties: number of surplus rows of duplicate keys within single deliveries.
     """
 
@@ -142,9 +144,9 @@ class LedgerRecord:
 
     @property
     def is_publish(self) -> bool:
-        """False for rollbacks, published erasures and published rebuilds, whose shares do not count as usual.
+        """Whether the attempt was a publish, a replay or a bootstrap.
 
-        True also for bootstraps, and for erasures and rebuilds that failed, because their records do not name the kind.
+        True also for erasures and rebuilds that failed, because their records do not name the kind.
         """
         return self.restores is None and not self.is_erasure and not self.rebuilt
 

@@ -50,19 +50,19 @@ def read_footers(store: ObjectStore, names: list[str]) -> list[ParquetFooter]:
         try:
             return _footer(store, name)
         except (OSError, ValueError) as error:
-            if not _is_of_parser(error):
+            if not _is_parse_error(error):
                 raise
         try:  # once more: the first answer of Cloud Storage may have been cut off
             return _footer(store, name)
         except (OSError, ValueError) as error:
-            if not _is_of_parser(error):
+            if not _is_parse_error(error):
                 raise
             return ParquetFooter(name, 0, (), _problem(store, name, error))
 
     return in_parallel(read, names)
 
 
-def _is_of_parser(error: Exception) -> bool:
+def _is_parse_error(error: Exception) -> bool:
     """Whether pyarrow could not parse what it read. Errors of connections have classes of their own."""
     from pyarrow import ArrowInvalid
 

@@ -31,7 +31,7 @@ class PendingChanges:
 
 @dataclass(frozen=True)
 class StoredPendingChanges:
-    """A record, and the object generation in which it was read."""
+    """A record, and its object generation when it was read."""
 
     changes: PendingChanges
     object_generation: int

@@ -28,8 +28,8 @@ SECONDS_PER_LOAD = 75
 class ReportingLoad:
     """One load of both reporting tables. `holder`: who began it, the name of an attempt or the watchdog.
 
-    `status_digest`: digest of the status rows to load; None if the status table has these rows already. `ledger_rows`:
-    names of the objects whose rows are appended to the ledger table.
+    `status_digest`: digest of the status rows to load; None if the status table has them already, or if there are none.
+    `ledger_rows`: names of the objects whose rows are appended to the ledger table.
     """
 
     name: str
@@ -55,9 +55,10 @@ class ReportingWriter:
 
     `load`: the load that has begun and may still run; None if there is none.
 
-    `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: how
-    many more loads the daily limit allowed at that time. `status_fails_since`: if the last load of the status table
-    failed, when the first failed load after the last successful one began; else None.
+    `status_digest`: digest of the rows in the status table; None if not known. `begun_at`: when the last load began;
+    None before the first. `loads_left`: how many more loads the daily limit allowed at that time. `status_fails_since`:
+    if the last load of the status table failed, when the first failed load after the last successful one began; else
+    None.
     """
 
     status_digest: str | None

@@ -23,8 +23,8 @@ class TargetAction(StrEnum):
 class Retirement:
     """The record of one retirement.
 
-    `attempt` is part of the name of the folder with the exported files, if files were exported. `rows`: number of rows
-    of the last generation.
+    `attempt` is part of the name of the folder with the exported files, if files were exported. `generation`: the
+    last live generation; None if nothing was published. `rows`: the number of its rows.
     """
 
     format_version: int

@@ -24,9 +24,9 @@ class Staging:
 
     LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
     `manifest_digest`. BEHIND_TARGET: staging is older than target, because the attempt streams changes into target.
-    `is_streamed`: the attempt fills staging by streaming changes over its parent's rows. BigQuery may still be applying
-    these changes in state LOADING. `streamed_into_target`: the newest generation of an attempt before this one that
-    streamed changes into target; 0 if none did.
+    `is_streamed`: the attempt streams changes over its parent's rows, in state BEHIND_TARGET into target, else into
+    staging. In state LOADING BigQuery may still be applying these changes. `streamed_into_target`: the newest
+    generation of an attempt before this one that streamed changes into target; 0 if none did.
     """
 
     state: StagingState

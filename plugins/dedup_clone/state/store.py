@@ -1,4 +1,4 @@
-"""Reads and writes objects of a GCS bucket. Replacing an object requires the object generation that was read."""
+"""Reads and writes objects of a GCS bucket. `replace` requires the object generation that was read."""
 
 from __future__ import annotations
 
@@ -144,10 +144,10 @@ class ObjectStore:
         """
         from google.cloud.storage.retry import DEFAULT_RETRY
 
-        blob, target, token = source_store._bucket.blob(source.name), self._bucket.blob(name), None
+        source_blob, copy, token = source_store._bucket.blob(source.name), self._bucket.blob(name), None
         while True:
-            token, _, _ = target.rewrite(
-                blob, token, if_source_generation_match=source.object_generation, retry=DEFAULT_RETRY
+            token, _, _ = copy.rewrite(
+                source_blob, token, if_source_generation_match=source.object_generation, retry=DEFAULT_RETRY
             )
             if not token:
                 return
@@ -179,7 +179,7 @@ class ObjectStore:
         bucket.reload()
         if bucket.versioning_enabled:
             deleting = [rule["condition"] for rule in bucket.lifecycle_rules if rule["action"]["type"] == "Delete"]
-            # Other conditions may limit a rule to some objects, or to later times.
+            # A rule with other conditions is ignored: they may limit it to some objects, or to later times.
             days = [int(c[_NONCURRENT_DAYS]) for c in deleting if set(c) - {"isLive"} == {_NONCURRENT_DAYS}]
             if not days:
                 return None
@@ -214,6 +214,7 @@ class ObjectStore:
         expected_object_generation: int | None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
+        """Write an object and return its new object generation. `expected_object_generation`: None for any."""
         blob = self._bucket.blob(name)
         blob.metadata = metadata
         blob.upload_from_string(

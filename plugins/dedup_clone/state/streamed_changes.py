@@ -14,7 +14,7 @@ from dedup_clone.state.store import ObjectStore
 class StreamedChanges:
     """The number of rows, their bytes (`size`) and the number of requests that BigQuery acknowledged.
 
-    A repeated task streams all rows again and replaces the record. `began_at`: when the last try of the task began.
+    A task that streams all rows again replaces the record. `began_at`: when the last try of the task began.
     `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
     BigQuery had applied all rows; None until then. `is_overdue`: whether the task gave up waiting for that.
     `bytes_billed`: bytes billed for the metadata queries of the task.

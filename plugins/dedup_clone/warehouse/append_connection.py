@@ -1,7 +1,8 @@
 """One connection to the default stream of a table (Storage Write API).
 
-If a connection is refused when it opens, the client library's own class (AppendRowsStream) opens it again, but its
-first requests are used up by then, so it may wait ten minutes. AppendConnection reports each loss at once.
+If a connection is refused when it opens, the client library's own class (AppendRowsStream) opens it again. The refused
+connection has consumed the first requests, so the class may wait ten minutes for answers to requests that the new
+connection never sends. AppendConnection reports each loss at once.
 """
 
 from __future__ import annotations

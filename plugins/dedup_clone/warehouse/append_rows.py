@@ -54,7 +54,7 @@ class RowAppender:
         self.rows = self.size = self.requests = 0
 
     def append(self, row: Mapping[str, Any], sequence: str) -> None:
-        """Append a row, which is sent in one request with others. Raises JobFailed if BigQuery refused earlier rows.
+        """Append a row, which is sent in one request with others. Raises JobFailed as `finish` does.
 
         `sequence`: the row's change sequence number (see row_messages.sequence_number).
         """
@@ -70,7 +70,7 @@ class RowAppender:
     def finish(self) -> None:
         """Return when BigQuery has acknowledged every row.
 
-        Raises JobFailed if BigQuery refused rows, or if MAX_TRIES tries in a row failed.
+        Raises JobFailed if BigQuery refused rows, or if MAX_TRIES consecutive tries failed.
         """
         if self._batch:
             self._send_batch()
@@ -97,7 +97,7 @@ class RowAppender:
         self._connection.send(self._request(rows, with_schema=is_first))
 
     def _request(self, rows: list[bytes], *, with_schema: bool) -> AppendRowsRequest:
-        """The request with these rows. The first request of a connection describes the rows of all (`with_schema`)."""
+        """The request with these rows. A connection's first request also has their schema (`with_schema`)."""
         from google.cloud.bigquery_storage_v1 import types
 
         data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))

@@ -247,7 +247,8 @@ class Warehouse:
     ) -> None:
         """Start a load job, free of charge. It appends the rows to the table, or replaces the table's rows by them.
 
-        The table is created if it is absent, and gets columns of `schema` that it lacks. No job is started twice.
+        The table is created if it is absent, and gets columns of `schema` that it lacks. If the job id is in use,
+        nothing is started.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import (

@@ -59,7 +59,7 @@ class Jobs:
         self._location = location
 
     def start(self, job_id: str, configuration: Mapping[str, Any]) -> None:
-        """Create the job, unless it exists. It exists if an earlier call created it and its response was lost."""
+        """Create the job, unless it exists. It exists if an earlier call created it and BigQuery's answer was lost."""
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import ExtractJob, LoadJob, QueryJob
 

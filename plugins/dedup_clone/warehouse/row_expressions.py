@@ -26,13 +26,13 @@ def value_expressions(table: TableContract) -> list[str]:
 
     Two rows have the same values when each expression of one IS NOT DISTINCT FROM that of the other.
     """
-    return [leaf for column in table.value_columns for leaf in _leaves(column, quoted(column.name))]
+    return [sql for column in table.value_columns for sql in _ordered_expressions(column, quoted(column.name))]
 
 
 def null_conditions(table: TableContract) -> list[tuple[str, str]]:
     """Paths of the columns that must have no NULL, each with the condition that a row has NULL there.
 
-    These columns are keys, the update id, and REQUIRED columns and fields. In a STRUCT that is itself NULL, they
+    These columns are keys, the update id, and REQUIRED columns and fields. The fields of a STRUCT that is itself NULL
     may be NULL.
     """
     not_null = {*table.keys, table.snapshot_id_column}
@@ -60,7 +60,10 @@ def key_text(table: TableContract) -> str:
 
 
 def _null_fields(column: Column, name: str, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """The conditions of `null_conditions` for the fields of a STRUCT, or of the STRUCTs in an array."""
+    """The conditions of `null_conditions` for the fields of a STRUCT, or of the STRUCTs in an array.
+
+    `depth`: as in `_array_text`.
+    """
     is_array = column.mode is ColumnMode.REPEATED
     struct = f"element_{depth}" if is_array else path
     for field in column.fields:
@@ -75,13 +78,14 @@ def _null_fields(column: Column, name: str, path: str, depth: int) -> Iterator[t
             )
 
 
-def _leaves(column: Column, path: str) -> Iterator[str]:
+def _ordered_expressions(column: Column, path: str) -> Iterator[str]:
+    """The expressions of `value_expressions` for one column or field."""
     if column.mode is ColumnMode.REPEATED:
         yield _array_text(column, path, 1)
     elif column.fields:
         yield f"({path} IS NOT NULL)"
         for field in column.fields:
-            yield from _leaves(field, f"{path}.{quoted(field.name)}")
+            yield from _ordered_expressions(field, f"{path}.{quoted(field.name)}")
     elif column.type == "FLOAT64":
         yield f"IFNULL(IS_NAN({path}), FALSE)"
         yield f"IF(IS_NAN({path}), 0, {path})"

@@ -21,6 +21,7 @@ def row_text(table: TableContract) -> str:
 
 
 def _value(column: Column, path: str, depth: int) -> str:
+    """The expression for the text of one value. `depth`: one more than the number of arrays that contain the value."""
     if column.mode is ColumnMode.REPEATED:
         return _array(column, path, depth)
     if column.fields:

@@ -29,7 +29,7 @@ class TableNames:
 
     @property
     def incoming_table(self) -> str:
-        """The table into which an SQL engine loads the deliveries that it applies."""
+        """The table into which an SQL engine loads the deliveries that it applies, or a rebuild copies live rows."""
         return f"{self.target_table}_incoming"
 
     @property
@@ -79,7 +79,7 @@ def render(
 ) -> str:
     """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
 
-    `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
+    `has_parent`: whether the generation has a parent, whose rows are in target. `form`: how engine `bigquery` chooses
     rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
     copied table, with the column from which it is copied; None for a new column.
     """
@@ -111,7 +111,7 @@ def render_query(query: str, *, name: str, names: TableNames, is_now: bool = Fal
     """The query of SQL check `name` with a subquery in place of `{{ staging }}`.
 
     The subquery reads staging as of the query parameter `checked_at`; with `is_now`, as staging is now. Raises
-    ConfigurationError if the query uses any other variable.
+    ConfigurationError if the query uses any other variable, or is no valid template.
     """
     import jinja2
 

@@ -88,6 +88,7 @@ class TableChanges:
 
 
 def _set_in_schema(table: Table, key: str, values: Mapping[str, str]) -> None:
+    """Give columns another value of the property `key`. `values`: the new values, by column path."""
     from google.cloud.bigquery import SchemaField
 
     fields = with_values([field.to_api_repr() for field in table.schema], key, values)

@@ -113,11 +113,11 @@ def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterato
             f"data policy of column [{path}]": ", ".join(p["name"] for p in field.get("dataPolicies") or ()),
             f"collation of column [{path}]": field.get("collation"),
             f"rounding mode of column [{path}]": field.get("roundingMode"),
-            f"{TYPE_PARAMETERS} of column [{path}]": _parameters(field),
+            f"{TYPE_PARAMETERS} of column [{path}]": _type_parameters(field),
         }
         yield from ((name, str(value)) for name, value in column_values.items() if value)
         yield from _column_entries(field.get("fields") or (), f"{path}.")
 
 
-def _parameters(field: Mapping[str, Any]) -> str:
+def _type_parameters(field: Mapping[str, Any]) -> str:
     return ", ".join(str(field[name]) for name in ("maxLength", "precision", "scale") if field.get(name))
