@@ -107,7 +107,7 @@ def _sizes(model: FullSize) -> str:
         ["time of adopt, by the sizing model", f"{adopt_hours:.1f} vCPU-hours"],
         [
             "time of Spark ROW_NUMBER, as measured",
-            f"{measured.row_number_cpu_s * _NS_PER_S:.0f} ns per row, "
+            f"{measured.row_number_cpu_s * _NS_PER_S:.0f} CPU ns per row of the snapshot, "
             f"{model.rows * measured.row_number_cpu_s * VCPUS_PER_CORE / HOUR_S:.0f} vCPU-hours",
         ],
         [

@@ -54,10 +54,11 @@ def call(
         headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(url, data=data, headers=headers, method=method)
     try:
-        with _OPENER.open(request, timeout=timeout_s) as response:
-            return Answer(response.status, response.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return Answer(error.code, error.read().decode(errors="replace"))
+        try:
+            with _OPENER.open(request, timeout=timeout_s) as response:
+                return Answer(response.status, response.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, error.read().decode(errors="replace"))
     except (OSError, HTTPException) as error:  # a URLError is an OSError
         raise Unreachable(f"{method} {url} got no answer: {error}") from error

@@ -69,7 +69,7 @@ Check = Callable[[LiveEnvironment], Iterator[Finding]]
 
 def grant_to_user(project: str, role: str) -> str:
     """The command that grants a role on a project to the user who runs the doctor."""
-    return f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role={role}"
+    return f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role={role} --condition=None"
 
 
 def advice_after(error: ApiError, *, if_refused: str, if_missing: str) -> str:

@@ -123,7 +123,8 @@ def _excessive_roles(
         for role in sorted(role for role, member, _ in project_grants if member == account and role in BASIC_ROLES):
             project = live.profile.project
             command = (
-                f"gcloud projects remove-iam-policy-binding {project} --member=serviceAccount:{account} --role={role}"
+                f"gcloud projects remove-iam-policy-binding {project} --member=serviceAccount:{account} --role={role} "
+                f"--condition=None"
             )
             text = f"[{account}] has [{role}] on the project, which allows everything. "
             text += "The roles in deploy/terraform/grants.yaml are enough."

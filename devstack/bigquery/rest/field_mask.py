@@ -7,7 +7,8 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
 
-Mask = dict[str, "Mask"]  # an empty mask selects everything below
+# By the name of a field, what is selected of it. An empty mask, and one of `*` with an empty mask, select everything.
+Mask = dict[str, "Mask"]
 
 
 def parse_mask(text: str) -> Mask:
@@ -35,20 +36,27 @@ def _parse_list(text: str) -> tuple[Mask, str]:
     mask: Mask = {}
     while True:
         name, text = _parse_name(text)
-        branch: Mask = {}
-        mask[name] = branch
+        branch = mask.setdefault(name, {})
         while text.startswith("/"):
             name, text = _parse_name(text[1:])
-            branch[name] = branch = {}
+            branch = branch.setdefault(name, {})
         if text.startswith("("):
             inner, text = _parse_list(text[1:])
             if not text.startswith(")"):
                 raise Invalid("Invalid field selection: a closing parenthesis is missing.")
-            branch.update(inner)
+            _unite(branch, inner)
             text = text[1:]
+        else:
+            branch["*"] = {}
         if not text.startswith(","):
             return mask, text
         text = text[1:]
+
+
+def _unite(mask: Mask, other: Mask) -> None:
+    """Add to `mask` what `other` selects."""
+    for name, inner in other.items():
+        _unite(mask.setdefault(name, {}), inner)
 
 
 def _parse_name(text: str) -> tuple[str, str]:

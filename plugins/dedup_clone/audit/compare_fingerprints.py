@@ -56,7 +56,7 @@ def describe(record: AuditRecord) -> str:
 
 
 def _record(services: Services, partition: TargetPartition, published: PartitionFingerprint | None) -> AuditRecord:
-    if partition.found is None or published is None:
+    if partition.found is None:
         outcome = AuditOutcome.OVER_BUDGET
     else:
         outcome = AuditOutcome.EQUAL if partition.found == published else AuditOutcome.UNEQUAL

@@ -58,8 +58,8 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
         freshness = status_view(records.verdict, now, newest_of_any_feed=records.newest_of_any_feed)
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
-    if running is not None and view.get("stopped") is not None:
-        view["stopped"] = None  # the run may publish the delivery, so no person has to act now
+    if records.intent is not None and view.get("stopped") is not None:
+        view["stopped"] = None  # the run may publish the delivery, or an open approval asks a person to act
     return {**view, "has_index": records.index is not None, "problem": records.problem, "running": running}
 
 

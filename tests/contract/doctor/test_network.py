@@ -59,7 +59,8 @@ def test_a_shared_vpc_that_the_user_may_not_read_is_no_failure(url: str, subject
     found = faults({**with_shared_vpc(), url: 403}, subnetwork=SHARED)
     assert {name: f.level for name, f in found.items()} == {subject: Level.WARN}
     assert found[subject].command == (
-        "gcloud projects add-iam-policy-binding host --member=user:YOU --role=roles/compute.networkViewer"
+        "gcloud projects add-iam-policy-binding host --member=user:YOU --role=roles/compute.networkViewer "
+        "--condition=None"
     )
 
 

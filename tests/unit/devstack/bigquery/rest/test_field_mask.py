@@ -21,6 +21,8 @@ ANSWER = {"id": "x", "jobs": [{"id": "a", "status": {"state": "DONE", "errors": 
         ("etag,jobs(id,status(state))", {"jobs": [{"id": "a", "status": {"state": "DONE"}}], "etag": "e"}),
         ("*", ANSWER),
         ("absent", {}),
+        ("jobs/id,jobs(status/state)", {"jobs": [{"id": "a", "status": {"state": "DONE"}}]}),
+        ("jobs/status/state,jobs", {"jobs": ANSWER["jobs"]}),
     ],
 )
 def test_mask_keeps_the_chosen_fields(mask: str, expected: dict[str, Any]) -> None:
