@@ -44,7 +44,7 @@ from testkit.spark_submit_conf import conf_arguments
 
 COMMAND = "fixed-cost"
 ROWS = 26_000_000
-# Names of peers in the results: the job in a new process, with plan `adopt` or `window`.
+# Names of peers in the results: the job in a new process, with the plan that it chooses (`adopt`), and with `window`.
 COLD, COLD_WINDOW = "cold-adopt", "cold-window"
 _ROUNDS, _REPEATS = 2, 3
 _TIMEOUT_S = 600
@@ -105,7 +105,8 @@ def _cold_figures(cold: MeasuredRun, rows: int, dates: int) -> RunFigures:
     They lack the memory of driver and workers: these are child processes of this process, but it is not known which
     child is the driver.
     """
-    python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes  # without this process, which only waited
+    # `driver_bytes` is the memory of this process, which only waited here.
+    python_bytes = cold.spent.python_bytes - cold.spent.driver_bytes
     return replace(run_figures(cold, rows, dates), python_bytes=python_bytes, worker_bytes=None, driver_bytes=None)
 
 

@@ -1,4 +1,4 @@
-"""Describes an HTTP request to Cloud Storage or BigQuery that passes through a holding proxy."""
+"""Describes an HTTP request to Cloud Storage or BigQuery that passes through `holding_proxy`, which can hold it."""
 
 from __future__ import annotations
 

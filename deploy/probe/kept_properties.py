@@ -6,7 +6,7 @@ from typing import Any
 
 from google.api_core.exceptions import BadRequest, Forbidden
 
-from dedup_clone.warehouse.table_changes import TableChanges
+from dedup_clone.warehouse.table_alterations import TableAlterations
 from deploy.probe.assumption import CannotTry, Register, expect
 from deploy.probe.clones import swap
 from deploy.probe.probe_dataset import ProbeDataset
@@ -148,14 +148,14 @@ def replacement_keeps_authorized_views(probe: ProbeDataset) -> str:
     "nested-column-relaxes",
     statement="tables.patch makes a REQUIRED field of a STRUCT and of an ARRAY of STRUCTs NULLABLE",
     rule="A publish makes columns NULLABLE whose `mode: REQUIRED` has left the feed file, nested ones too.",
-    code=("plugins/dedup_clone/warehouse/table_changes.py",),
+    code=("plugins/dedup_clone/warehouse/table_alterations.py",),
     instead="Leave `mode: REQUIRED` of nested columns in the feed file, or rebuild the table.",
 )
 def nested_column_relaxes(probe: ProbeDataset) -> str:
     """Relaxes such a field of a STRUCT and of an ARRAY, as a publish does, and inserts a row with NULL in both."""
     table = make_table(probe, "relaxed", "info STRUCT<x INT64 NOT NULL>, parts ARRAY<STRUCT<x INT64 NOT NULL>>")
     project = probe.dataset.split(".")[0]
-    changes = TableChanges(probe.client, project=project, dataset=probe.name)
+    changes = TableAlterations(probe.client, project=project, dataset=probe.name)
     changes.relax_columns("relaxed", ["info.x", "parts.x"])
     nothing = "STRUCT(CAST(NULL AS INT64) AS x)"
     probe.query(f"INSERT INTO `{table}` (id, info, parts) VALUES (1, {nothing}, [{nothing}])")

@@ -74,10 +74,10 @@ class Release:
         Raises ConfigurationError when the plan would replace objects that no release uploaded, unless `take_over`;
         LostRace when another release runs; ReleaseFailed when a command fails or the buckets differ afterwards.
         """
-        if plan.foreign and not take_over:
+        if plan.not_ours and not take_over:
             raise ConfigurationError(
-                f"[{len(plan.foreign)}] objects that no release has uploaded would be replaced, the "
-                f"first is [{plan.foreign[0]}]: move them, or replace them by `make deploy TAKE_OVER=1`."
+                f"[{len(plan.not_ours)}] objects that no release has uploaded would be replaced, the "
+                f"first is [{plan.not_ours[0]}]: move them, or replace them by `make deploy TAKE_OVER=1`."
             )
         if plan.changes:
             # Written before the first change, so that after a crash the next release knows these objects.

@@ -30,13 +30,13 @@ class Change:
 class Plan:
     """What a release changes.
 
-    `unchanged`: the number of objects that stay as they are. `foreign`: URIs of objects that the plan would replace
+    `unchanged`: the number of objects that stay as they are. `not_ours`: URIs of objects that the plan would replace
     although no release has uploaded them. `after`: the list of deployed objects once the plan is applied.
     """
 
     changes: tuple[Change, ...]
     unchanged: int
-    foreign: tuple[str, ...]
+    not_ours: tuple[str, ...]
     after: Deployed
 
     def changes_of(self, *actions: Action) -> tuple[Change, ...]:
@@ -50,7 +50,7 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
     earlier releases have uploaded.
     """
     released = {item.uri: item for item in items}
-    changes, foreign, unchanged = [], [], 0
+    changes, not_ours, unchanged = [], [], 0
     for uri, item in released.items():
         if uri not in found:
             changes.append(Change(Action.CREATE, uri, item))
@@ -59,11 +59,11 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
         else:
             changes.append(Change(Action.REPLACE, uri, item))
             if uri not in deployed.all_objects:
-                foreign.append(uri)
+                not_ours.append(uri)
     retired = _retired(frozenset(released), deployed)
     superfluous = deployed.all_objects - frozenset(released) - retired
     changes += [Change(Action.DELETE, uri, None) for uri in sorted(superfluous & frozenset(found))]
-    return Plan(tuple(changes), unchanged, tuple(foreign), Deployed(frozenset(released), retired))
+    return Plan(tuple(changes), unchanged, tuple(not_ours), Deployed(frozenset(released), retired))
 
 
 def _retired(released: frozenset[str], deployed: Deployed) -> frozenset[str]:
@@ -84,7 +84,7 @@ def plan_as_text(plan: Plan, *, limit: int = 40) -> str:
         lines += [_line(change) for change in changes[:limit]]
         if len(changes) > limit:
             lines.append(f"  {action:<8} … and {len(changes) - limit} more")
-    lines += [f"  not uploaded by a release, would be replaced: {uri}" for uri in plan.foreign]
+    lines += [f"  not uploaded by a release, would be replaced: {uri}" for uri in plan.not_ours]
     counts = ", ".join(f"{len(plan.changes_of(action))} to {action}" for action in Action)
     return "\n".join([*lines, f"{counts}, {plan.unchanged} unchanged."])
 

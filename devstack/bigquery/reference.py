@@ -1,4 +1,4 @@
-"""Generates the reference part of docs/stand-in.md from the constants that the code itself uses.
+"""Generates the reference part of docs/stand-in.md, mostly from the constants that the code itself uses.
 
 `python -m devstack.bigquery.reference` writes it into the document. A test fails while the two differ.
 """

@@ -1,4 +1,4 @@
-"""Defines the paths of the local stack's files. Each checkout has one stack, with all files in its folder `.local`."""
+"""Defines the paths of the local stack's files. Each checkout has one stack, by default in its folder `.local`."""
 
 import hashlib
 import shutil
@@ -20,7 +20,7 @@ MAX_SOCKET_PATH_BYTES = 100
 class Layout:
     """The folders and files of one stack, as absolute paths.
 
-    `local`: the folder that contains all files the stack writes.
+    `local`: the folder of all files that the stack writes, except sockets whose paths would be too long.
     """
 
     checkout: Path

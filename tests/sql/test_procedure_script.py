@@ -15,7 +15,7 @@ from tests.sql.rendering import SQL
 if TYPE_CHECKING:
     from devstack.zetasql.grammar import Grammar
 
-HOSTILE = "a\"b'c\\d\ne\tf`g\u00e9); DROP TABLE x; --"
+HOSTILE = "a\"b'c\\d\ne\tf`g\u00e9\U0001f600); DROP TABLE x; --"
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +51,5 @@ def test_googles_grammar_accepts_the_script(grammar: Any, properties: dict[str, 
 
 def test_values_are_literals_that_cannot_be_left() -> None:
     text = script({"spark.b": HOSTILE})
-    assert '("spark.b", "a\\"b\'c\\\\d\\ne\\tf`g\\u00e9); DROP TABLE x; --")' in text
+    assert '("spark.b", "a\\"b\'c\\\\d\\ne\\tf`g\u00e9\U0001f600); DROP TABLE x; --")' in text
     assert text.count("CALL `my-project.warehouse.dedup_clone_feed`(@request)") == 1

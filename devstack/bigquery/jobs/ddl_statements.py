@@ -15,7 +15,7 @@ from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.jobs.table_alterations import alter_table, with_declared_names, with_options
+from devstack.bigquery.jobs.table_alterations import alter_table, with_options, with_schema_spelling
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField
@@ -224,7 +224,7 @@ def create_settings(
         primary_key=statement.primary_key,
     )
     settings = with_options(settings, evaluate_options(statement.options, evaluator.python_value))
-    settings = with_declared_names(settings)
+    settings = with_schema_spelling(settings)
     check_settings(evaluator.state.defaults.table(statement.name), settings)
     return settings
 

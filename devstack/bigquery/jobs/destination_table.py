@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.jobs.job_configuration import TableLayout
-from devstack.bigquery.jobs.table_alterations import declared_name, declared_names, with_declared_names
+from devstack.bigquery.jobs.table_alterations import declared_name, declared_names, with_schema_spelling
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.table_change import Change
@@ -24,7 +24,7 @@ NewSegments = Mapping[str, Sequence[Segment]]  # by partition id
 
 
 def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
-    return with_declared_names(
+    return with_schema_spelling(
         TableSettings(
             schema=schema,
             partition_column=layout.partition_column,

@@ -77,8 +77,8 @@ class MergeEvaluator:
         return RowChanges(removed, pa.concat_tables([*parts, *inserted]), counts)
 
     def _source_sql(self) -> str:
-        rows = self._evaluator.duckdb_sql(self._statement.source.args["from_"])
-        return f"SELECT *, row_number() OVER () AS {_SOURCE_ROW}{rows}"
+        from_clause = self._evaluator.duckdb_sql(self._statement.source.args["from_"]).lstrip()
+        return f"SELECT *, row_number() OVER () AS {_SOURCE_ROW} {from_clause}"
 
     def _pairs_sql(self, source: str) -> str:
         """SQL of all matching pairs, each with the number of the clause that applies to it, or NULL."""

@@ -55,7 +55,7 @@ def declared_names(settings: TableSettings, names: tuple[str, ...]) -> tuple[str
     return tuple(declared_name(settings, name) or name for name in names)
 
 
-def with_declared_names(settings: TableSettings) -> TableSettings:
+def with_schema_spelling(settings: TableSettings) -> TableSettings:
     """The settings with the columns of layout and primary key in the spelling of the schema."""
     return replace(
         settings,

@@ -12,7 +12,7 @@ from typing import Any
 _TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _FIXED_BYTES = {BYTE: 1, DOUBLE: 8}
 _WHOLE_NUMBERS = (I16, I32, I64)
-_LONG = 15  # in a list's header in place of a size from 15 on, which then follows as a varint
+_LONG = 15  # in a list's header: the size is at least 15, and follows as a varint. Steps between field ids are below
 
 Struct = dict[int, tuple[int, Any]]
 

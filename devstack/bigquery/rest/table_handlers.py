@@ -8,7 +8,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import layout_from_api
-from devstack.bigquery.jobs.table_alterations import with_declared_names
+from devstack.bigquery.jobs.table_alterations import with_schema_spelling
 from devstack.bigquery.rest.dataset_handlers import merged_labels
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_resource import check_etag, table_resource, time_partitioning
@@ -191,7 +191,7 @@ def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, 
     flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
     if flags:
         changes["require_partition_filter"] = any(flags)
-    changed = with_declared_names(replace(settings, **changes))
+    changed = with_schema_spelling(replace(settings, **changes))
     check_settings(table, changed)
     return changed
 

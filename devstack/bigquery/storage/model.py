@@ -61,9 +61,9 @@ class Segment:
 class Partition:
     """The segments of one partition.
 
-    `modified_us`: when the partition's rows last changed. `written_us`: when they were last written, if that was
-    earlier, as in a clone; else None. `reclustered_segments`: how many segments, from the first on, had been
-    re-clustered when the rows were last written.
+    `modified_us`: the partition's modification time; in a clone, when the clone was made. `written_us`: in a clone,
+    when the rows were written in its source; else None. `reclustered_segments`: how many segments, from the first on,
+    had been re-clustered when the rows were last written.
     """
 
     segments: tuple[Segment, ...]

@@ -55,7 +55,7 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
     merged into rows that these statements changed. In that case a SELECT replaces all rows of staging first. Raises
     what `run_step_job` raises, and CheckFailed if that SELECT would read more than the feed's `max_bytes_billed`.
     """
-    # Without this table, an earlier try has finished.
+    # An earlier try of the task drops this table at its end.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
@@ -63,13 +63,13 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
         run_step_job(services, spec.attempt, REPLACE_STEP, configuration)
     finish_load(services, spec, manifest)
     if candidate.load_uris_uri is None:
-        services.warehouse.changes.drop(services.names.incoming_table)
+        services.warehouse.alterations.drop(services.names.incoming_table)
 
 
 def _deduplicate_configuration(
     services: Services, spec: PublishSpec, manifest: Manifest, step: str = LOAD_STEP
 ) -> dict[str, Any]:
-    """The SELECT that replaces all rows of staging. `step`: of the attempt, for the job's label and for errors."""
+    """The query that replaces all rows of staging. `step`: of the attempt, for the job's label and for errors."""
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
     request = services.manifests.request(spec.attempt)
     form = services.feed.form if request is None else request.form

@@ -19,7 +19,7 @@ from dedup_clone.freshness.operation_checks import (
 )
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_contents, check_target
-from dedup_clone.freshness.verdict import IS_NEWEST, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
+from dedup_clone.freshness.verdict import NEWEST_SUFFIX, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
 CHECKS = (
@@ -131,12 +131,12 @@ def _what_readers_see(state: FeedState) -> str:
 
 
 def _newest_note(state: FeedState) -> str:
-    """How a headline without caveats ends: with IS_NEWEST.
+    """How a headline without caveats ends: with NEWEST_SUFFIX.
 
     Empty if the headline names no snapshot, or one that a rollback restored.
     """
     live = state.live
-    return "" if live is None or live.is_bootstrap or live.restores is not None else IS_NEWEST
+    return "" if live is None or live.is_bootstrap or live.restores is not None else NEWEST_SUFFIX
 
 
 def _replay_note(state: FeedState) -> str:

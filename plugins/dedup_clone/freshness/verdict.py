@@ -21,7 +21,7 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 VERDICT_VERSION = 1
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 MAX_HEADLINE = 1000  # characters of a headline in the summary: Cloud Storage limits the metadata to 8 KiB
-IS_NEWEST = ", the newest one"  # in a headline: no newer snapshot is known, and all deliveries could be seen
+NEWEST_SUFFIX = ", the newest one"  # in a headline: no newer snapshot is known, and all deliveries could be seen
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 

@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessVerdict, VerdictSummary
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
@@ -38,7 +38,7 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_of_any_feed)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
-        headline = headline.replace(IS_NEWEST, f"{IS_NEWEST} at the check {age} ago")
+        headline = headline.replace(NEWEST_SUFFIX, f"{NEWEST_SUFFIX} at the check {age} ago")
     return {
         "feed": overview.feed,
         "status": status,

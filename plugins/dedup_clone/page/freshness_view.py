@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessStatus, FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessStatus, FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
@@ -21,15 +21,18 @@ FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {}
 
 
 def status_view(
-    verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0, newest_of_any_feed: VerdictSummary | None = None
+    verdict: FreshnessVerdict | None,
+    now: datetime,
+    waiting_now: int = 0,
+    newest_of_any_feed: VerdictSummary | None = None,
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting`: the number of registered deliveries that wait now; some may have arrived after the verdict. The view's
-    `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
+    `waiting_now`: the number of registered deliveries that wait now; some may have arrived after the verdict. The
+    view's `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
     `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
     """
-    status, headline = status_and_headline(verdict, now, waiting, newest_of_any_feed)
+    status, headline = status_and_headline(verdict, now, waiting_now, newest_of_any_feed)
     if verdict is None:
         return {
             "status": status,
@@ -65,12 +68,12 @@ def status_and_headline(
         return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_of_any_feed.checked_at))
     headline = verdict.headline
     if waiting:
-        headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
+        headline = headline.replace(NEWEST_SUFFIX, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
     if verdict.is_stale(now):
         age = format_duration(now - verdict.checked_at)
         return UNKNOWN, (
             f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
-            f"Its last verdict was {verdict.status}: {headline.replace(IS_NEWEST, '')}"
+            f"Its last verdict was {verdict.status}: {headline.replace(NEWEST_SUFFIX, '')}"
         )
     if verdict.due_at is not None and verdict.is_overdue(now) and verdict.status is not FreshnessStatus.LATE:
         return str(FreshnessStatus.LATE), f"{headline} A snapshot was due {format_time(verdict.due_at)}."

@@ -68,7 +68,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
         ]
         earlier = data_of_ended_attempts(services, services.current.read())
         count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])
-        services.warehouse.changes.drop(services.names.incoming_table)
+        services.warehouse.alterations.drop(services.names.incoming_table)
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
 
 

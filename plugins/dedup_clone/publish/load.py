@@ -155,7 +155,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
 def _replace_staging(services: Services) -> None:
     """Drop and create staging. Set the primary key and `max_staleness` of engine `cdc`, which clones of it inherit."""
     services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
-    services.warehouse.changes.drop(services.names.staging_table)
+    services.warehouse.alterations.drop(services.names.staging_table)
     prepare_staging(services)
     feed = services.feed
     services.warehouse.cdc.prepare(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)

@@ -34,7 +34,7 @@ from dedup_clone.warehouse.metadata import (
 )
 from dedup_clone.warehouse.policies import missing_access, read_policies, read_row_policies
 from dedup_clone.warehouse.sql_files import TableNames, render
-from dedup_clone.warehouse.table_changes import TableChanges
+from dedup_clone.warehouse.table_alterations import TableAlterations
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
@@ -66,7 +66,7 @@ class Warehouse:
         self._organization_views = organization_views
         self._cached_views: list[MaterializedView] | None = None
         self.jobs = Jobs(client, project=project, location=location)
-        self.changes = TableChanges(client, project=project, dataset=dataset)
+        self.alterations = TableAlterations(client, project=project, dataset=dataset)
         self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
 
     def table_names(self, staging: str, target: str) -> TableNames:

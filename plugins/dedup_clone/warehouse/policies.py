@@ -13,7 +13,7 @@ from dedup_clone.warehouse.metadata import Policies
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
 
-# Two IAM permissions: to read the rows that a policy lets through, and to read past rows of a table with policies.
+# Two IAM permissions: to read the rows that a policy lets through, and to read a table with policies as of a past time.
 READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 READ_PAST = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 

@@ -24,7 +24,7 @@ class BucketRange(NamedTuple):
         return mask
 
 
-# The only range of a `RangedRows` that keeps all rows together, as if there were one bucket.
+# All buckets, for rows that are kept together (`ranged_rows.RangedRows`) as if there were one bucket.
 EVERYTHING = BucketRange(0, 1)
 
 

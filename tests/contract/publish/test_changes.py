@@ -268,7 +268,7 @@ def test_new_columns_are_added_and_a_table_of_other_types_is_made_anew(world: Fe
 def test_a_retired_feed_leaves_no_changes(world: FeedOnStandIn) -> None:
     fail_loads(world, times=1)
     publish(world, *SECOND)
-    world.services.warehouse.changes.drop(world.services.names.changes_table)
+    world.services.warehouse.alterations.drop(world.services.names.changes_table)
     changes_table.prepare_changes_table(world.services, world.feed.table.to_contract())
     retire_feed(world.services, RetirementRequest("feed_retire", "retire", TargetAction.KEEP, "test"))
     assert pending(world) == []

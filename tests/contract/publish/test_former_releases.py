@@ -55,7 +55,7 @@ def make_tables(world: FeedOnStandIn) -> None:
     assert candidate
     assert candidate.manifest
     for table in (world.feed.staging, world.feed.target):
-        services.warehouse.changes.drop(table)
+        services.warehouse.alterations.drop(table)
     services.warehouse.create_staging(services.names, candidate.manifest.table)
     config = LoadJobConfig(source_format="PARQUET")
     world.bigquery.load_table_from_uri(

@@ -286,7 +286,7 @@ def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -
     spec = published.resolve(published.land(9, [row(9, 2, 30)]))
     published.deduplicate(spec)
     published.load(spec)  # staging has later rows than target
-    published.services.warehouse.changes.drop(published.feed.target)
+    published.services.warehouse.alterations.drop(published.feed.target)
     assert recover(published).swap is not None
     assert published.rows() == expected(*ROWS)
     after = published.services.warehouse.table(published.feed.target)
@@ -334,8 +334,8 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
 ) -> None:
     watch = publish_by_watch(published, monkeypatch)
     services, copy = published.services, f"{published.feed.feed}_copy"
-    services.warehouse.changes.drop(published.feed.target)
-    services.warehouse.changes.drop(published.feed.staging)
+    services.warehouse.alterations.drop(published.feed.target)
+    services.warehouse.alterations.drop(published.feed.staging)
     assert "restore it" in recover(published).next_step
     plan = recover(published, table_is_gone=True)
     assert any("no snapshot in landing" in item for item in plan.unknown)
@@ -354,7 +354,7 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
 
 @pytest.mark.exhaustive
 def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStandIn) -> None:
-    published.services.warehouse.changes.remove_label(published.feed.target, "dedup_clone_generation")
+    published.services.warehouse.alterations.remove_label(published.feed.target, "dedup_clone_generation")
     plan = recover(published)
     assert not plan.changes_anything
     assert "--set_label dedup_clone_generation:2 " in plan.next_step

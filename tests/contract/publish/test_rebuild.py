@@ -263,7 +263,7 @@ def test_what_a_rebuild_cannot_make_is_refused_before_the_lease(
             plan_rebuild(world.services, request())
 
     for table in (former.staging, former.target):
-        world.services.warehouse.changes.describe(table, {"product_id": "the product"}, ())
+        world.services.warehouse.alterations.describe(table, {"product_id": "the product"}, ())
     with pytest.raises(ConfigurationError, match=r"would lack description of column \[product_id\]"):
         plan_rebuild(world.services, request())
     world.bigquery.query_and_wait(

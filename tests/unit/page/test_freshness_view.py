@@ -112,7 +112,7 @@ def test_a_feed_without_expected_times_has_none_on_the_page() -> None:
 def test_a_delivery_that_arrived_after_the_check_contradicts_the_newest_one() -> None:
     stored = verdict("sales")
     assert status_view(stored, NOW)["headline"] == "Readers see snapshot 2120, the newest one."
-    assert status_view(stored, NOW, waiting=1)["headline"] == "Readers see snapshot 2120; 1 more waits."
+    assert status_view(stored, NOW, waiting_now=1)["headline"] == "Readers see snapshot 2120; 1 more waits."
 
 
 def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() -> None:

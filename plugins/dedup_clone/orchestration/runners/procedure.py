@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,8 @@ class ProcedureRunner:
             connection=f"`{self._settings.procedure_connection}`",
             runtime_version=self._settings.runtime_version,
             spec=spec,
-            literal=json.dumps,  # every escape in JSON text is valid in GoogleSQL text too
+            # Every escape in JSON text is valid in GoogleSQL text too, except the surrogates that ASCII would need.
+            literal=partial(json.dumps, ensure_ascii=False),
         )
 
     def _urls(self, name: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         self.run_name: str | None = None
 
     def run_spark(self, context: Context) -> Any:
-        """Returns the name of the run that succeeded, or defers until the run needs the task.
+        """Returns the name of the run that succeeded, or defers until it has ended, is ready for its job or too slow.
 
         Raises SparkUnavailable or SparkRunFailed if a retry can help, AirflowFailException if none can.
         """
@@ -114,7 +114,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
         """Attaches to the attempt's run, or submits one.
 
-        Ends with a finished run, or defers until the run needs the task.
+        Ends with a finished run, or defers as `run_spark` does.
         """
         selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
         if selected is None:
@@ -156,7 +156,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
-        # A job on a cluster fails when Dataproc deletes the cluster at the end of its lifetime.
+        # A job on a created cluster is never `timed_out`: it fails when Dataproc deletes the cluster after the timeout.
         if run.timed_out or (run.lasted_s or 0) >= self._timeout_s:
             self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
         if run.state is SparkRunState.CANCELLED:

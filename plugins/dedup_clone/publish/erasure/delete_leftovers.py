@@ -40,6 +40,6 @@ def _delete(services: Services, erasure: Erasure, keys_file: str) -> list[str]:
     folders = prune(services)
     refresh_index(services)  # without check results of generations before the erasure, which have examples of keys
     dropped = [] if services.warehouse.table(incoming) is None else [incoming]
-    services.warehouse.changes.drop(incoming)
+    services.warehouse.alterations.drop(incoming)
     complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
     return folders

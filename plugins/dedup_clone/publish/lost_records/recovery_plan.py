@@ -95,7 +95,7 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
         repeat_swap(services, plan.swap)
         services.log(f"recovery: made [{services.feed.target}] again", generation=int(plan.swap.generation))
     if plan.removes_label:
-        services.warehouse.changes.remove_label(services.feed.target, GENERATION_LABEL)
+        services.warehouse.alterations.remove_label(services.feed.target, GENERATION_LABEL)
         services.log(f"recovery: removed label [{GENERATION_LABEL}] of [{services.feed.target}]")
 
 

@@ -32,16 +32,16 @@ def prepare_staging(services: Services) -> None:
         services.warehouse.widen_columns(services.names, [c for c in wider if c not in staging.columns])
         relaxed = relaxed_columns(staging.columns, columns)
         if relaxed:
-            services.warehouse.changes.relax_columns(name, relaxed)
+            services.warehouse.alterations.relax_columns(name, relaxed)
         if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
-            services.warehouse.changes.set_kms_key(name, table.options.kms_key)
+            services.warehouse.alterations.set_kms_key(name, table.options.kms_key)
     days = table.retention_days
     if staging and staging.expiration_days != days and not shortens_retention(days, staging):
         _set_retention(services)
     declared, found = staging_options(table), staging.options if staging else {}
     if any(found.get(entry) != value for entry, value in declared.items()):
         primary_key = table.keys if PRIMARY_KEY in declared else ()
-        services.warehouse.changes.describe(name, table.descriptions(), primary_key)
+        services.warehouse.alterations.describe(name, table.descriptions(), primary_key)
 
 
 def add_columns_for_queries(services: Services) -> None:
@@ -54,7 +54,7 @@ def add_columns_for_queries(services: Services) -> None:
         table = services.warehouse.table(name)
         added = added_columns(table.columns, columns) if table else []
         if added:
-            services.warehouse.changes.add_columns(name, [c for c in columns if c.name in added])
+            services.warehouse.alterations.add_columns(name, [c for c in columns if c.name in added])
 
 
 def approve_retention(services: Services) -> None:
@@ -77,7 +77,7 @@ def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) 
     staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
         services.staging.write(Staging(StagingState.LOADING, attempt, intent.generation, manifest.digest))
-        services.warehouse.changes.drop(services.feed.staging)
+        services.warehouse.alterations.drop(services.feed.staging)
     prepare_staging(services)
 
 
@@ -85,7 +85,7 @@ def set_clustering_of_target(services: Services, table: TableContract) -> None:
     """Give target the clustering of `table`: BigQuery replaces a table only by one of equal clustering. Rows stay."""
     target = services.warehouse.table(services.feed.target)
     if target is not None and target.cluster_by != table.cluster_by:
-        services.warehouse.changes.set_clustering(services.feed.target, table.cluster_by)
+        services.warehouse.alterations.set_clustering(services.feed.target, table.cluster_by)
 
 
 def restore_tables(services: Services, intent: Intent) -> None:
@@ -101,7 +101,7 @@ def restore_tables(services: Services, intent: Intent) -> None:
     set_clustering_of_target(services, table)
     if staging is None or not _has_layout(staging, table):
         services.staging.write(Staging(StagingState.LOADING, intent.attempt, intent.generation, state.manifest_digest))
-        services.warehouse.changes.drop(services.feed.staging)
+        services.warehouse.alterations.drop(services.feed.staging)
         services.warehouse.create_staging(services.names, table, services.feed.table.options.to_contract())
 
 
@@ -111,5 +111,5 @@ def _has_layout(staging: TableMetadata, table: TableContract) -> bool:
 
 def _set_retention(services: Services) -> None:
     days = services.feed.table.retention_days
-    services.warehouse.changes.set_partition_expiration(services.feed.staging, days)
+    services.warehouse.alterations.set_partition_expiration(services.feed.staging, days)
     services.log(f"staging table {services.names.staging_table} keeps its partitions for {days} days from now on")

@@ -78,7 +78,7 @@ def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpe
     if configuration is not None:
         if find_step_job(services, spec.attempt, COPY_STEP).metadata is None:
             services.current.require_intent(spec.attempt)
-            services.warehouse.changes.drop(names.incoming_table)
+            services.warehouse.alterations.drop(names.incoming_table)
         try:
             run_step_job(services, spec.attempt, COPY_STEP, configuration)
         except JobFailed as error:
@@ -116,5 +116,5 @@ def prepare_swap(services: Services, spec: PublishSpec) -> None:
 
 def delete_copies(services: Services, spec: PublishSpec) -> int:
     """Delete the copied rows and the exported files, which nothing reads after the commit; return how many files."""
-    services.warehouse.changes.drop(services.names.incoming_table)
+    services.warehouse.alterations.drop(services.names.incoming_table)
     return drop_export(services, spec.attempt)

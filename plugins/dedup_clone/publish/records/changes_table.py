@@ -191,7 +191,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         services.log(
             f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
         )
-        services.warehouse.changes.drop(name)
+        services.warehouse.alterations.drop(name)
         found = None
     if found is None:
         as_staging = services.warehouse.table_names(name, names.target_table)
@@ -200,9 +200,9 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         services.warehouse.describe_table(name, description, _COLUMNS)
         return
     if found.expiration_days != days:
-        services.warehouse.changes.set_partition_expiration(name, days)
+        services.warehouse.alterations.set_partition_expiration(name, days)
     if key and found.options.get(KMS_KEY) != key:
-        services.warehouse.changes.set_kms_key(name, key)
+        services.warehouse.alterations.set_kms_key(name, key)
 
 
 def change_rows_to_lose(services: Services, feed_table: TableContract) -> int | None:

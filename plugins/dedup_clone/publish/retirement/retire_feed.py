@@ -47,11 +47,11 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     if record.target is TargetAction.EXPORT and live is not None:
         _export(services, record.attempt, live)
     if record.target is not TargetAction.KEEP:
-        services.warehouse.changes.drop(services.names.target_table)
+        services.warehouse.alterations.drop(services.names.target_table)
     drop_pending_changes(services, before=None)
     names = services.names
     for table in (names.staging_table, names.incoming_table, names.changes_table):
-        services.warehouse.changes.drop(table)
+        services.warehouse.alterations.drop(table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
     return record

@@ -18,15 +18,17 @@ DESTINATION_FILE = "/destination_file"
 # Whether the row is surplus: another row of the same delivery and key wins against it. It is counted, but not written.
 SURPLUS = "/surplus"
 
-# These describe the key of the winner, the one row of a key that is written: the greatest number of a source that has
-# the key, whether the parent has the key, and whether the parent's values differ from the winner's.
+# The winner is the one row of a key that is written. The greatest number of a source that has its key:
 NEWEST = "/newest"
+# Whether the parent has its key:
 IN_PARENT = "/in_parent"
+# Whether the parent's values differ from the winner's:
 CHANGED = "/changed"
 
 HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 
-# The fingerprint with which a sampled row was read.
+# A hash of the row as it was read, NULL if the row is not in the sample. `checked_output` compares it with what is
+# written.
 READ_FINGERPRINT = "/read_as"
 
 # Only used while the rows of a key are ranked: the row's rank, the winner's values, the lowest rank of a row that has
@@ -35,8 +37,8 @@ RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
-# Whether all versions of a key, its ranked rows except surplus rows, have the winner's values. Only then can the
-# parent's row be unchanged.
+# The versions of a key are its rows except surplus rows. Whether all have the winner's values: if not, the row changed
+# in between, even if the parent's values equal the winner's.
 VERSIONS_EQUAL = "/versions_equal"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
 
-class TableChanges:
+class TableAlterations:
     """Changes of the tables of one dataset."""
 
     def __init__(self, client: Client, *, project: str, dataset: str) -> None:
