@@ -14,15 +14,19 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# The next task skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day`.
+# The next task skips partitions that exceed a day's whole budget. So it gets this many times
+# `partitions_per_day` dates.
 DATES_PER_AUDITED = 10
-# BigQuery may delete a partition at any time near its expiration; an audit takes less time than this.
+# An audit takes less time than this. So partitions that may expire within this time are not audited.
 MAX_AUDIT_DURATION = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class ChosenPartitions:
-    """The dates of the partitions that an audit may compare, most urgent first. `reason`: why there are none."""
+    """The dates of the partitions that an audit may compare, most urgent first.
+
+    `reason`: why there are none; empty if there are some.
+    """
 
     dates: tuple[date, ...]
     reason: str = ""

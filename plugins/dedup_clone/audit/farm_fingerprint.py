@@ -136,7 +136,7 @@ def _hash_len_33_to_64(source: _Texts, at: I64Array, lengths: I64Array) -> U64Ar
 
 @dataclass
 class _State:
-    """The state of the hash between two blocks of long texts: for each text three integers and two pairs of them."""
+    """The state of the hash between two blocks of long texts: for each text three integers and two integer pairs."""
 
     x: U64Array
     y: U64Array

@@ -27,7 +27,8 @@ _LOW_HALF = np.int64(0xFFFFFFFF)
 def fingerprint_files(services: Services, generation: int, day: date) -> PartitionFingerprint:
     """The fingerprint of the rows of date `day` in the generation's files.
 
-    Raises ContractViolation when a file cannot be read or is gone: a publish may have pruned the generation meanwhile.
+    Raises ContractViolation when the generation has no files, or when a file cannot be read or is gone: a publish may
+    have pruned the generation meanwhile.
     """
     manifest, files = services.manifests.read(generation), services.manifests.committed_files(generation)
     if manifest.data_folder is None or files is None:

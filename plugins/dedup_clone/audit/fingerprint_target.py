@@ -44,8 +44,8 @@ class _LiveTarget:
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
     """Fingerprint the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
 
-    The budget ends when the rest of the day's bytes does not suffice for the next partition. `run_id`: the DAG run's; a
-    retried task finds its queries by it.
+    The budget ends when the rest of the day's bytes does not suffice for the next partition. `run_id`: id of the
+    DAG run, by which a retried task finds its queries.
 
     Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and OutcomeUnknown if
     too many queries of a partition failed. Raises LostRace if target does not hold the committed generation (as between
@@ -71,7 +71,10 @@ def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str)
 
 
 def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
-    """Record the partitions that exceed a day's budget as audited now, so that the next run begins with others."""
+    """Record the partitions that exceed a day's budget as audited now, so that the next run begins with others.
+
+    A partition that was unequal before stays recorded as unequal.
+    """
     now = services.now()
     records = tuple(
         AuditRecord(p.date, p.generation, AuditOutcome.OVER_BUDGET, now, None, None, p.bytes_billed) for p in skipped

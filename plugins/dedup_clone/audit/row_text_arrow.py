@@ -87,7 +87,7 @@ def _float(values: pa.Array) -> pa.Array:
 
 
 def _numeric(values: pa.Array) -> pa.Array:
-    """Digits, without trailing zeros of the fraction, from the unscaled integer: Arrow writes that without exponent."""
+    """Digits without trailing zeros of the fraction, from the unscaled integer, which Arrow writes without exponent."""
     scale = values.type.scale
     wide = values.cast(pa.decimal128(38, scale))
     unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(wide), wide.buffers(), offset=wide.offset)

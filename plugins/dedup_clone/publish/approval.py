@@ -20,7 +20,7 @@ def requester_and_reason(asked_by: str, reason: str) -> str:
 def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> str | None:
     """Markdown with the evidence of each accepted failure; None when the run needs no approval.
 
-    `asked_by`: as in `requester_and_reason`.
+    `asked_by`: as in `requester_and_reason`. Raises ContractViolation when the check results are gone or damaged.
     """
     accepted = accepted_failures(read_check_results(services, spec.attempt, "before").items)
     if not accepted:

@@ -19,7 +19,7 @@ from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 LOAD_STEP = "load"
-REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/staging_job.py
+REPLACE_STEP = "replace"  # of engine `merge`: a query that replaces all rows of staging, see engines/staging_job.py
 MAX_FAILED_JOBS = 20  # of one step of an attempt
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
 # BYTES.
@@ -109,7 +109,7 @@ def limited_query_configuration(
     """The configuration of an SQL engine's query, for which BigQuery bills at most the feed's `max_bytes_billed`.
 
     Raises CheckFailed when a dry run, which is free, estimates more. A dry run does not estimate a script; BigQuery
-    then stops the query itself at the limit.
+    stops a script when it reaches the limit.
     """
     from google.api_core.exceptions import BadRequest
 
@@ -139,9 +139,10 @@ def load_configuration(
 ) -> dict[str, Any]:
     """The configuration of a load job of Parquet files into an existing table or partition.
 
-    The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. If one
-    of them is DATETIME, the job states them as its schema: without a schema BigQuery reads a DATETIME as a TIMESTAMP.
-    `options`: further fields of the load; they may replace the fields that are set here.
+    The job replaces all rows, but keeps policies, constraints and description. `table`: its name, for a partition
+    `NAME$YYYYMMDD`. `columns`: the table's columns. If one of them is DATETIME, the job states them as its schema:
+    without a schema BigQuery reads a DATETIME as a TIMESTAMP. `options`: further fields of the load; they may replace
+    the fields that are set here.
     """
     columns = tuple(columns)
     if _has_datetime(columns):

@@ -35,16 +35,16 @@ _STREAMED_CONSEQUENCE = (
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     """Check staging and the manifest, save the results, and return the parameters of the swap.
 
-    Raises CheckFailed, LostRace when the attempt has lost the lease, and what `read_candidate`, `check_existing_table`
-    and `run_sql_checks` raise.
+    Raises CheckFailed, LostRace when the attempt has lost the lease, LookupError when the table to check does not
+    exist, and what `read_candidate`, `check_existing_table` and `run_sql_checks` raise.
 
     If the rows were streamed into target, target is checked instead of staging. Target keeps them if a check fails.
 
     Erasures and rollbacks skip the feed's own SQL checks: their rows were published before.
 
     A rollback also skips the checks of the manifest, which ran when the restored generation was first published. If the
-    spec has `restored_at`, the checks of staging's rows are skipped too, because staging holds another generation by
-    now; the checks after the swap cover target's rows.
+    spec has `restored_at` (the time as of which the swap clones staging), the checks of staging's rows are skipped too,
+    because staging holds another generation by now; the checks after the swap cover target's rows.
     """
     intent = services.current.require_intent(spec.attempt)
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
@@ -224,7 +224,7 @@ def check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """The number of loads, failed ones too, of the last 24 hours' attempts: those that published or began a load.
+    """The number of loads in the last 24 hours, failed ones too, by attempts that published or began a load.
 
     Each attempt counts as at least one load, because a swap without a load modifies target's partitions, too. An
     attempt's time is that of its swap; if it failed, the creation time of its ledger record.

@@ -58,8 +58,8 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     changes, the ledger's record, and last CURRENT.
 
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
-    Raises OutcomeUnknown when target holds another generation, ContractViolation when records of the attempt are
-    absent.
+    Raises OutcomeUnknown when target holds another generation, LookupError when target does not exist,
+    ContractViolation when records of the attempt are absent.
     """
     candidate, manifest, swap = _read_attempt(services, intent.attempt)
     target = services.warehouse.observe(services.names, services.feed.target)

@@ -11,7 +11,8 @@ def end_if_all_refused(services: Services, attempt: str) -> None:
     """If the dedup job refused every delivery, record the refusals, end the attempt, and raise DeliveryRefused.
 
     Raises BootstrapRefused instead when the job refused the rows that a bootstrap or rebuild takes over;
-    ContractViolation when the job left no candidate; LeaseLost when the attempt has ended already.
+    ContractViolation when the job left no candidate; LeaseLost when it refused every delivery, but the attempt has
+    ended already.
     """
     candidate = services.manifests.candidate(attempt)
     if candidate is None:

@@ -37,7 +37,7 @@ def discard(services: Services, intent: Intent) -> None:
     LaterRelease when a later release wrote one of them.
     """
     candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
-    if candidate is not None and not intent.kind.takes_over_table:  # a takeover refuses no landed delivery
+    if candidate is not None and not intent.kind.takes_over_table:  # a bootstrap or rebuild refuses no landed delivery
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
@@ -76,8 +76,8 @@ def _delete_data(services: Services, intent: Intent) -> None:
 class _PlannedPublish:
     """What the attempt would have published. `snapshot_id`: 0 if it is not known.
 
-    `arrived_at`: see `_arrived_at`; in an erasure or takeover, when the lease was acquired. `restores`: the generation
-    that a rollback would have restored; None for other attempts.
+    `arrived_at`: see `_arrived_at`; in an erasure, bootstrap or rebuild, when the lease was acquired. `restores`: the
+    generation that a rollback would have restored; None for other attempts.
     """
 
     snapshot_id: int
@@ -90,8 +90,8 @@ class _PlannedPublish:
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
     """Return what the attempt would have published; None if no record says what.
 
-    This is so if the run died before it wrote its request (a rollback: its candidate), if that record is damaged, and
-    in a retirement.
+    No record says it if the run died before it wrote its request (in a rollback: its candidate), or if that record is
+    damaged. A retirement publishes nothing.
     """
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:

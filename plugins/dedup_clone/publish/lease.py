@@ -12,8 +12,8 @@ def acquire_lease(services: Services, kind: IntentKind, *, dag_id: str, run_id: 
 
     `parent` is the generation that was live when the run decided what to do; the new generation builds on it.
 
-    Raises LeaseHeld, and LostRace when another generation was committed since that decision, or when another process
-    changes CURRENT at the same moment.
+    Raises LeaseHeld, and LostRace when another generation was committed or another environment took the feed over since
+    that decision, or when another process changes CURRENT at the same moment.
     """
     intent = services.current.acquire_lease(
         lambda live, generation: Intent.begin(

@@ -3,7 +3,8 @@
 Usually one load job replaces the whole table. In update id mode `last_changed` most dates do not change between
 publishes; then only the partitions whose files differ are loaded.
 
-The state object STAGING says `loading` while staging's contents are unknown, and `loaded` afterwards.
+During a load the state object STAGING says `loading`, because staging's contents are unknown then; afterwards it says
+`loaded`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dedup_clone.state.staging import Staging, StagingState
 # ways are free.
 MAX_SHARE_OF_DATES = 0.5
 # BigQuery allows 50 modifications of a partitioned table in 10 seconds. A load counts when it ends, not when it starts.
+# So after each LOADS_AT_ONCE loads have ended, the task waits for LIMIT_WINDOW_S before it starts the next.
 LOADS_AT_ONCE = 45
 LIMIT_WINDOW_S = 10
 
@@ -176,7 +178,7 @@ def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> No
 
 
 def _manifest_in_staging(services: Services) -> Manifest | None:
-    """The manifest of the rows that staging holds, according to STAGING; None if staging's contents are unknown."""
+    """The manifest of the rows that staging holds; None if STAGING does not say `loaded`, or the manifest is lost."""
     staging = services.staging.read()
     if staging is None or staging.state is not StagingState.LOADED:
         return None

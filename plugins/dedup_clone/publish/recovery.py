@@ -35,8 +35,9 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
     A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
-    first, and BigQuery rejects a later job of that id. Raises what `commit_attempt` raises, and ConfigurationError when
-    this account is not allowed to see the jobs: while nobody knows whether they still run, the lease stays.
+    first, and BigQuery rejects a later job of that id. Raises what `commit_attempt` and `discard` raise, and
+    ConfigurationError when this account is not allowed to see the jobs: while nobody knows whether they still run, the
+    lease stays.
     """
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:

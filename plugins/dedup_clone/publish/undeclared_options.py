@@ -17,7 +17,7 @@ def check_target_options(services: Services, target: TableMetadata | None, paren
     if target is None or staging is None:
         return []
     declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
-    retained = {column.name for column in staging.columns}  # a rebuild may have dropped columns
+    retained = {column.name for column in staging.columns}  # target may have columns that a rebuild drops
     return [
         check_undeclared_options(
             target=without_removed_columns(_entries(services, target), retained=retained),

@@ -10,7 +10,8 @@ from dedup_clone.publish.services import Services
 def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
     """The deliveries that `parent` neither includes nor excludes, without refused ones.
 
-    `parent`: None before the first publish.
+    `parent`: None before the first publish. Superseded deliveries are listed apart: see `Backlog` in
+    contract/delivery.py.
     """
     refused = set(services.arrivals.refused())
     registered = [d for d in services.arrivals.deliveries() if d not in refused]

@@ -14,7 +14,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames
 
-# The statement that computes the fingerprint of one partition, which does not depend on the order of the rows.
+# The statement that computes the fingerprint of one partition. The order of the rows does not change a fingerprint.
 FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 
 
@@ -36,8 +36,8 @@ def check_existing_table(
 def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: list[date]) -> int:
     """The bytes that queries would read to compare `days` of an existing table with staging, estimated by dry runs.
 
-    Staging is not loaded yet, so its partitions are taken to be as large as the table's. `names`: its target table is
-    the existing one. `table`: the columns that this table has now.
+    Staging is not loaded yet, so its partitions are taken to be as large as the table's. `names`: names with the
+    existing table as target. `table`: the columns that the existing table has now.
     """
     configurations = [_fingerprint_query(services, names, table, day) for day in days]
     return 2 * sum(services.warehouse.jobs.dry_run_bytes(configuration) for configuration in configurations)

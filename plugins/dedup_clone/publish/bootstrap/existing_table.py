@@ -58,7 +58,7 @@ class ExistingTable:
 
     @property
     def retained_size(self) -> int:
-        """About the logical bytes of `partitions`: the table's size times their share of its rows."""
+        """The approximate logical bytes of `partitions`: the table's size times their share of its rows."""
         return self.size * self.rows // (self.rows + self.expired_rows)
 
 

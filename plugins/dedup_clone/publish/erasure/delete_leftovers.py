@@ -15,8 +15,8 @@ from dedup_clone.publish.services import Services
 def delete_leftovers(services: Services, erasure_request: ErasureRequest) -> list[str]:
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
-    These are the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page, the
-    incoming table of an SQL engine, and the file of keys.
+    What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page,
+    the incoming table of an SQL engine, and the file of keys.
 
     Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises what `erase_changes`
     and `read_keys` raise, and ContractViolation if the run has committed no erasure.

@@ -35,8 +35,8 @@ def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> in
 def drop_pending_changes(services: Services, *, before: int | None) -> None:
     """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
 
-    The files are deleted first: a job that another task starts after that fails. Then the function waits for the jobs
-    that load the files and run already.
+    The files are deleted first, so that a job that another task starts afterwards fails. Then the function waits for
+    the jobs that are loading the files already.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]

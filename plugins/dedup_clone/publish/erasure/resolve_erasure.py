@@ -38,7 +38,7 @@ class ErasureRequest:
 
 
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
-    """Recover a dead run, acquire the lease, give staging the declared columns, write the request. Returns the spec.
+    """Recover a dead run, acquire the lease, prepare staging, write the dedup request. Returns the spec.
 
     Raises what `require_own_feed`, `read_keys`, `recover`, `require_erasable` and `parent_reference` raise, LeaseHeld,
     LostRace.

@@ -20,8 +20,8 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
     """The manifest of `generation`, which target holds: the stored one if it is sound, else a proven candidate's.
 
     `labelled_digest`: the manifest's digest, from target's label; None if target has no such label. A candidate of this
-    generation is proven if the label has the digest of its manifest, or the digest that its attempt's swap wrote into
-    the label. None if there is no such manifest.
+    generation is proven if the label has the digest of its manifest, or the digest in the record of its attempt's swap.
+    None if there is no such manifest.
     """
     manifest = sound_manifest(services, generation)
     if manifest is not None:

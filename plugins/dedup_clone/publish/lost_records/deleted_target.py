@@ -12,8 +12,8 @@ from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     """The swap that made the generation live, if it can be repeated.
 
-    None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of its
-    time.
+    None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of the
+    time of the swap.
     """
     manifest = sound_manifest(services, generation)
     staging = services.warehouse.table(services.feed.staging)

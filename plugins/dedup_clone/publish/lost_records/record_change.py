@@ -1,4 +1,4 @@
-"""Describes what a recovery writes in place of lost or damaged records."""
+"""Describes an object of state that a recovery of lost or damaged records writes or deletes."""
 
 from __future__ import annotations
 

@@ -197,7 +197,10 @@ def _new_start(
 
 
 def _without_lease(services: Services, current: Current | None, at_least: int = 0) -> Current:
-    """CURRENT without a lease. Its `last_generation` is at least `at_least`, and no record's name has a higher one."""
+    """CURRENT without a lease.
+
+    Its `last_generation` is at least `at_least`, and at least the highest generation in the name of a record or folder.
+    """
     current = current or Current(
         format_version=FORMAT_VERSION,
         feed=services.feed.feed,

@@ -51,7 +51,7 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
         generation=parent.generation,
     )
     table = table_reference(services, services.names.target_table)
-    # The folder names are not read as a column: the file list below says the date of each file.
+    # Any name of the partition column will do: nothing reads it, because the file list below has the date of each file.
     exported = export_partitions(services, attempt, table, entries, partition_column="date")
     wrong = wrong_row_counts(exported, {day: entry.rows for day, entry in entries.items()})
     if wrong:

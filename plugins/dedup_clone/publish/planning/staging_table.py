@@ -17,7 +17,8 @@ from dedup_clone.warehouse.table_options import KMS_KEY, PRIMARY_KEY
 def prepare_staging(services: Services) -> None:
     """Create staging if it does not exist. If it does, set wider types, NULLABLE modes, KMS key and a longer retention.
 
-    Set descriptions and the primary key in both cases.
+    Set descriptions and the primary key in both cases. The load adds new columns to an existing staging table; for an
+    engine in SQL `add_columns_for_queries` adds them.
 
     Call it while the run holds the lease. A shorter retention, which deletes rows, is set by `approve_retention` only.
     """

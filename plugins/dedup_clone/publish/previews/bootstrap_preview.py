@@ -37,11 +37,11 @@ DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 class BootstrapPreview:
     """What a bootstrap would do. `text` is Markdown for the operator; the other fields are for programs.
 
-    `exported_bytes`: about the logical bytes of the exported rows. `compared_bytes`: what the queries that compare some
-    dates with staging would read. `count_bytes`: what the query that counts surplus rows reads. `surplus_rows`: how
-    many rows there are beyond the first of each key; None if not counted, because `count_bytes` exceeds the limit.
-    `refused`: what the operator has not accepted in the form, and duplicate keys that the form does not resolve; empty
-    if the bootstrap can run.
+    `exported_bytes`: the approximate logical bytes of the exported rows. `compared_bytes`: what the queries that
+    compare some dates with staging would read. `count_bytes`: what the query that counts surplus rows reads.
+    `surplus_rows`: how many rows there are beyond the first of each key; None if not counted, because `count_bytes`
+    exceeds the limit. `refused`: what the operator has not accepted in the form, and duplicate keys that the form does
+    not resolve; empty if the bootstrap can run.
     """
 
     feed: str
@@ -72,7 +72,7 @@ def preview_bootstrap(
     compared_bytes = comparison_bytes(
         services, existing_table_names(services, existing), services.feed.table.to_contract(), days
     )
-    duplicates = _Duplicates.count(services, existing, bootstrap_request.run_id, count_limit_bytes)
+    duplicates = _DuplicateCount.count(services, existing, bootstrap_request.run_id, count_limit_bytes)
     refused = form_problems(existing, bootstrap_request)
     if duplicates.rows and bootstrap_request.duplicates is Duplicates.REFUSE:
         refused.append(
@@ -96,7 +96,7 @@ def preview_bootstrap(
 
 
 @dataclass(frozen=True)
-class _Duplicates:
+class _DuplicateCount:
     """The result of the query that counts surplus rows of equal keys. `bytes`: what the query reads.
 
     `rows`: the surplus rows; None if they were not counted. `named`: the dates with the most surplus rows, as text.
@@ -107,7 +107,7 @@ class _Duplicates:
     named: str
 
     @classmethod
-    def count(cls, services: Services, existing: ExistingTable, run_id: str, count_limit_bytes: int) -> _Duplicates:
+    def count(cls, services: Services, existing: ExistingTable, run_id: str, count_limit_bytes: int) -> _DuplicateCount:
         sql = services.warehouse.render(
             DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
         )
@@ -141,7 +141,7 @@ def _text(
     services: Services,
     existing: ExistingTable,
     bootstrap_request: BootstrapRequest,
-    duplicates: _Duplicates,
+    duplicates: _DuplicateCount,
     days: list[date],
     compared_bytes: int,
     refused: list[str],

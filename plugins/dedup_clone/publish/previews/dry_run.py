@@ -73,8 +73,9 @@ class DryRun:
     """What a publish that starts now would do.
 
     `changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease;
-    empty if none does. `live`: what would happen to the live generation. `loaded_bytes`: about the size of the files
-    that would be loaded. `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
+    empty if none does. `live`: what would happen to the live generation. `loaded_bytes`: the approximate size of the
+    files that would be loaded; 0 for engines in SQL. `seconds`: the dedup step's expected time, from earlier publishes;
+    None before there are any, and if nothing would be published.
     """
 
     feed: str
@@ -259,7 +260,7 @@ def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[da
 
 
 def _expected_cost(services: Services, engine: Engine, live: Manifest | None, landed: LandingInput) -> Cost:
-    """The cost if delivered rows have the average size of the rows that are in staging now."""
+    """The cost if delivered rows have the average size of the rows in staging, or in landing if staging is empty."""
     table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
     existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0

@@ -19,7 +19,10 @@ from dedup_clone.warehouse.table_options import (
     without_removed_columns,
 )
 
-_ON_TARGET, _ON_STAGING = "sets it on target by the swap", "sets it on staging, from where the swap takes it"
+_EFFECT_ON_TARGET, _EFFECT_ON_STAGING = (
+    "sets it on target by the swap",
+    "sets it on staging, from where the swap takes it",
+)
 
 
 def option_changes(services: Services, live: Manifest, target: TableMetadata | None) -> Iterator[PlannedChange]:
@@ -38,25 +41,25 @@ def option_changes(services: Services, live: Manifest, target: TableMetadata | N
         if not entry.startswith(DESCRIPTION):
             yield _planned_setting(table, entry, value, target.options.get(entry))
     if described:
-        yield PlannedChange(f"descriptions of columns {', '.join(described)}", _ON_STAGING, "other texts")
+        yield PlannedChange(f"descriptions of columns {', '.join(described)}", _EFFECT_ON_STAGING, "other texts")
     for entry, value in (swap.options if swap else {}).items():
         if entry not in all_declared and target.options.get(entry) == value:
             yield _planned_removal(table, entry)
     if swap and not swap.description.startswith(f"{feed.description} "):
-        yield PlannedChange("description of the table", _ON_TARGET, "another text")
+        yield PlannedChange("description of the table", _EFFECT_ON_TARGET, "another text")
 
 
 def _planned_setting(table: TableSettings, entry: str, value: str, former: str | None) -> PlannedChange:
     change = f"{entry} becomes [{value}]" + (f", it was [{former}]" if former else "")
     if entry == PARTITION_FILTER:
         readers = f"queries without a filter on column [{table.partition_column}] fail from the swap on"
-        return PlannedChange(change, _ON_TARGET, readers)
+        return PlannedChange(change, _EFFECT_ON_TARGET, readers)
     if entry == KMS_KEY:
         effect = "encrypts staging with it; target has it from the swap on"
         return PlannedChange(change, effect, "nothing, as long as BigQuery's service account may use the key")
     if entry == PRIMARY_KEY:
-        return PlannedChange(change, _ON_STAGING, "no query fails; BigQuery may use it to plan joins")
-    return PlannedChange(change, _ON_TARGET, "no query fails; lists and reports by it change")
+        return PlannedChange(change, _EFFECT_ON_STAGING, "no query fails; BigQuery may use it to plan joins")
+    return PlannedChange(change, _EFFECT_ON_TARGET, "no query fails; lists and reports by it change")
 
 
 def _planned_removal(table: TableSettings, entry: str) -> PlannedChange:

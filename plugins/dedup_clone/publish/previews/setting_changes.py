@@ -25,7 +25,7 @@ def setting_changes(
     published: Sequence[LedgerRecord],
     check_results: Sequence[CheckResult],
 ) -> Iterator[PlannedChange]:
-    """The differences. `published`: newest last. `check_results`: of the checks before the dedup."""
+    """The differences. `published`: attempts, newest last. `check_results`: of the checks before the dedup."""
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
         yield from _cdc(services, staging, published)

@@ -60,8 +60,8 @@ class RebuildRequest:
 class RebuildPlan:
     """What a rebuild would do. `text`: for the operator.
 
-    `copy_bytes`: what the query that copies the rows would read; 0 if no column changes. `compared_bytes`: about what
-    the queries that compare dates of the table with staging would read.
+    `copy_bytes`: what the query that copies the rows would read; 0 if no column changes. `compared_bytes`: an estimate
+    of what the queries that compare dates of the table with staging would read.
     """
 
     feed: str
@@ -174,7 +174,7 @@ def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, 
 
 
 def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
-    """About the dates that the check before the swap compares: it chooses only among dates without duplicate keys."""
+    """Approximately the dates that the check before the swap compares: it leaves out dates with duplicate keys."""
     oldest, _ = services.retention_window()
     return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
 

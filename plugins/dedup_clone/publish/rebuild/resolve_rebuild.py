@@ -108,7 +108,8 @@ def prepare_swap(services: Services, spec: PublishSpec) -> None:
     existing, table = read_bootstrap_record(services, spec.attempt).existing, services.feed.table.to_contract()
     target, live = services.warehouse.table(services.feed.target), services.manifests.read(spec.parent or 0)
     is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
-    # If target has the declared clustering, an earlier try of this task set it, which changed the table's version.
+    # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
+    # changed the table's version.
     if not (existing.is_target and is_clustered):
         require_unchanged(services, existing)
     set_clustering_of_target(services, table)

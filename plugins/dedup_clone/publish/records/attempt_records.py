@@ -33,7 +33,7 @@ def save_check_results(
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
     """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned.
 
-    None also if the record is damaged, because it only reports, and nothing would write it again.
+    None also if the results are damaged: they only report, and nothing would write them again.
     """
     return services.store.read_if_sound(CheckResults, services.layout.check_results(attempt, phase))
 
@@ -60,7 +60,7 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:
-    """What the attempt was allowed to swap; None when it failed before the swap or was pruned, or if it is damaged."""
+    """What the attempt was allowed to swap; None if it failed earlier or was pruned, or if the record is damaged."""
     return services.store.read_if_sound(SwapSpec, services.layout.swap_spec(attempt))
 
 

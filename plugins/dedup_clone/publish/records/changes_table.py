@@ -85,7 +85,7 @@ def load_changes(services: Services) -> None:
     """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
 
     If the load of a generation fails, later generations wait, until FAILED_JOBS_BEFORE_SKIP of its jobs have failed.
-    Changes that can never be loaded are deleted.
+    Changes that can never be loaded are deleted. Raises TimeoutError when a load job does not end in time.
     """
     folder = PendingChangesFolder(services.store, services.feed.feed)
     pending = folder.read()
@@ -121,7 +121,7 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
     if manifest is None:
         return "the manifest of their generation is lost or damaged"
-    # If later generations no longer wait, the table may have their rows already.
+    # If later generations no longer wait for this one, their load may have made the table anew, with their columns.
     if changes.job_number >= FAILED_JOBS_BEFORE_SKIP:
         table = services.warehouse.table(services.names.changes_table)
         if table is not None and _needs_new_table(table.columns, _declared_table(services, manifest.table).columns):
@@ -194,6 +194,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         services.warehouse.alterations.drop(name)
         found = None
     if found is None:
+        # The statement that creates staging creates `FEED_changes` if these names have it in place of staging.
         as_staging = services.warehouse.table_names(name, names.target_table)
         services.warehouse.create_staging(as_staging, declared, services.feed.table.options.to_contract())
         description = f"Rows by which each publish of {names.target_table} differs from the one before."

@@ -1,4 +1,4 @@
-"""Writes and finds the records of a feed's erasures, which have hashes of the keys that later publishes leave out.
+"""Writes and finds the records of erasures (certificates), with hashes of the keys that later publishes leave out.
 
 A publish adds to a record which of the record's keys the producer's newest snapshot no longer contains.
 """
@@ -130,9 +130,9 @@ def complete_certificate(
 def _examined_newest_snapshot(services: Services, manifest: Manifest) -> bool:
     """Whether the dedup job found out which erased keys the producer's newest snapshot contains.
 
-    The newest delivery that this publish applied must be the newest that the generation includes, with all its dates.
-    In mode last_changed it must be the only applied one, because with several the update_id of a row does not tell
-    whether the newest delivery has the row.
+    The newest delivery that this publish applied must be the newest that the generation includes, and all its dates
+    must have been applied. In mode last_changed it must be the only applied one, because with several the update_id of
+    a row does not tell whether the newest delivery has the row.
     """
     request = services.manifests.request(manifest.attempt)
     if request is None or request.dates is not None or not manifest.applied:

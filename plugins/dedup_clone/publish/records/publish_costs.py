@@ -31,8 +31,8 @@ _VALUE_BYTES: Mapping[str, int] = {
 class MergeInput:
     """What one MERGE or QUALIFY of a publish would work on, in logical bytes.
 
-    `delivered`: the rows of the newest snapshot. `existing`: the rows that the table has already on the delivered
-    dates. `existing_keys`: the part of `existing` that is in the key columns and the snapshot id's column.
+    `delivered`: size of the newest snapshot's rows. `existing`: size of the rows that the table has already on the
+    delivered dates. `existing_keys`: the part of `existing` in the key columns and the snapshot id's column.
     """
 
     delivered: float
@@ -73,8 +73,8 @@ def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: fl
 def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
     """Add to `cost` BigQuery's price of streaming `streamed_bytes`, and of applying them to a table of `table_bytes`.
 
-    To apply changes, however few, BigQuery's background job reads the whole table, on demand unless a reservation is
-    assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
+    To apply changes, however few, BigQuery's background job reads the whole table, billed on demand unless a
+    reservation is assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
     """
     if not streamed_bytes:
         return cost
@@ -121,7 +121,7 @@ def cost_of(
     streamed: StreamedChanges | None = None,
     table_bytes: int = 0,
 ) -> Cost:
-    """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
+    """The cost of a publish, from its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
     `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `merged`: the input
     that a MERGE would have instead. `streamed`: what engine `cdc` streamed into a table of `table_bytes` logical bytes.

@@ -64,7 +64,8 @@ def published_record(
     newly_live_arrived_at = None
     if is_parent_known and not replays_some_dates:
         newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
-    # A bootstrap includes no deliveries; the time when it acquired the lease counts as the arrival.
+    # A bootstrap includes no deliveries, and an arrival record may be lost. Then the time when the attempt acquired the
+    # lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
     swapped_at = _swapped_at(services, swap, target, jobs)
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None

@@ -74,8 +74,8 @@ def try_write_reporting_tables(services: Services, *, holder: str) -> None:
 def write_reporting_tables(services: Services, *, holder: str) -> None:
     """Load the rows that the tables lack. If another writer is at work, return: that writer loads these rows too.
 
-    `holder` names this writer: an attempt, or WATCHDOG. Raises when BigQuery or Cloud Storage fails; the rows that were
-    not loaded stay in state.
+    `holder` names this writer: an attempt, or WATCHDOG. Raises TimeoutError when a load job does not end in time, and
+    errors of BigQuery and Cloud Storage; the rows that were not loaded stay in state.
     """
     backlog = ReportingBacklog(services.store)
     for loads_done in range(MAX_LOADS):
@@ -96,17 +96,21 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
 
 
 def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
-    """Whether the load's writer is dead: it is an earlier try of `holder`, or exceeds WRITER_TIMEOUT_S."""
+    """Whether the load's writer is considered dead.
+
+    It is, if it is an earlier try of `holder`, or if the load began more than WRITER_TIMEOUT_S ago or, by the clock of
+    another worker, in the future.
+    """
     return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
 
 
 def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
-    """Record the next load; return the stored writer. It has no load if none is due or BigQuery's limits forbid one.
+    """Record the next load; return the writer, which has no load if none is due or BigQuery's limits forbid one.
 
     `is_first`: whether it is the first load of this call of `write_reporting_tables`. If the last load is too recent,
-    the first load is left to a later run; further loads wait until it is allowed.
+    the first load is left to a later run; a further load waits for the rest of SECONDS_BETWEEN_LOADS.
     """
     writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
     status_digest = digest(to_json(rows)) if rows else None

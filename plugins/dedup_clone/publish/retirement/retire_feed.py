@@ -1,7 +1,7 @@
-"""Takes a feed out of use: nothing watches or publishes it any more. Deletes its state and tables, target on request.
+"""Takes a feed out of use, so that nothing watches or publishes it any more.
 
-The record RETIRED is written first. From then on no other run works on the feed, so that all later steps can be
-repeated until they succeed.
+Its state and tables are deleted, target only on request. The record RETIRED is written first. From then on no other run
+works on the feed, so that all later steps can be repeated until they succeed.
 """
 
 from __future__ import annotations

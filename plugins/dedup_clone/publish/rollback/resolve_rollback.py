@@ -54,7 +54,7 @@ class RestorableGeneration:
 
 
 def restorable_generations(services: Services) -> list[RestorableGeneration]:
-    """The generations that a rollback can restore, newest first, without the live one.
+    """Those of the last GENERATIONS_LISTED generations that a rollback can restore, newest first, without the live one.
 
     A generation from before columns were added is restored from its files: the load keeps these columns, with NULL in
     all rows. A clone of staging as of an earlier time would lack them.
