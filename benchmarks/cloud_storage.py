@@ -68,7 +68,7 @@ def emulated_storage() -> Iterator[str]:
 
 
 def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
-    """Upload the landed files to the emulator, and publish the parent there.
+    """Upload the files of all snapshots to the emulator's one landing bucket, and publish the parent there.
 
     `local`: the data set on this machine's disk. `host`: the emulator's URL.
     """

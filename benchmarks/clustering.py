@@ -55,7 +55,10 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """The figures of one PublishVariant. `overlap`: `cluster_overlap` of the publish's ledger record.
+    """The figures of one PublishVariant.
+
+    `overlap`: the share of row groups whose range of values of the first clustering column overlaps that of another,
+    from the ledger record; None if it was not measured.
 
     `at_once`, `reclustered`: the share of the bytes of the query's two columns that the query reads, before and after
     re-clustering.
@@ -104,7 +107,10 @@ def snapshot(rows: int, variant: PublishVariant) -> dict[str, bytes]:
 
 
 def parquet(day: date, keys: np.ndarray, rows: int) -> bytes:
-    """The content of a file. `keys`: the number of each row on the date. `rows`: the number of rows on the date."""
+    """The content of a file.
+
+    `keys`: the numbers of its rows, counted from 0 on the date. `rows`: the number of rows on the date.
+    """
     per_product = max(rows // PRODUCTS_PER_DATE, 1)
     values = {
         "date": np.full(len(keys), np.datetime64(day, "D")),

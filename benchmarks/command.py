@@ -1,6 +1,6 @@
 """Measures the dedup job and its peers, which make the same table in other ways, and prints the results as a table.
 
-A run with the default size also writes the table into docs/benchmarks.md or docs/costs.md.
+A run with the default size also writes the table into docs/benchmarks.md. `model` writes its tables into docs/costs.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COSTS_PAGE = CHECKOUT / "docs/costs.md"
 class _SubCommand:
     """A sub-command that measures. `rows`: the default number of rows in its snapshot, or in its largest snapshot.
 
-    `run`: measures. `report`: returns the table in Markdown; its second argument is the number of rows in the snapshot.
+    `run`: measures. `report`: returns the table in Markdown; its second argument is the number of rows from `--rows`.
     """
 
     rows: int
@@ -70,7 +70,7 @@ _MODEL = "model"
 
 
 def main(arguments: list[str]) -> int:
-    """Run one sub-command or all. Returns the exit status: 0 only if every peer made the expected table."""
+    """Run one sub-command or all. Returns the exit status: 1 if a peer failed or made a wrong table, else 0."""
     options = _parse(arguments)
     if options.command == _MODEL:
         _write_cost_tables()

@@ -70,7 +70,7 @@ def table_contract(shape: DatasetShape) -> TableContract:
 
 
 def generate(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
-    """Generate the files below `folder`, unless they exist already. Returns the data set's record."""
+    """Generate the files below `folder`, unless this GENERATOR_VERSION has made them. Returns the data set's record."""
     record_path = folder / "generated.json"
     if record_path.exists() and json.loads(record_path.read_text())["generator_version"] == GENERATOR_VERSION:
         record: Dataset = read_record(Dataset, record_path)
@@ -93,7 +93,7 @@ def _empty(shape: DatasetShape) -> Dataset:
 
 
 def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) -> Dataset:
-    """Write the files of a block (see generated_rows). `numbers`: those of the date and of its block, from 0."""
+    """Write the files of a block (see generated_rows). `numbers`: of the date and of its block, both from 0."""
     date_number, block_number = numbers
     writer = _DateWriter(shape, folder, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)

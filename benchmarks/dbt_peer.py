@@ -101,7 +101,7 @@ class DbtPeer:
         return [job for job in self.client.list_jobs(min_creation_time=started) if isinstance(job, QueryJob)]
 
     def table_rows(self, model: str) -> list[list[Any]]:
-        """The rows of the table of one model, in the form of FeedAgainstOracle.table_rows."""
+        """The rows of one model's table, as sorted lists of comparable values (see testkit.oracle.comparable)."""
         found = self.client.query_and_wait(f"SELECT * FROM {DATASET}.{_file_name(model)}")
         return comparable(oracle_table(PRODUCTS), [dict(row.items()) for row in found])
 

@@ -41,7 +41,7 @@ from testkit.table_contracts import PRODUCTS
 DATES = 13
 PRODUCTION_BYTES = 15 * 10**12
 PUBLISHES_A_DAY = 6
-Table = list[list[Any]]  # in the form of FeedAgainstOracle.table_rows
+Table = list[list[Any]]  # rows as sorted lists of comparable values (testkit's FeedAgainstOracle.table_rows)
 # The steps whose names are in the ids of a publish's BigQuery jobs. The jobs validate the delivery, load it into
 # incoming, count rows by date, fill staging, and swap.
 STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
@@ -67,9 +67,10 @@ WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Wa
 class StepCost:
     """The cost of one step of a publish.
 
-    `way`: the name of a Way, or of a model of dbt. `processed`: the bytes that BigQuery processed, or that were
-    streamed. `table_multiple`: these bytes divided by the table's size. `slot_ms`: the slot time; 0 for streamed rows.
-    `usd_per_tib`: the price of a TiB of these bytes.
+    `way`: the name of a Way, or of a model of dbt. `step`: one of STEPS, `streamed rows`, `apply` (of streamed rows),
+    or `all` for dbt. `processed`: the bytes that BigQuery processed, or that were streamed. `table_multiple`: these
+    bytes divided by the table's size. `slot_ms`: the slot time; 0 for streamed rows. `usd_per_tib`: the price of a TiB
+    of these bytes.
     """
 
     way: str

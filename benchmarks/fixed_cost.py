@@ -76,7 +76,7 @@ def run(rows: int) -> Results:
 def _measure_cold(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
     """Run the job in a new process with spark-submit. `peer`: its name in the results.
 
-    Raises RuntimeError if the job fails, and WrongTable if it makes a wrong table.
+    Raises RuntimeError if the job fails, TimeoutExpired after _TIMEOUT_S, and WrongTable if it makes a wrong table.
     """
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
@@ -111,7 +111,7 @@ def _cold_figures(cold: MeasuredRun, rows: int, dates: int) -> RunFigures:
 
 
 def _spark_submit(request: DedupRequest) -> ResourceUsage:
-    """Run the job by spark-submit, and measure it. Raises RuntimeError if the job fails."""
+    """Run the job by spark-submit, and measure it. Raises RuntimeError if it fails, TimeoutExpired after _TIMEOUT_S."""
     uri = storage.join(request.attempt_uri, "request.json")
     storage.write_text(uri, to_json(request))
     folder = Path(sys.executable).parent

@@ -30,7 +30,7 @@ _DUPLICATED_SHARE = 0.001  # share of the keys that Variant.DUPLICATES repeats
 # also the arriving snapshot of Variant.CORRECTION; and the first arriving snapshot of any other variant.
 OLDEST_ID, LATE_ID, PARENT_ID, NEXT_ID = 1001, 1004, 1006, 1007
 _BACKLOG_SIZES = {Variant.BACKLOG_2: 2, Variant.BACKLOG_6: 6}
-_NO_ID = 0  # of keys that the parent lacks
+_NO_ID = 0  # in place of the snapshot id of keys that the parent lacks
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class GeneratedRows:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of the snapshots of a data set, and of the table that their publishes must give.
+    """The rows of one block: those of each snapshot of the data set, and those that their publishes must give.
 
     `oldest`: the oldest snapshot, which has only keys that `parent` lacks. `parent`: the parent's newest snapshot.
     `arriving`: the snapshots whose publish is measured, in ascending order of their ids. `expected`: one row for each
@@ -137,7 +137,8 @@ def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Genera
     in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
     increase = rng.integers(1, 50, count)
     expected = GeneratedRows(keys, values, np.where(in_parent, PARENT_ID, np.where(in_oldest, OLDEST_ID, _NO_ID)))
-    # `present`: which keys the last snapshot so far has. `current`: the value of every key of the block in it.
+    # As of the last snapshot so far: which keys of the block it has (`present`), and the value of every key of the
+    # block, also of those that it lacks (`current`).
     present, current, arriving = in_parent, values, []
     for number, arriving_id in enumerate(arriving_ids):
         changed, new, missing = differing_rows[number * len(kinds) :][: len(kinds)]

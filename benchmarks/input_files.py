@@ -24,10 +24,11 @@ class DateFiles:
 class InputFiles:
     """The files of one data set with their sizes; stored as input_files.json or input_files-storage.json.
 
-    `prepared`: the folder below which the parent was published. `code`: the digest of the code that published the
-    parent. `snapshot_ids`: the ids of the arriving snapshots. `snapshot_rows`: the number of rows in the newest of
-    them. `snapshot_bytes`: the size of all of them. `emulator`: the URL of the emulated Cloud Storage that has the
-    files; None for files of this machine.
+    `name`: the data set's name. `prepared`: the folder below which the parent was published. `code`: the digest of the
+    code that published the parent. `snapshot_ids`: the ids of the arriving snapshots. `string_keys`: whether product_id
+    is text. `snapshot_rows`: the number of rows in the newest arriving snapshot. `snapshot_bytes`: the size of all
+    arriving snapshots. `emulator`: the URL of the emulated Cloud Storage that has the files; None for files of this
+    machine.
     """
 
     name: str

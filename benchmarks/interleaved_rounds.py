@@ -72,38 +72,38 @@ class InterleavedRounds:
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, plans: Sequence[PeerSchedule]) -> list[MeasuredRun]:
-        """Return all measured runs in the order in which they ran.
+        """Run the peers by their schedules `plans`, and return all measured runs in the order in which they ran.
 
         A peer that fails or makes a wrong table does not run again. All its runs are left out, and `failures` has the
         reason. The other peers continue.
         """
         runs: list[MeasuredRun] = []
         digest_reader = file_digest_reader()
-        for number in range(max(plan.rounds for plan in plans)):
-            for plan in plans:
-                if number < plan.rounds and plan.peer not in self.failures:
+        for number in range(max(schedule.rounds for schedule in plans)):
+            for schedule in plans:
+                if number < schedule.rounds and schedule.peer not in self.failures:
                     try:
-                        runs += self._run_round(plan, number, digest_reader)
+                        runs += self._run_round(schedule, number, digest_reader)
                     except (PeerFailed, WrongTable, subprocess.TimeoutExpired) as failure:
-                        self.failures[plan.peer] = str(failure)
+                        self.failures[schedule.peer] = str(failure)
                         self.log(str(failure))
         return [run for run in runs if run.peer not in self.failures]
 
-    def _run_round(self, plan: PeerSchedule, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
+    def _run_round(self, schedule: PeerSchedule, number: int, digest_reader: DigestReader) -> list[MeasuredRun]:
         """Run one process of the peer. Raises PeerFailed, WrongTable or TimeoutExpired.
 
         `number`: the round's number, from 0.
         """
         RUNS.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{plan.peer}-", dir=RUNS))
+        folder = Path(tempfile.mkdtemp(prefix=f"{schedule.peer}-", dir=RUNS))
         try:
-            inputs_paths = tuple(str(dataset.inputs_path) for dataset in plan.datasets)
+            inputs_paths = tuple(str(dataset.inputs_path) for dataset in schedule.datasets)
             small = str(self.small_inputs_path) if self.small_inputs_path else None
-            spec = PeerProcessSpec(plan.peer, inputs_paths, small, str(folder), plan.repeats, plan.warm_up)
+            spec = PeerProcessSpec(schedule.peer, inputs_paths, small, str(folder), schedule.repeats, schedule.warm_up)
             runs = self._run_process(spec, folder)
             for run in runs:
                 self.log(run_line(run, number))
-                _check_result(run, plan.datasets, digest_reader)
+                _check_result(run, schedule.datasets, digest_reader)
             return runs
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -162,7 +162,7 @@ def log_progress(text: str) -> None:
 
 
 def file_digest_reader() -> DigestReader:
-    """A digest reader for files of this machine and for objects in Cloud Storage."""
+    """A DigestReader, which computes digests of tables, for files of this machine and objects in Cloud Storage."""
     return DigestReader(storage.open_input, _identity)
 
 

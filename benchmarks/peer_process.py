@@ -94,7 +94,7 @@ def parse_line(line: str) -> MeasuredRun | None:
 
 @lru_cache(maxsize=1)
 def _start_session(kind: str) -> SparkSession:
-    """Start the process's Spark session, or return it. `kind`: see peers.registry."""
+    """Start the process's Spark session, or return the one that was started. `kind`: see peers.registry."""
     from benchmarks.spark_sessions import dataframe_plan_session, job_session, plain_session
 
     start_by_kind: dict[str, Callable[[], SparkSession]] = {
@@ -127,7 +127,7 @@ def _measure(
     result = peer.result(inputs, out, returned)
     written = result.bytes_written if result.bytes_written is not None else _written_bytes(out)
     after = _spark_bytes(spec.peer)
-    # Each of the other peers counts the bytes that it reads, or has no such figure.
+    # Reads are counted here for plain Spark sessions only. Any other peer counts them itself, or has no such figure.
     if ENTRIES[spec.peer].session_kind == PLAIN_SESSION:
         result = replace(result, bytes_read=after.read - before.read)
     run = MeasuredRun(spec.peer, inputs.name, repeat, spent, result, after.shuffled - before.shuffled, written)

@@ -92,7 +92,7 @@ def open_feed(
     manifest, parent = _read_parent(folder)
     feed = _make_feed(folder, manifest.table, inputs.emulator, ARRIVING_LANDING)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
-    # The numbers of the next deliveries: a correction must be newer than the parent's delivery of its snapshot.
+    # The numbers of the next deliveries: a correction must be newer than the parent's delivery of the same snapshot id.
     feed._next_numbers = itertools.count(parent.generation + 1)
     seed_uri = storage.join(feed.state, "fingerprint_seed")
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)

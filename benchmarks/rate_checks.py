@@ -1,4 +1,4 @@
-"""Compares the rates of the sizing model, in vCPU seconds per row, with the rates that the benchmarks measured."""
+"""Compares the rates of the sizing model (runners/sizing.py), in vCPU seconds per row, with the measured rates."""
 
 from __future__ import annotations
 

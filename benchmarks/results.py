@@ -25,10 +25,10 @@ _PEER_PACKAGES = ("polars", "deltalake")
 class RunFigures:
     """The figures of one run of `peer` on the data set `dataset_name`, whose snapshot has `rows` rows.
 
-    `dates`: the number of dates. The class ResourceUsage describes the figures from `wall_s` to `foreign_cores`.
-    `shuffled_bytes`: what Spark wrote for shuffles. `written_bytes`: the size of the files that the run wrote.
-    `read_bytes`: None for a peer that does not count these. A cold run of sub-command `fixed-cost` has no figures of
-    worker, driver and shuffles. `notes`: any texts about the run, by name.
+    `dates`: the number of dates. ResourceUsage (resource_usage.py) describes the figures from `wall_s` to
+    `foreign_cores`. `shuffled_bytes`: what Spark wrote for shuffles. `written_bytes`: the size of the files that the
+    run wrote. `read_bytes`: what the run read; None for a peer that does not count it. A cold run of sub-command
+    `fixed-cost` has no figures of worker, driver and shuffles. `notes`: any texts about the run, by name.
     """
 
     peer: str

@@ -28,7 +28,7 @@ _PLAIN_JOB_CONF = {
 
 
 def submit_conf(cores: int = 2) -> dict[str, str]:
-    """The local runner's Spark configuration. STORAGE_EMULATOR_HOST may name an emulated Cloud Storage."""
+    """The local runner's Spark configuration for `cores` cores, with the emulator of STORAGE_EMULATOR_HOST, if set."""
     host = os.environ.get("STORAGE_EMULATOR_HOST")
     overrides = {"spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
     return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **overrides}

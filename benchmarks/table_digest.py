@@ -81,7 +81,7 @@ class DigestReader:
     """Computes digests of tables, and remembers the digests of their files.
 
     `open_file`: opens a file by its name. `identity`: returns the same value for all names of one file, such as hard
-    links. Names with the same value are usually read once.
+    links. Names with the same value are read once, or twice if two threads read them at the same time.
     """
 
     def __init__(self, open_file: Callable[[str], BinaryIO | pa.NativeFile], identity: Callable[[str], object]) -> None:

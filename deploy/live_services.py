@@ -1,7 +1,7 @@
 """Opens the services of feeds for commands, with the user's own credentials.
 
-STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST name local servers instead, each for its own service. Such a server is
-called without credentials.
+If STORAGE_EMULATOR_HOST or BIGQUERY_EMULATOR_HOST is set, it names a local server that is called instead of its
+service, without credentials.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class LiveClients:
     def services(self, feed: Feed) -> Services:
         """The feed's services, for steps that ask neither who publishes the feed nor whether a run is alive.
 
-        A command is no Airflow environment: `is_foreign` is true for every feed that an environment publishes, and
-        `is_running` is false for every run, because there is no Airflow to ask.
+        A command is no Airflow environment: the services' `is_foreign` is true for every feed that an environment
+        publishes, and `is_running` is false for every run, because there is no Airflow to ask.
         """
         return open_services(
             feed,

@@ -11,13 +11,13 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-# Where `make docs` has npm put the library.
+# The path at which `make docs` installs the library with npm.
 MERMAID = Path(".local/docs/node_modules/mermaid/dist/mermaid.min.js")
 _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add Mermaid to the site: the theme would load it from elsewhere."""
+    """Add Mermaid to the site. Otherwise the theme would load it from another server."""
     script = MERMAID.read_bytes()
     files.append(File.generated(config, "javascripts/mermaid.min.js", content=script))
     return files

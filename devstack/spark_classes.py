@@ -20,7 +20,7 @@ from dedup_clone.orchestration.runners.local_spark_conf import JAVA_OPTIONS, cla
 
 
 def make_archive(path: Path) -> None:
-    """Run a small Spark job that loads the classes of the dedup job, and write these classes to `path`.
+    """Run a small Spark job that loads the same classes as the dedup job, and write these classes to `path`.
 
     Raises RuntimeError with Spark's output if the job failed or Java wrote no archive.
     """

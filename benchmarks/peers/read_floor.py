@@ -1,4 +1,4 @@
-"""Measures a lower bound for peers that read whole inputs: pyarrow reads all columns, in the job's number of tasks."""
+"""Measures a lower bound for peers that read whole inputs: pyarrow reads all columns, in as many tasks as the job."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ _plain_spark_job = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
 ADOPT_COMPUTED = "adopt-computed"
-# For sub-command `memory`: with one core, one task processes a whole date.
+# For sub-command `memory`: with one core, one task processes a whole date, so its worker shows the memory of that date.
 ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE = "adopt-one-core", "adopt-computed-one-core"
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"

@@ -14,7 +14,7 @@ SECONDS_PER_DAY = 86_400
 MULTI_REGIONS = frozenset({"ASIA", "EU", "US"})
 # European regions that do not belong to BigQuery's multi-region EU.
 NOT_IN_EU = frozenset({"EUROPE-WEST2", "EUROPE-WEST6"})
-# The dual-regions with a name of their own. BigQuery loads from a dual-region to each of its regions.
+# The dual-regions that have a name, with their two regions. BigQuery loads from a dual-region into a dataset in either.
 DUAL_REGIONS = {
     "ASIA1": ("ASIA-NORTHEAST1", "ASIA-NORTHEAST2"),
     "EUR4": ("EUROPE-NORTH1", "EUROPE-WEST4"),

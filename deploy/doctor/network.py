@@ -11,8 +11,8 @@ from dedup_clone.settings.spark_settings import Runner, SparkSettings, Subnetwor
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
-# The smallest job has two executors of four cores each. As a batch it also has a driver of four cores, and each of the
-# three has the service's default disk of 400 GB.
+# The smallest job has two executors of four cores each. As a batch it also has a driver of four cores, and each of
+# these three has the service's default disk of 400 GB.
 SMALLEST_JOB_EXECUTOR_CORES = 8
 SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
 EVERY_PORT = (["0-65535"], ["1-65535"])  # in a firewall rule; nothing listens on port 0
@@ -87,8 +87,8 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
 def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
     """Whether a firewall rule admits every TCP port from Spark's machines to Spark's machines.
 
-    The rule's sources and targets can be named by tags or service accounts, the sources also by a range that contains
-    the whole subnetwork.
+    The rule's sources and targets can be named by tags or service accounts, the sources also by an address range that
+    contains the whole subnetwork.
     """
     tags, accounts = set(spark.network_tags), {spark.service_account}
     targets = ((tags, rule.get("targetTags")), (accounts, rule.get("targetServiceAccounts")))

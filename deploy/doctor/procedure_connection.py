@@ -10,12 +10,12 @@ from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import WITH_CONDITIONS, bucket_name, bucket_policy, members_with, project_policy
 from deploy.grants import Bucket, Principal, Resource
 
-# These two roles have `bigquery.connections.delegate`, without which nobody can create a procedure with the connection.
+# Creating a procedure with the connection requires `bigquery.connections.delegate`, which these two roles have.
 DELEGATING_ROLES = ("roles/bigquery.connectionAdmin", "roles/bigquery.admin")
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:
-    """Findings about the connection; none if no feed runs by this runner, or the profile names no connection."""
+    """Findings about the connection; none if it is not set, or if nothing names the runner `bigquery_procedure`."""
     path = live.profile.spark.procedure_connection
     if Runner.BIGQUERY_PROCEDURE not in live.runners or path is None:
         return

@@ -100,7 +100,7 @@ def _unfit_names(columns: tuple[Column, ...]) -> list[str]:
 
 
 def _columns(schema: pa.Schema) -> tuple[Column, ...]:
-    """The table's columns by the data contract. Raises ConfigurationError, which names all columns of other types."""
+    """The table's columns by the data contract. Raises ConfigurationError, which names all unsuitable columns."""
     columns, problems = [], []
     for field in schema:
         try:
@@ -114,7 +114,7 @@ def _columns(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def bigquery_column(field: pa.Field) -> Column:
-    """The table's column for a Parquet column, by the data contract. Raises ConfigurationError for other types."""
+    """The table's column for a Parquet column, by the data contract. Raises ConfigurationError for unsuitable types."""
     kind = field.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = bigquery_column(kind.value_field.with_name(field.name))

@@ -84,5 +84,5 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
     except (BudgetSpent, CannotTry, GoogleAPIError, GoogleAuthError, OSError) as error:
         # A missing right or login or an unavailable service says nothing about the assumption.
         return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")
-    except Exception as error:  # a fault of the test, which must not take the report of all others with it
+    except Exception as error:  # a fault of the test, after which all others must still be reported
         return result(ProbeVerdict.NOT_TRIED, f"The test itself failed: {type(error).__name__}: {error}")

@@ -6,7 +6,7 @@ from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
-MAX_METADATA_BYTES = 10 * 1024**2  # the least that BigQuery bills for a table or view that a query reads
+MAX_METADATA_BYTES = 10 * 1024**2  # BigQuery's minimum for each table or view; a metadata query bills no more
 ROWS = 1000
 ROW_BYTES = 24  # three values of eight logical bytes
 

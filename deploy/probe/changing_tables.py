@@ -27,7 +27,7 @@ from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
 
 assumption = Register()
-# In place of Spark, these publishes run the dedup job of the tests, which handles the table PRODUCTS only.
+# In place of Spark, these publishes run the fake dedup job of the tests (testkit). They publish the table PRODUCTS.
 by_files = partial(publishing, table=PRODUCTS, engine=Engine.SPARK)
 # Exports may write FLOAT64 values with 32 bits. This project refuses such files, so the exported table has no FLOAT64.
 WITHOUT_FLOATS = replace(TABLE, columns=without_floats(TABLE.columns))
@@ -35,8 +35,8 @@ WITHOUT_FLOATS = replace(TABLE, columns=without_floats(TABLE.columns))
 WIDENED = replace(
     PRODUCTS, columns=tuple(replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns)
 )
-STALENESS_MINUTES = 1
-WAIT_S = 30.0  # between two looks at the watermark
+STALENESS_MINUTES = 1  # staging's option max_staleness
+WAIT_S = 30.0  # between two looks at the watermark, the time until which streamed rows have been applied
 WAITS = 40  # 20 minutes
 
 

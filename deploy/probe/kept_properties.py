@@ -152,7 +152,7 @@ def replacement_keeps_authorized_views(probe: ProbeDataset) -> str:
     instead="Leave `mode: REQUIRED` of nested columns in the feed file, or rebuild the table.",
 )
 def nested_column_relaxes(probe: ProbeDataset) -> str:
-    """Relaxes such a field of a STRUCT and of an ARRAY, as a publish does, and inserts a row with NULL in both."""
+    """Relaxes a REQUIRED field of a STRUCT and of an ARRAY, as a publish does, and inserts a row with NULL in both."""
     table = make_table(probe, "relaxed", "info STRUCT<x INT64 NOT NULL>, parts ARRAY<STRUCT<x INT64 NOT NULL>>")
     project = probe.dataset.split(".")[0]
     changes = TableAlterations(probe.client, project=project, dataset=probe.name)

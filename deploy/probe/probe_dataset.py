@@ -74,7 +74,7 @@ class ProbeDataset:
 
     @property
     def usd(self) -> float:
-        """What the queries so far have cost."""
+        """The on-demand price in USD of all bytes billed so far, also by the jobs of tested publishes."""
         return self.billed_bytes / TIB * USD_PER_TIB
 
     @property
@@ -143,8 +143,8 @@ class ProbeDataset:
     ) -> Any:
         """Run one load job, and return it.
 
-        `file_set`: its fileSetSpecType, if `uris` are not the files themselves. `adds_columns`: whether the job may add
-        columns to the table.
+        `file_set`: the job's fileSetSpecType, if `uris` name lists of files; empty if they name the files themselves.
+        `adds_columns`: whether the job may add columns to the table.
         """
         from google.cloud import bigquery
 

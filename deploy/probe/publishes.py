@@ -25,7 +25,7 @@ from testkit.feed_on_stand_in import Places
 from testkit.oracle import comparable
 
 assumption = Register()
-# Errors that say nothing about the assumption: of the probe, and of a service that is not available.
+# Errors that say nothing about the assumption: of the probe, of the login, and of a service that is not available.
 NO_VERDICT = (BudgetSpent, CannotTry, GoogleAuthError, OSError, RetryError, ServerError, TooManyRequests)
 
 
@@ -62,7 +62,7 @@ def publishing(
             raise DoesNotHold(f"A step of the publish failed: {type(error).__name__}: {error}") from error
         finally:
             jobs = probe.client.list_jobs(min_creation_time=started, state_filter="done")
-            # The list also has the queries of `probe.query`, which has counted them already.
+            # This sum replaces the count of `probe.query`, because the list has its queries, too.
             probe.billed_bytes = billed_before + sum(getattr(job, "total_bytes_billed", 0) or 0 for job in jobs)
 
     return with_feed

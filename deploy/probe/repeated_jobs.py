@@ -1,4 +1,4 @@
-"""The assumption that BigQuery runs no job of a publish twice: each job of publishes of all kinds is sent again."""
+"""The assumption that BigQuery runs no job of a publish twice: each job of several kinds of publishes is sent again."""
 
 from __future__ import annotations
 

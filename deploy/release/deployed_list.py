@@ -1,6 +1,6 @@
 """The list of the objects that releases have uploaded.
 
-A release deletes only objects on this list, and without `--take-over` it replaces no others.
+A release deletes only objects on this list. Without `--take-over` it also replaces only these.
 """
 
 from __future__ import annotations

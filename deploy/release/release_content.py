@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from deploy.environment_settings import SPARK_CODE_PREFIX
 from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 
-# File types that Airflow, Jinja and the page read. Any other file in the shipped folders is an error.
+# The types, and the names, of the files that are released. Any other file in the released folders is an error.
 SHIPPED_SUFFIXES = frozenset({".py", ".yaml", ".sql", ".jinja", ".js", ".css", ".html", ".svg"})
 SHIPPED_NAMES = frozenset({".airflowignore", "LICENSE"})
 SPARK_CODE_FILE = "dags/spark_code.json"
@@ -49,7 +49,7 @@ class ReleaseObject:
 
 
 def make_release(repository: Path, *, environment_bucket: str, state_bucket: str) -> tuple[ReleaseObject, ...]:
-    """All objects of a release, sorted by URI. Raises ConfigurationError for a file that nothing would read."""
+    """All objects of a release, sorted by URI. Raises ConfigurationError for a file of another type."""
     items = [
         *_folder_objects(repository / "dags", "dags", environment_bucket, "dags/"),
         *_folder_objects(repository / "plugins", "plugins", environment_bucket, "plugins/"),

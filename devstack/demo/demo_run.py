@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL_S = 0.5
 REALISTIC_SNAPSHOTS = 3
 
-MakeSnapshot = Callable[[int], pa.Table]
+MakeSnapshot = Callable[[int], pa.Table]  # makes the rows of the snapshot with the given id
 
 
 @dataclass
@@ -31,8 +31,8 @@ class FeedSequence:
     """The snapshots of one feed that are landed and published one after the other, and the progress so far.
 
     `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the landed snapshot that is
-    being published. `publishes`: the ledger record of each finished publish. `tables`: the published table after each
-    finished publish, of the worked example only.
+    being published; None if none is. `publishes`: the ledger record of each finished publish. `tables`: the published
+    table after each finished publish, of the worked example only.
     """
 
     feed: str

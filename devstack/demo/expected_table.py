@@ -1,8 +1,8 @@
 """Computes with DuckDB, from the landed files alone, what the published table must be.
 
-The computation shares no code with the product. For each key the row with the highest snapshot id wins, and within one
-snapshot the row with the greatest value. Keys that later snapshots lack stay. No expired dates are dropped, because the
-demo's feeds have none.
+The computation shares no code with the publishes that it checks. For each key the row with the highest snapshot id
+wins, and within one snapshot the row with the greatest value. Keys that later snapshots lack stay. No expired dates are
+dropped, because the demo's feeds have none.
 """
 
 import tempfile

@@ -34,7 +34,7 @@ def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per
 def following(
     table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
+    """The snapshot after `previous`, without rows of expired dates. About 0.1 % of the other rows differ.
 
     Half of the differing rows have other values, a quarter are missing, and a quarter are new. In a table without value
     columns no row has other values. If no key column can store a row's number, none is new, and three quarters have

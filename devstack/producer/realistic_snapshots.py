@@ -49,7 +49,7 @@ def first(day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_
 def following(
     previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`, without its expired dates. About 0.1 % of the retained rows differ.
+    """The snapshot after `previous`, without rows of expired dates. About 0.1 % of the other rows differ.
 
     Half of the differing rows have another value, a quarter are missing, and a quarter are new. If `previous` lacks the
     date `day`, `rows_per_date` rows of that date are added, which count as new too.

@@ -1,8 +1,8 @@
 """Configures Google's command-line tools and Python clients for the local stack: `.local/stack.env` and other files.
 
 After `set -a; . .local/stack.env; set +a`, the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack. Its
-servers check no credentials, so the tools get a dummy token. `gsutil` runs `gcloud storage` for each command: by itself
-it takes a server's address with TLS only, and cannot read fake-gcs-server's answer to a deletion.
+servers check no credentials, so the tools get a dummy token. `gsutil` runs `gcloud storage` for each command, because
+its own code connects to another server only with TLS, and cannot read fake-gcs-server's answer to a deletion.
 """
 
 import os

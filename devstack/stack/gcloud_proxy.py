@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from devstack.stack.ports import HOST
 
 _LAYOUT = re.compile(r"^/storage/v1/b/(?P<bucket>[^/?]+)/storageLayout(\?|$)")
-# These belong to one connection and not to the message (RFC 9110, section 7.6.1).
+# These headers belong to one connection and not to the message (RFC 9110, section 7.6.1).
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"})
 _OWN_HEADERS = frozenset({"host", "server", "date"})
 UPSTREAM_TIMEOUT_S = 120.0

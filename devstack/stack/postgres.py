@@ -18,7 +18,7 @@ from devstack.stack.stack_errors import PartFailed, StackError
 # The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
-_PORT = 5432  # no network port: PostgreSQL only ends the name of its socket with it
+_PORT = 5432  # no network port: only the end of the name of PostgreSQL's socket
 _USER_INSTEAD_OF_ROOT = "nobody"
 _MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
 

@@ -13,7 +13,7 @@ from devstack.stack.processes import STACK_VARIABLE
 from devstack.stack.secret_keys import SecretKeys
 
 # Variables of the user's own Airflow or Google Cloud must not leak into the stack.
-_FOREIGN_PREFIXES = (
+_REMOVED_PREFIXES = (
     "AIRFLOW",
     "CLOUDSDK_",
     "GOOGLE_",
@@ -32,7 +32,7 @@ _FOR_TASKS = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")
 STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
 BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
 # PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.
-_FOREIGN = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BOTO_CONFIG", "BIGQUERYRC"})
+_REMOVED = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BOTO_CONFIG", "BIGQUERYRC"})
 
 
 def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, str]) -> dict[str, str]:
@@ -40,17 +40,17 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
     kept = {
         name: value
         for name, value in environ.items()
-        if name.startswith(_FOR_TASKS) or (name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES))
+        if name.startswith(_FOR_TASKS) or (name not in _REMOVED and not name.startswith(_REMOVED_PREFIXES))
     }
     no_proxy = ",".join(filter(None, ("127.0.0.1,localhost", environ.get("NO_PROXY"), environ.get("no_proxy"))))
     return {
         **kept,
         **airflow_settings.settings(layout, ports, keys),
         STACK_VARIABLE: str(layout.local),
-        # Without it setproctitle overwrites the memory from which other processes read STACK_VARIABLE.
+        # Keeps setproctitle from overwriting the memory from which other processes read STACK_VARIABLE.
         "SPT_NOENV": "1",
         "DEDUP_CLONE_PROFILE": "local",
-        "DEDUP_CLONE_ENVIRONMENT": "local",  # needed: a local address of Airflow does not count as a name
+        "DEDUP_CLONE_ENVIRONMENT": "local",  # needed, because a local address of Airflow is not used as its name
         # The page's web server reads no profile, and takes the bucket's name from here.
         "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
         "STORAGE_EMULATOR_HOST": environ.get(STORAGE_PROXY_VARIABLE) or ports.gcs_url,
@@ -61,7 +61,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
         "DEDUP_CLONE_SPARK_HISTORY": ports.spark_history_url,
         "GOOGLE_CLOUD_PROJECT": "local-dev",
-        # Without it Google's clients wait for the cloud's metadata server.
+        # Keeps Google's clients from waiting for the cloud's metadata server.
         "NO_GCE_CHECK": "true",
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
