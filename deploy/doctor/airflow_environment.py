@@ -22,7 +22,7 @@ _IMPORT_TIMEOUTS = {
     "dagbag_import_timeout": ("core",),
     "dag_file_processor_timeout": ("dag_processor", "core"),
 }
-_IMAGE = re.compile(r"^composer-(?P<composer>\d+)-airflow-(?P<airflow>\d+\.\d+\.\d+)")
+_IMAGE = re.compile(r"^composer-3-airflow-(?P<airflow>\d+\.\d+\.\d+)")
 
 
 def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:

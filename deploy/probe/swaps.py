@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 
-from deploy.probe.assumption import DoesNotHold, Register, expect
+from google.auth.exceptions import GoogleAuthError
+
+from deploy.probe.assumption import CannotTry, DoesNotHold, Register, expect
 from deploy.probe.clones import expect_refusal, swap
-from deploy.probe.probe_dataset import ProbeDataset
+from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 assumption = Register()
 SWAPS_UNDER_READERS = 4
+READER_ENDS_WITHIN_S = 60.0
 
 
 @assumption(
@@ -25,9 +28,10 @@ def swap_under_readers(probe: ProbeDataset) -> str:
     target = probe.table("readers_target")
     swap(probe, target, staging)
     readers_must_stop, faults, right_answers = threading.Event(), list[str](), 0
+    reader_stopped_by: Exception | None = None
 
     def read() -> None:
-        nonlocal right_answers
+        nonlocal right_answers, reader_stopped_by
         while not readers_must_stop.is_set():
             try:
                 ((low, high, rows),) = probe.rows(f"SELECT MIN(number), MAX(number), COUNT(*) FROM `{target}`")
@@ -35,6 +39,9 @@ def swap_under_readers(probe: ProbeDataset) -> str:
                     faults.append(f"a mixture of [{low}] and [{high}] in [{rows}] rows")
                 else:
                     right_answers += 1
+            except (BudgetSpent, GoogleAuthError, OSError) as error:  # not BigQuery's answer to a reader
+                reader_stopped_by = error
+                return
             except Exception as error:  # whatever error a reader gets, the assumption does not hold
                 faults.append(str(error))
 
@@ -46,9 +53,13 @@ def swap_under_readers(probe: ProbeDataset) -> str:
             swap(probe, target, staging)
     finally:
         readers_must_stop.set()
-        reader.join(60)
+        reader.join(READER_ENDS_WITHIN_S)
     if faults:
         raise DoesNotHold(f"{len(faults)} of {right_answers + len(faults)} answers are wrong, the first: {faults[0]}")
+    if reader_stopped_by is not None:
+        raise reader_stopped_by
+    if not right_answers:
+        raise CannotTry(f"No query was answered during {SWAPS_UNDER_READERS} swaps.")
     return f"{SWAPS_UNDER_READERS} swaps, {right_answers} answers, each with all rows of one table."
 
 

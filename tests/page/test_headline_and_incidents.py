@@ -141,9 +141,10 @@ def test_the_run_at_work_is_shown_with_its_task_and_the_dates_that_are_done(
     shown_site.mount("/moving", application(store, clock=lambda: float(next(seconds))))
     with serve(shown_site) as address:
         page = show(browser, f"{address}/moving/")
-        since = f"{now - timedelta(minutes=7):%H:%M}"
+        since = now - timedelta(minutes=7)
+        day = "" if since.date() == now.date() else f"{since:%Y-%m-%d} "
         assert page.value(f"{AT_WORK}.innerText").startswith(
-            f"at work dedup_snapshot, 12 of 730 dates, since {since} phase compare, reported "
+            f"at work dedup_snapshot, 12 of 730 dates, since {day}{since:%H:%M} phase compare, reported "
         )
         assert page.value(f"{AT_WORK}.querySelector('a').pathname").endswith("_publish/runs/publish__1")
         name = "product_attributes/attempts/00000121-a/progress.json"

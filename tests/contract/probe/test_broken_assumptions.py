@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import ProbeVerdict
-from deploy.probe.probe_dataset import Clients, throwaway_dataset
+from deploy.probe.probe_dataset import BudgetSpent, Clients, ProbeDataset, throwaway_dataset
 from tests.contract.probe.broken_session import BrokenSession
 from tests.contract.probe.server_changes import (
     Change,
@@ -352,6 +354,18 @@ def test_a_reader_that_sees_a_mixture_is_counted_once(clients: Clients, session:
         session.change = Change()
     wrong, of, answers, *_ = result.evidence.split()
     assert (of, wrong) == ("of", answers), result.evidence
+
+
+@pytest.mark.parametrize("answers", [BudgetSpent("spent"), lambda sql: Event().wait(60)], ids=["budget", "no answer"])
+def test_swaps_without_a_readers_answer_prove_nothing(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch, answers: Any
+) -> None:
+    (assumption,) = [a for a in all_assumptions() if a.name == "swap-under-readers"]
+    monkeypatch.setattr("deploy.probe.swaps.READER_ENDS_WITHIN_S", 0.1)
+    with throwaway_dataset(clients) as probe:
+        monkeypatch.setattr(ProbeDataset, "rows", Mock(side_effect=answers))
+        (result,) = try_all(probe, [assumption])
+    assert result.verdict is ProbeVerdict.NOT_TRIED
 
 
 def test_every_assumption_is_broken_and_each_case_is_another() -> None:
