@@ -106,7 +106,7 @@ def _refuse_mixed_set_operators(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _text(token: Token | None) -> str:
-    """The token in upper case, "" for no token, NUL for text, bytes or a quoted name."""
+    """The token in upper case, "" for no token, NUL for a string, bytes or a quoted name."""
     if token is None:
         return ""
     is_word = token.token_type not in (*_STRINGS, TokenType.BYTE_STRING, TokenType.IDENTIFIER)
@@ -136,11 +136,11 @@ def _cannot_begin(text: str) -> bool:
 
 def _is_no_name(text: str) -> bool:
     word = _first_word(text)
-    is_reserved = word in RESERVED and word not in {"STRUCT", "ARRAY", "INTERVAL", "RANGE", "OF"}  # types, AS OF
+    is_reserved = word in RESERVED and word not in {"STRUCT", "ARRAY", "INTERVAL", "RANGE", "OF"}  # AS type, AS OF
     return is_reserved or text in _CLOSE_OR_COMMA or text[0].isdigit() or text == "*"
 
 
-# By word: whether it is out of place between the word before it and the word after it.
+# By word, the rule that gets the words before and after it, and returns whether it is out of place between them.
 _RULES: dict[str, Callable[[str, str], bool]] = {
     ",": lambda before, after: (
         before in _OPEN_OR_COMMA | _LIST_KEYWORDS | {"SELECT", "AS", ""} or after in _CLOSE_OR_COMMA | _LIST_KEYWORDS

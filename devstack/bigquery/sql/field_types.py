@@ -245,8 +245,8 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
 def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
     """The columns of a Parquet file, from its Arrow schema.
 
-    They are the columns that a load job without a schema creates, with one exception: a timestamp without a time zone
-    is a DATETIME here, unless it is in nanoseconds; the load job makes it a TIMESTAMP.
+    They are the columns that a load job without a schema creates, with one exception: a timestamp without a time
+    zone, in milli- or microseconds, is a TIMESTAMP there and a DATETIME here.
     Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
     """
     return tuple(field_from_arrow(column) for column in schema)

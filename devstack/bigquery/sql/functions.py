@@ -18,9 +18,9 @@ from devstack.bigquery.sql import farm_fingerprint
 from devstack.bigquery.sql.field_types import NUMERIC_SCALE
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
 
-_IS_BLOB = "typeof({0}) = 'BLOB'"
+_BLOB_CONDITION = "typeof({0}) = 'BLOB'"
 _AS_TEXT = "CAST({0} AS VARCHAR)"
-_AS_BYTES = f"CASE WHEN {_IS_BLOB} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
+_AS_BYTES = f"CASE WHEN {_BLOB_CONDITION} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
 _UTC = "AT TIME ZONE 'UTC'"
 # In DuckDB a product of NUMERIC has the decimal digits of both factors; BigQuery rounds it to nine, halves away from
 # zero. Products of other types are rounded to 400 digits, which does not change them.
@@ -28,7 +28,7 @@ ROUNDED_PRODUCT = (
     f"round({{0}} * {{1}}, CASE WHEN typeof({{0}} * {{1}}) LIKE 'DECIMAL%' THEN {NUMERIC_SCALE} ELSE 400 END)"
 )
 _WHITESPACE = "[\\s\\pZ]+"
-_LENGTH = f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"
+_LENGTH = f"CASE WHEN {_BLOB_CONDITION} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"
 # The length of {0}: characters of a STRING, bytes of BYTES. It fails for an array: BigQuery refuses arrays here, but
 # DuckDB's array_slice would cut them.
 _SIZE = (
@@ -53,7 +53,7 @@ _NEGATIVE = error_sql("'Second argument in {name}() cannot be negative'")
 _FAIL_IF_NEGATIVE = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
-_IS_NUMERIC = "typeof({0}) LIKE 'DECIMAL%' OR typeof({1}) LIKE 'DECIMAL%'"
+_NUMERIC_CONDITION = "typeof({0}) LIKE 'DECIMAL%' OR typeof({1}) LIKE 'DECIMAL%'"
 _ZERO_STEP = error_sql("'Sequence step cannot be 0.'")
 
 
@@ -63,10 +63,10 @@ def _checked_float(name: str, call: str, arguments: int = 1) -> str:
     `name`: the function's name in the error. `arguments`: how many arguments the call has.
     """
     positions = [f"{{{position}}}" for position in range(arguments)]
-    are_finite = " AND ".join(f"isfinite(CAST({position} AS DOUBLE))" for position in positions)
+    finite_condition = " AND ".join(f"isfinite(CAST({position} AS DOUBLE))" for position in positions)
     listed = " || ', ' || ".join(f"CAST({position} AS VARCHAR)" for position in positions)
     failure = error_sql(f"'Floating point error in function: {name}(' || {listed} || ')'")
-    return f"CASE WHEN {are_finite} AND NOT isfinite({call}) THEN {failure} ELSE {call} END"
+    return f"CASE WHEN {finite_condition} AND NOT isfinite({call}) THEN {failure} ELSE {call} END"
 
 
 def _left_or_right(name: str, positions: str) -> str:
@@ -109,7 +109,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "CONCAT": {"*": "||"},
     "ARRAY_CONCAT": {"*": "||"},
     "DATE_FROM_UNIX_DATE": {1: "(DATE '1970-01-01' + CAST({0} AS INTEGER))"},
-    "DIV": {2: f"CASE WHEN {_IS_NUMERIC} THEN {unsupported_sql('DIV of NUMERIC')} ELSE {{0}} // {{1}} END"},
+    "DIV": {2: f"CASE WHEN {_NUMERIC_CONDITION} THEN {unsupported_sql('DIV of NUMERIC')} ELSE {{0}} // {{1}} END"},
     "ENDS_WITH": {2: "ends_with({0}, {1})"},
     "ERROR": {1: error_sql("{0}")},
     "EXP": {1: _checked_float("EXP", "exp({0})")},
@@ -173,7 +173,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
 class Aggregate:
     """An aggregate function. `duckdb_name`: its name in DuckDB. `argument_counts`: the possible numbers of arguments.
 
-    `first_argument`, `result`: templates around the first argument and the whole call.
+    `first_argument`, `result`: templates, in which `{0}` stands for the first argument, or for the whole call.
     """
 
     duckdb_name: str

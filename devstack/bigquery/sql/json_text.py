@@ -1,4 +1,4 @@
-"""Makes BigQuery's JSON (TO_JSON_STRING) from DuckDB's JSON and type name, for types that the two encode differently.
+"""Makes BigQuery's JSON (TO_JSON_STRING) from DuckDB's JSON and type name, where the two encode a value differently.
 
 Source: BigQuery's "JSON functions", JSON encodings.
 """
@@ -17,7 +17,7 @@ import duckdb
 from duckdb.func import SPECIAL
 
 FUNCTION = "_bigquery_json"  # the name of `json_text` in DuckDB
-_EXACT_INTEGERS = 1 << 53  # larger ones are quoted, because many JSON readers would lose digits
+_EXACT_INTEGERS = 1 << 53  # numbers beyond it are quoted, because many JSON readers would lose digits
 _FIELD_NAME = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')  # quoted or plain
 _SCALAR = re.compile(r'"NULL"|[A-Z][A-Z0-9_ ]*(?:\([0-9, ]*\))?')  # "NULL": the type of an untyped NULL
 _BLOB_ITEM = re.compile(rb"\\x([0-9A-F]{2})|(.)", re.DOTALL)

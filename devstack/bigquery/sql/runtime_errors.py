@@ -33,6 +33,7 @@ def unsupported_sql(construct: str) -> str:
     """SQL that can stand for a value of any type, and fails with NotImplementedConstruct if it is evaluated.
 
     It is for constructs that are supported for some types only, where the types are known only at run time.
+    `construct`: the construct's name in the error.
     """
     return _failing_sql(string_literal(_REFUSED + construct))
 
@@ -40,7 +41,7 @@ def unsupported_sql(construct: str) -> str:
 def _failing_sql(text_sql: str) -> str:
     """SQL that can stand for a value of any type, and fails because the text that `text_sql` gives is no number.
 
-    A COALESCE in DuckDB leaves out an argument that it knows to be always NULL. `list_resize` hides that this one is.
+    A COALESCE in DuckDB leaves out an argument that it knows to be always NULL. `list_resize` hides that this SQL is.
     """
     return f"(list_resize([NULL], CAST({text_sql} AS BIGINT)))[1]"
 
@@ -51,7 +52,7 @@ def unsupported_when(condition: str, construct: str, otherwise: str) -> str:
 
 
 def translate_duckdb_error(error: Exception) -> StandInError:
-    """BigQuery's error for an error that DuckDB raised while it bound or ran SQL that `to_duckdb` wrote."""
+    """BigQuery's error for an error that DuckDB raised while it bound or ran SQL of `transpile.to_duckdb`."""
     text = str(error)
     marked = _MARKED.search(text)
     if marked is not None and marked["kind"] == _REFUSED:

@@ -1,6 +1,6 @@
 """Parses the SQL text of a job into statements.
 
-Statements of scripts and INSERT are parsed here, DDL in `ddl_parser.py`, other DML in `dml_parser.py`, and CALL in
+DECLARE, SET, IF, ASSERT and INSERT are parsed here, DDL in `ddl_parser.py`, other DML in `dml_parser.py`, and CALL in
 `procedure_parser.py`. SQLGlot parses queries and expressions, which are then checked node by node, so that an
 unsupported construct is refused before anything runs.
 """

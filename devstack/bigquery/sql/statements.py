@@ -1,7 +1,7 @@
 """Defines the syntax tree of a script: one frozen dataclass for each supported statement.
 
 `script_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
-SQLGlot parses scripts, CLONE, OPTIONS and ASSERT only as opaque text, so these have classes here.
+SQLGlot parses many of the statements, such as IF, CALL and CLONE with options, only as opaque text or not at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, â
 @dataclass(frozen=True)
 class Declare:
     names: tuple[str, ...]
-    type_name: str | None  # as SQL text; None for the type of the default
+    type_name: str | None  # as SQL text; None: the type of the default
     default: exp.Expression | None
 
 

@@ -75,7 +75,10 @@ def table_name_of(node: exp.Table) -> TableName:
 
 
 def _information_schema(parts: list[str], at: int) -> TableName:
-    """The name of a view, with the table `INFORMATION_SCHEMA.VIEW`. `at`: which part is INFORMATION_SCHEMA, from 0."""
+    """The name of a view: its `table` is `INFORMATION_SCHEMA.VIEW`, its `dataset` a dataset or a region.
+
+    `at`: which part is INFORMATION_SCHEMA, from 0.
+    """
     view = ".".join(part.upper() for part in parts[at:])
     is_regional = at > 0 and parts[at - 1].lower().startswith(REGION_PREFIX)
     if at == 0 or len(parts) - at != 2 or at > 2 or is_regional != (parts[-1].upper() in REGIONAL_VIEWS):

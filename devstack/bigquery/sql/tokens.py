@@ -14,7 +14,7 @@ from devstack.bigquery.sql.dialect import STAND_IN
 from devstack.bigquery.sql.reserved_words import RESERVED
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
-_FOREIGN_TOKENS = {
+_TOKENS_OF_OTHER_DIALECTS = {
     TokenType.DCOLON: "::",
     TokenType.ARROW: "->",
     TokenType.DARROW: "->>",
@@ -45,8 +45,8 @@ def tokenize(text: str) -> list[Token]:
     for token in tokens:
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
-        if token.token_type in _FOREIGN_TOKENS:
-            raise syntax_error(text, token, f'Unexpected "{_FOREIGN_TOKENS[token.token_type]}"')
+        if token.token_type in _TOKENS_OF_OTHER_DIALECTS:
+            raise syntax_error(text, token, f'Unexpected "{_TOKENS_OF_OTHER_DIALECTS[token.token_type]}"')
         if text[token.start : token.start + 2] == "==":
             raise syntax_error(text, token, 'Unexpected "=="')
     return tokens

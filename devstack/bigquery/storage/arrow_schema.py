@@ -1,4 +1,4 @@
-"""Defines the Arrow types in which segments store rows, and converts other Arrow tables to these types."""
+"""Defines the Arrow types in which segments (Parquet files) store rows, and converts Arrow tables to these types."""
 
 from __future__ import annotations
 

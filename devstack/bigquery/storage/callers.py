@@ -35,7 +35,7 @@ class Grants:
         self._grants = frozenset(map(tuple, json.loads(path.read_bytes()))) if path.exists() else frozenset()
 
     def add(self, member: str, permission: str) -> None:
-        """Raises Invalid for a permission that is not in `PERMISSIONS`."""
+        """`member`: the caller, as `Caller.member` names it. Raises Invalid for a permission not in `PERMISSIONS`."""
         if permission not in PERMISSIONS:
             raise Invalid(f"Permission is [{permission}], expected one of [{', '.join(PERMISSIONS)}].")
         with self._lock:

@@ -1,8 +1,8 @@
 """Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
 
-A job first writes segments. Then it commits under the table's lock, which it holds only for a short time. Streamed
-rows, and rows that get new columns, are written under the lock. Readers use the version that is current and never wait
-for a writer.
+A job first writes segments, which are files of rows. Then it commits under the table's lock, which it holds only for a
+short time. Streamed rows, and rows that get new columns, are written under the lock. Readers use the version that is
+current and never wait for a writer.
 """
 
 from __future__ import annotations

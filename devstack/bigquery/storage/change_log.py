@@ -1,7 +1,7 @@
 """Adds streamed upserts and deletes of rows to a table's change log, for change data capture.
 
-Queries and apply jobs merge the changes into the table's rows. Source: BigQuery's page "Stream table updates with
-change data capture".
+Apply jobs, which run in the background, merge the changes into the table's rows. Queries merge them into what they
+read. Source: BigQuery's page "Stream table updates with change data capture".
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _SECTIONS, _SECTION_LENGTH = 4, 16  # of a sequence number: how many at most, an
 
 @dataclass(frozen=True)
 class RowChange:
-    """One row of a request: `change_type` is UPSERT, with the whole row, or DELETE, with its primary key."""
+    """One row of a request: `change_type` is UPSERT, with the whole row, or DELETE, with its primary key.
+
+    `sequence_number`: as the request has it; None if it has none. `row`: the values by column name.
+    """
 
     change_type: str
     sequence_number: str | None
@@ -73,9 +76,9 @@ def sortable_sequence_number(number: str) -> str:
 def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
     """Appends the changes to the table's change log, and returns the new version; without changes the current one.
 
-    Raises NotFound; AccessDenied; Invalid if the table takes no changes, or if some changes, earlier or new, have a
-    sequence number and others have none; and InvalidRows if some changes are wrong. In all these cases no change is
-    stored.
+    Raises NotFound if there is no such table; AccessDenied if the caller may not read all rows, or not the primary key;
+    Invalid if the table takes no changes, or if some changes, earlier or new, have a sequence number and others have
+    none; and InvalidRows if some changes are wrong. In all these cases no change is stored.
     """
     if not changes:
         return catalog.get(table)
@@ -103,7 +106,7 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
 
 
 def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
-    """Whether the rows are too stale at that moment, so that a query must merge the pending changes itself."""
+    """Whether the rows are staler than max_staleness allows, so that a query must merge the pending changes itself."""
     if version.change_log is None or not version.pending_changes:
         return False
     limit_us = max_staleness_us(version)

@@ -1,9 +1,9 @@
 """Computes the blocks of a clustered table: rows in the order of the clustering columns, cut into pieces of about 1 MB.
 
 The rows of one write are sorted among themselves. Automatic re-clustering sorts all rows of a partition together, once
-the partition has not changed for a while. Blocks are an index over the segments, whose files stay as they were written.
-Source: BigQuery's page "Introduction to clustered tables". It gives neither the size of a block nor when re-clustering
-happens: the stand-in uses BLOCK_BYTES and RECLUSTERING_US.
+the partition has not changed for a while. Blocks are an index over the segments: Parquet files, which stay as they were
+written. Source: BigQuery's page "Introduction to clustered tables". It gives neither the size of a block nor when
+re-clustering happens: the stand-in uses BLOCK_BYTES and RECLUSTERING_US.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from devstack.bigquery.storage.model import Partition, Segment, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentStore
 
 BLOCK_BYTES = 1 << 20
-# BigQuery sorts only by this many first characters of a STRING. Source: the same page, limitations.
+# BigQuery sorts only by this many first characters of a STRING, so the bounds of a block are cut there. Source: the
+# same page, limitations.
 SORTED_CHARACTERS = 1024
 _LAST_CHARACTER = "\U0010ffff"
 _MAXIMUM_CACHED_GROUPS = 1024
@@ -43,7 +44,10 @@ class Blocks:
     bounds: pa.Table
 
     def bytes(self, numbers: Iterable[int], columns: Iterable[str]) -> int:
-        """The bytes of these columns in these blocks, estimated from the blocks' shares of the rows."""
+        """The bytes of these columns in these blocks, estimated from the blocks' shares of the rows.
+
+        `numbers`: those of the blocks, counted from 0.
+        """
         totals = [sum(segment.column_bytes.get(column, 0) for segment in self.segments) for column in columns]
         rows = self.starts[-1]
         return sum(

@@ -47,7 +47,7 @@ class DatasetStore:
         return dataset
 
     def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
-        """The datasets of one project or, by default, of all, sorted by id; hidden ones only if `with_hidden`."""
+        """The datasets of one project or, by default, of all, sorted by id. `with_hidden`: also hidden ones."""
         return sorted(
             (
                 dataset
@@ -93,7 +93,10 @@ class DatasetStore:
             raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
     def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
-        """Moves the dataset to the deleted ones, from which `restore` can bring it back."""
+        """Moves the dataset to the deleted ones, from which `restore` can bring it back.
+
+        `has_routines`: whether it had procedures when its deletion began.
+        """
         with self._lock:
             now_us = self._clock.now_us()
             deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)

@@ -24,8 +24,8 @@ def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> N
         raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
     if deleted.deleted_with_routines:
         raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
-    # The tables come first: without their dataset nobody sees them. If this process is killed before the dataset is
-    # restored, the next start of the stand-in drops the tables again.
+    # The tables are restored first: nobody sees them before their dataset exists. If this process is killed in between,
+    # the next start of the stand-in drops the tables again.
     for table_id, _ in catalog.histories():
         if table_id.dataset_id == dataset_id:
             catalog.undrop(table_id, deleted.deleted_us)

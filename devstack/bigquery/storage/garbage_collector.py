@@ -1,6 +1,6 @@
 """Commits expirations, flushes streaming buffers, and removes old versions, write streams and unreferenced segments.
 
-A background thread does this every second.
+A background thread does this every second. A segment is a Parquet file with rows.
 """
 
 from __future__ import annotations

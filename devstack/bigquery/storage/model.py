@@ -96,7 +96,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class BufferedRows:
-    """The rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
+    """Rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
 
     `by_insert_all`: whether they came by `tabledata.insertAll`; else by the Storage Write API.
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
@@ -114,7 +114,7 @@ class BufferedRows:
 
 @dataclass(frozen=True)
 class PendingChanges:
-    """The row changes of one request, which no apply job has applied yet."""
+    """The row changes of one request, which no apply job (`jobs/change_apply.py`) has applied yet."""
 
     segment: Segment
     acknowledged_us: int
@@ -192,8 +192,8 @@ class CommitInfo:
     """The job that committed a version.
 
     It is stored in the version, so that the table's content and the job's result are written atomically. `key`,
-    `parent_key`: the keys of the job and of its script in the job store. `parent_statistics`: the statistics of the
-    parent script, if this commit was the script's last step.
+    `parent_key`: the keys of the job and of its script in the job store; `parent_key` is None without a script.
+    `parent_statistics`: the statistics of the script, if this commit was its last step; else None.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Rewrites the segments of a table that gets columns, because each segment with rows must have all columns."""
+"""Rewrites the segments (Parquet files) of a table that gets columns, because all rows must have all columns."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Tab
 
 
 def check_destination_partition(table: TableId, destination: str | None, partition: str) -> None:
-    """Raises Invalid if `partition`, that of some rows, is not the destination that a partition decorator names.
+    """Raises Invalid if a partition decorator names another partition than `partition`, to which some rows belong.
 
-    `destination`: None without a decorator.
+    `destination`: the partition in the decorator; None without a decorator.
     """
     if destination is not None and partition != destination:
         raise Invalid(

@@ -1,4 +1,8 @@
-"""Enforces BigQuery's quotas on changes of a table, by counting changes in the table's stored versions."""
+"""Enforces BigQuery's quotas on changes of a table, by counting changes in the table's stored versions.
+
+`kind` is the kind of a change, such as `load` (`TableVersion.change_kind`); `modified` is how many partitions it
+modifies.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ RATE_WINDOW_US = 10_000_000
 # which this quota includes.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
-# Kinds of changes by streaming, to which the limits of updates do not apply.
+# Kinds of changes by streaming, to which the limits of updates do not apply: rows or row changes are streamed, rows
+# leave the streaming buffer, row changes are applied to the rows.
 STREAMED, FLUSHED, APPLIED = "stream", "flush", "apply"
 _BY_STREAMING = frozenset({STREAMED, FLUSHED, APPLIED})
 

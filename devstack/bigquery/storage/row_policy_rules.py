@@ -52,7 +52,7 @@ def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: 
     """The policies with `new` added.
 
     With `replace`, `new` takes the place and the creation time of the policy of the same name, if there is one.
-    Without it, such a policy raises Duplicate.
+    Without `replace`, raises Duplicate if there is one.
     """
     earlier = find_policy(policies, new.name)
     if earlier is None:

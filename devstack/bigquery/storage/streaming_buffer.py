@@ -25,12 +25,12 @@ from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 
-# How long rows stay in the buffer. BigQuery promises nothing: usually some minutes, in rare cases 90. For rows of
+# How long rows stay in the buffer. BigQuery states no limit: usually it is some minutes, in rare cases 90. For rows of
 # insertAll, this is the time during which DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
 # With more requests than this in the buffer, rows of the Write API leave it in the garbage collector's next sweep.
-# Without a limit appends would become ever slower, because each version of the table lists all requests.
+# This keeps appends fast, because each version of the table lists all requests in the buffer.
 MAXIMUM_REQUESTS = 1_000
 INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
 # The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.

@@ -50,7 +50,8 @@ class Change:
     def change_log_after(self, table: TableId, current: TableVersion | None) -> ChangeLog | None:
         """The change log after the commit. Raises Invalid if row changes would be lost before they are applied.
 
-        A change that recreates the table may lose them.
+        A change that recreates the table may lose them. The log also ends when all rows are replaced or the primary
+        key changes.
         """
         if self.change_log is not None or current is None or self.recreates:
             return self.change_log

@@ -1,7 +1,7 @@
 """Stores each version of one table as a file. The version with the highest number is the current one.
 
 The name of a file contains the version's number, commit time and state, so that no file has to be read when the
-stand-in starts. A version exists as soon as its file has been renamed.
+stand-in starts. A file is written under a temporary name; the version exists as soon as it is renamed.
 """
 
 from __future__ import annotations

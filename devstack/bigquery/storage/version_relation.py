@@ -1,4 +1,4 @@
-"""Writes DuckDB SQL that reads a version of a table from its segments.
+"""Writes DuckDB SQL that reads a version of a table from its segments, which are Parquet files.
 
 The number of a segment is its position in `version.queried_segments()`, counted from 0.
 """
@@ -29,7 +29,7 @@ def relation_sql(
 ) -> str:
     """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
-    `numbers`: the numbers of the segments to read; None for all, with those of the streaming buffer. `with_row_id`:
+    `numbers`: the numbers of the segments to read; None for all, also those of the streaming buffer. `with_row_id`:
     whether it also selects the column ROW_ID. Raises Invalid for a table without columns, and NotImplementedConstruct
     if it selects ROW_ID and a column of the table has a name in `_ADDED`.
     """
@@ -45,21 +45,21 @@ def relation_sql(
             f"CAST(NULL AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}" for column in schema
         )
         return f"(SELECT {empty}{f', CAST(NULL AS BIGINT) AS {ROW_ID}' if with_row_id else ''} WHERE false)"
-    columns = ", ".join(
+    columns_sql = ", ".join(
         f"CAST({quote_identifier(column.name)} AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}"
         for column in schema
     )
-    file_list, row_id, options = f"[{', '.join(files)}]", "", ""
+    files_sql, row_id_sql, options_sql = f"[{', '.join(files)}]", "", ""
     if with_row_id:
         for column in schema:
             if column.name.lower() in _ADDED:
                 raise NotImplementedConstruct(f"DML on a table with a column [{column.name}]")
-        number = f"(list_position({file_list}, {_FILE}) + {first - 1})"  # list_position counts from 1
-        row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
-        options = f", filename = '{_FILE}', file_row_number = true"
+        number_sql = f"(list_position({files_sql}, {_FILE}) + {first - 1})"  # list_position counts from 1
+        row_id_sql = f", CAST({number_sql} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
+        options_sql = f", filename = '{_FILE}', file_row_number = true"
     if version.settings.has_altered_types:  # otherwise all files would be read with the types of the first one
-        options += ", union_by_name = true"
-    return f"(SELECT {columns}{row_id} FROM read_parquet({file_list}, hive_partitioning = false{options}))"
+        options_sql += ", union_by_name = true"
+    return f"(SELECT {columns_sql}{row_id_sql} FROM read_parquet({files_sql}, hive_partitioning = false{options_sql}))"
 
 
 def segment_numbers(version: TableVersion) -> dict[str, range]:

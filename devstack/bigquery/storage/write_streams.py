@@ -17,6 +17,7 @@ from devstack.bigquery.clock import DAY_US
 from devstack.bigquery.durable_files import is_temporary_file, write_durably
 from devstack.bigquery.storage.model import BufferedRows, Segment, TableId
 
+# Types of streams. Rows become visible when they are appended, when the stream is committed, or when they are flushed.
 COMMITTED, PENDING, BUFFERED = "COMMITTED", "PENDING", "BUFFERED"
 LIFETIME_US = 7 * DAY_US  # our choice: BigQuery's documentation does not say how long a stream is kept
 

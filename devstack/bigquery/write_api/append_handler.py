@@ -37,7 +37,8 @@ LOG = logging.getLogger(__name__)
 class _Destination:
     """A stream to which the connection writes. `row_class`: the message class of the writer's schema.
 
-    `columns`: the table's schema at the last request. `reader`: None before it is first used.
+    `columns`: the table's schema at the last request. `reader`: reads rows of `row_class`; None before its first
+    use.
     """
 
     stream: StreamName

@@ -44,7 +44,10 @@ class CreatedStreams:
         self._connections: dict[str, object] = {}
 
     def create(self, table: TableId, stream_type: str) -> WriteStream:
-        """Raises NotFound if the table does not exist, and WriteApiError if the project created too many streams."""
+        """`stream_type`: COMMITTED, PENDING or BUFFERED (`storage/write_streams.py`).
+
+        Raises NotFound if the table does not exist, and WriteApiError if the project created too many streams.
+        """
         version, now_us = self._catalog.get(table), self._catalog.clock.now_us()
         if self._store.count_created_since(table.project, now_us - HOUR_US) >= MAXIMUM_CREATED_PER_HOUR:
             raise WriteApiError(

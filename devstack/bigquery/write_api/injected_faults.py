@@ -1,4 +1,4 @@
-"""Applies injected faults to requests of the Storage Write API.
+"""Applies the registered faults (`devstack/bigquery/faults.py`) to requests of the Storage Write API.
 
 A fault's `path` is matched with the path of the gRPC method: `/google.cloud.bigquery.storage.v1.BigQueryWrite/METHOD`.
 """
@@ -16,7 +16,8 @@ from devstack.bigquery.write_api.storage_errors import WriteApiError
 
 SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 Response = TypeVar("Response")
-# gRPC statuses by the HTTP status of a fault. BigQuery ends a connection that was idle for too long with ABORTED.
+# gRPC statuses by the HTTP status of a fault. BigQuery ends a connection that was idle for too long with ABORTED, which
+# stands for 409 here.
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     403: grpc.StatusCode.PERMISSION_DENIED,
@@ -31,7 +32,7 @@ _CODES = {
 def with_faults(faults: FaultRegistry, method: str, carry_out: Callable[[], Response]) -> Response:
     """The response that `carry_out` makes. Raises WriteApiError if an active fault demands it.
 
-    The error ends an AppendRows connection.
+    The error ends an AppendRows connection. `method`: the gRPC method's name, such as `AppendRows`.
     """
     fault = faults.match_request("POST", f"/{SERVICE}/{method}")
     if fault is None:

@@ -20,8 +20,8 @@ from devstack.bigquery.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, 
 Convert = Callable[[Any], Any]
 TIMESTAMP_MESSAGE = "google.protobuf.Timestamp"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of a DATE, in days since 1970
-# The fields of a TIME or DATETIME that is packed into an integer, from the lowest bits on. The last field, the hour or
-# the year, takes the remaining bits.
+# The lengths, in bits, of the fields of a TIME or DATETIME that is packed into an integer, from the lowest bits on. The
+# last field, the hour of a TIME or the year of a DATETIME, takes the remaining bits.
 _MICROSECOND_BITS, _SECOND_BITS, _MINUTE_BITS, _HOUR_BITS, _DAY_BITS, _MONTH_BITS = 20, 6, 6, 5, 5, 4
 _NUMERIC_BOUND = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
 _EXACT = Context(prec=2 * NUMERIC_PRECISION)  # Python's default has fewer digits than a NUMERIC

@@ -24,8 +24,8 @@ from devstack.bigquery.write_api.stream_methods import StreamMethods
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
 STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cancels them
-# Larger than append_handler.MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large requests: gRPC would
-# end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
+# gRPC takes messages larger than append_handler.MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large
+# requests: gRPC would end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
 LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Reads the rows of an AppendRows connection: serialized protocol buffer messages, with a field for each column.
+"""Reads the rows of an AppendRows connection: serialized protocol buffer messages, whose fields are named like columns.
 
 Source: "Overview of the Storage Write API", protocol buffer handling.
 """
@@ -142,7 +142,11 @@ def _check_required(row: Row, readers: Sequence[_FieldReader]) -> None:
 def _field_readers(
     message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str
 ) -> tuple[_FieldReader, ...]:
-    """A reader for each field of a message. `prefix`: the path of the STRUCT with a dot at its end; "" for columns."""
+    """A reader for each field of a message that is a column or a field of a STRUCT column.
+
+    `prefix`: the path of the STRUCT with a dot at its end; "" for columns. Raises WriteApiError for a field that does
+    not fit the columns, and for a missing REQUIRED one.
+    """
     unmatched = {column.name.lower(): column for column in columns}
     readers = []
     for field in message.fields:

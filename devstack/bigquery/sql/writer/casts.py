@@ -154,10 +154,10 @@ def _to_int64(value: str, cast: str, safe: bool) -> str:
     text = _text(value)
     unsigned_hex = f"regexp_replace(trim({text}), '[+-](0[xX])', '\\1')"
     sign = f"CASE WHEN regexp_matches({text}, '-0[xX]') THEN -1 ELSE 1 END"
-    is_integer = f"regexp_full_match({text}, '\\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\\s*')"
+    integer_condition = f"regexp_full_match({text}, '\\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\\s*')"
     return (
         f"CASE WHEN typeof({value}) = 'VARCHAR' THEN "
-        f"CASE WHEN NOT {is_integer} THEN {_failure('Bad int64 value', value, safe)} "
+        f"CASE WHEN NOT {integer_condition} THEN {_failure('Bad int64 value', value, safe)} "
         f"ELSE {cast}({unsigned_hex} AS BIGINT) * {sign} END "
         f"WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {cast}(round(TRY_CAST({text} AS DOUBLE)) AS BIGINT) "
         f"WHEN typeof({value}) LIKE 'DECIMAL%' THEN {cast}(round(TRY_CAST({text} AS DECIMAL(38,9))) AS BIGINT) "

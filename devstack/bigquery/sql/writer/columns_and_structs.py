@@ -63,7 +63,7 @@ def _external_sources(writer: Writer, node: exp.Star) -> list[str]:
 def _refuse_external_row(writer: Writer, select: exp.Select, name: str) -> None:
     """Refuses `name` if it stands for the whole row of an external table.
 
-    As a STRUCT the row would have the pseudo column as an additional field.
+    As a STRUCT the row would have the pseudo column _FILE_NAME as an additional field.
     """
     if name in _external_names(writer, select):
         raise NotImplementedConstruct(f"row of external table {name} as a value, beside {_FILE_NAME}: name its columns")

@@ -127,7 +127,7 @@ def _truncate(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 
 def _part(kind: str, node: exp.Expr) -> tuple[str, int]:
-    """The date part, and the start of the week, as `parse_date_part` returns them.
+    """The date part and, for WEEK, how many days after Monday a week begins; 0 for other parts.
 
     Raises NotImplementedConstruct for an unsupported part, InvalidQuery for one that the type `kind` does not have.
     """

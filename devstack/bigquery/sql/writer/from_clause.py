@@ -101,18 +101,18 @@ def _unnest(writer: Writer, node: exp.Unnest) -> str:
     array_sql = writer.write(array)
     writer.unnest_count += 1
     relation = f"_unnest_{writer.unnest_count}"
-    if not value_name or _has_struct_elements(writer, array):  # without an alias, a query can only name fields
-        value, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
+    if not value_name or _has_struct_elements(writer, array):  # without an alias, only the STRUCTs' fields can be named
+        value_sql, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
     else:
-        value = f"UNNEST({_refusing_structs(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
-    position = ""
+        value_sql = f"UNNEST({_refusing_structs(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
+    position_sql = ""
     if offset and relation == value_name:
         _refuse_whole_row(node, value_name)
     if offset:
         offset_name = offset.name if isinstance(offset, exp.Identifier) else "offset"
-        position = f", generate_subscripts({array_sql}, 1) - 1 AS {quote_identifier(offset_name)}"
+        position_sql = f", generate_subscripts({array_sql}, 1) - 1 AS {quote_identifier(offset_name)}"
     lateral = "LATERAL " if node.find(exp.Column) is not None else ""
-    return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(relation)}"
+    return f"{lateral}(SELECT {value_sql}{position_sql}) AS {quote_identifier(relation)}"
 
 
 def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:

@@ -154,7 +154,7 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
         last = arguments[-1]
         if isinstance(last, exp.Limit):
             limit = integer_literal(last.expression)
-            # BigQuery's documentation does not say whether LIMIT 0 gives an empty array or NULL.
+            # BigQuery's documentation does not say whether LIMIT 0 gives an empty array or NULL: it is refused.
             if limit is None or limit < 1 or last.args.get("offset"):
                 raise NotImplementedConstruct("LIMIT of an aggregate that is not one positive integer literal")
         elif isinstance(last, exp.Order):

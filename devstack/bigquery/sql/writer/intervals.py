@@ -10,7 +10,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.writer.node_writer import Writer, construct_name
 
-# By unit: the DuckDB function, a factor, and the type of the function's argument.
+# By unit: the DuckDB function, the factor of the amount, and the type of the function's argument.
 _UNITS = {
     "MICROSECOND": ("to_microseconds", 1, "BIGINT"),
     "MILLISECOND": ("to_milliseconds", 1, "BIGINT"),

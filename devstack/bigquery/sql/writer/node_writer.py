@@ -49,7 +49,7 @@ class Writer:
     """Writes one tree as DuckDB SQL.
 
     `resolve_table`: returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `check_only`: true
-    if the caller wants only the errors for what is not supported, and does not use the SQL.
+    if the caller wants only the errors, and does not use the SQL.
     """
 
     resolve_table: ResolveTable

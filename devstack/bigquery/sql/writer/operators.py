@@ -110,10 +110,10 @@ def _divide(writer: Writer, node: exp.Div) -> str:
 
 
 def division_sql(left: str, right: str, at_zero: str) -> str:
-    """FLOAT64 division, with `at_zero` for a zero divisor. NUMERIC is refused at run time."""
+    """SQL of a FLOAT64 division, with the SQL `at_zero` for a zero divisor. NUMERIC is refused at run time."""
     plain = f"CASE WHEN {right} = 0 THEN {at_zero} ELSE CAST({left} AS DOUBLE) / CAST({right} AS DOUBLE) END"
-    is_numeric = f"typeof({left}) LIKE 'DECIMAL%' OR typeof({right}) LIKE 'DECIMAL%'"
-    return unsupported_when(is_numeric, "division of NUMERIC", plain)
+    numeric_condition = f"typeof({left}) LIKE 'DECIMAL%' OR typeof({right}) LIKE 'DECIMAL%'"
+    return unsupported_when(numeric_condition, "division of NUMERIC", plain)
 
 
 @handles(exp.BitwiseXor, supported_args="this expression")

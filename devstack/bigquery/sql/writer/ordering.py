@@ -56,14 +56,14 @@ def window_sql(writer: Writer, node: exp.Window) -> str:
     spec, base = node.args.get("spec"), node.args.get("alias")
     if base is not None and not partition and order is None and spec is None:
         return quote_identifier(base.name)
-    parts = [quote_identifier(base.name)] if base is not None else []
+    clauses = [quote_identifier(base.name)] if base is not None else []
     if partition:
-        parts.append(f"PARTITION BY {', '.join(writer.write_all(partition))}")
+        clauses.append(f"PARTITION BY {', '.join(writer.write_all(partition))}")
     if order is not None:
-        parts.append(_window_order(writer, order, spec).strip())
+        clauses.append(_window_order(writer, order, spec).strip())
     if spec is not None:
-        parts.append(_frame(writer, spec))
-    return f"({' '.join(parts)})"
+        clauses.append(_frame(writer, spec))
+    return f"({' '.join(clauses)})"
 
 
 def _window_order(writer: Writer, order: exp.Order, spec: exp.WindowSpec | None) -> str:

@@ -78,7 +78,7 @@ def _select(writer: Writer, node: exp.Select) -> str:
             if clause := node.args.get(part):
                 condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
                 if part == "where" and has_alias(condition, node.expressions):
-                    # BigQuery knows no aliases in WHERE. DuckDB does, but not in ON.
+                    # BigQuery knows no aliases in WHERE. DuckDB does, but not in ON, so the condition is put there.
                     keyword = "SEMI JOIN (SELECT 1) ON"
                 text += f" {keyword} {writer.write(condition)}"
             if part == "having" and node.args.get("windows"):
@@ -115,8 +115,8 @@ def _projections(writer: Writer, node: exp.Select) -> str:
 @handles(exp.Values, supported_args="expressions")
 def _values(writer: Writer, node: exp.Values) -> str:
     """The rows of an INSERT."""
-    rows = (f"({', '.join(writer.write_all(row.expressions))})" for row in node.expressions)
-    return f"VALUES {', '.join(rows)}"
+    rows_sql = (f"({', '.join(writer.write_all(row.expressions))})" for row in node.expressions)
+    return f"VALUES {', '.join(rows_sql)}"
 
 
 @handles(exp.Alias, supported_args="this alias")
@@ -226,7 +226,7 @@ def first_select(query: exp.Expr) -> exp.Select | None:
 def _column_reference(item: exp.Expr) -> exp.Expr:
     """A reference by name to a result column of a set operation, for ORDER BY; `*` for a column without a name.
 
-    A column without a name can be sorted by its number only.
+    Such a column can be sorted by its number only. Because of the `*`, ORDER BY keeps the number.
     """
     name = struct_field_name(item)
     return exp.column(name, quoted=True) if name and not item.is_star else exp.Star()

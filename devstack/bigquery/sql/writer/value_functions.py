@@ -19,8 +19,9 @@ from devstack.bigquery.sql.writer.ordering import is_nan_sql
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
 _PRECISION = re.compile(r"\.\d{1,2}")
-# Types whose JSON differs between BigQuery and DuckDB. Long integers differ too: BigQuery quotes them.
-_JSON_DIFFERS = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
+# A pattern, as SQL text, of the DuckDB types whose JSON differs from BigQuery's. The JSON of long integers differs too:
+# BigQuery quotes them.
+_TYPES_WITH_OTHER_JSON = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
 
 
 @special_function("STRUCT")
@@ -57,8 +58,8 @@ def _round(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     value = writer.write(arguments[0])
     digits = f", CAST({writer.write(arguments[1])} AS INTEGER)" if len(arguments) == 2 else ""
     rounded = f"{_ROUNDING[name]}(CAST({value} AS DOUBLE){digits})"
-    is_numeric = f"typeof({value}) LIKE 'DECIMAL%'"
-    return f"({unsupported_when(is_numeric, f'{name} of NUMERIC', rounded)})"
+    numeric_condition = f"typeof({value}) LIKE 'DECIMAL%'"
+    return f"({unsupported_when(numeric_condition, f'{name} of NUMERIC', rounded)})"
 
 
 @special_function("STRING")
@@ -99,7 +100,7 @@ def _to_json_string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str
         raise NotImplementedConstruct("TO_JSON_STRING with pretty printing")
     value = writer.write(arguments[0])
     json = f"CAST(to_json({value}) AS VARCHAR)"
-    differs = f"regexp_matches(typeof({value}), {_JSON_DIFFERS}) OR regexp_matches({json}, '[0-9]{{16,}}')"
+    differs = f"regexp_matches(typeof({value}), {_TYPES_WITH_OTHER_JSON}) OR regexp_matches({json}, '[0-9]{{16,}}')"
     return f"(CASE WHEN {differs} THEN {FUNCTION}({json}, typeof({value})) ELSE coalesce({json}, 'null') END)"
 
 
@@ -146,9 +147,9 @@ def _scientific(element: str, value: str) -> str:
 
 def _formatted(kind: str, value: str) -> str:
     if kind == "d":
-        is_integer = f"typeof({value}) IN ('BIGINT', 'INTEGER', 'HUGEINT')"
+        integer_condition = f"typeof({value}) IN ('BIGINT', 'INTEGER', 'HUGEINT')"
         wrong = error_sql(f"'Invalid type for argument of FORMAT %d: ' || typeof({value})")
-        return f"CASE WHEN {is_integer} THEN CAST({value} AS VARCHAR) ELSE {wrong} END"
+        return f"CASE WHEN {integer_condition} THEN CAST({value} AS VARCHAR) ELSE {wrong} END"
     if kind == "t":
         return f"coalesce({conversion_sql(value, 'STRING')}, 'NULL')"
     wrong = error_sql(f"'Invalid type for argument of FORMAT %s: ' || typeof({value})")
