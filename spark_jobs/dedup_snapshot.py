@@ -1,6 +1,6 @@
 """spark-submit dedup_snapshot.py --request URI: deduplicates the request's deliveries into one candidate.
 
-Exit code 0: `candidate.json` exists. Otherwise the last line says what failed and what to do; nothing was published.
+Exit code 0: `candidate.json` exists. Otherwise the log ends with what failed and what to do; nothing was published.
 """
 
 from __future__ import annotations

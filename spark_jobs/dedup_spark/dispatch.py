@@ -40,7 +40,7 @@ class DataFramePlanFailed(Exception):
     """
 
 
-# A date of plan rewrite that cannot be streamed is written by the DataFrame join. In the manifest it is a REWRITE.
+# REWRITE is among them, because the DataFrame join writes the dates of plan rewrite that cannot be streamed.
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
 
 
@@ -125,15 +125,16 @@ def _unchanged_fingerprints(
     """Return by date the digests of the parent's key fingerprints that hold for the new generation, too.
 
     The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
-    of the date have lower snapshot ids. Dates of plan adopt are left out: they get a fingerprint from their task.
+    of the date have lower snapshot ids. Left out are dates copied forward, and dates of plan adopt, which get a
+    fingerprint from their task.
     """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}
     fingerprints = {}
     for day, plan in plans.items():
         parent_entry = parent.dates.get(day)
-        is_written = plan.outcome not in (DateOutcome.COPIED_FORWARD, DateOutcome.ADOPT)
-        if parent_entry is None or parent_entry.key_fingerprint is None or not is_written:
+        needs_fingerprint = plan.outcome not in (DateOutcome.COPIED_FORWARD, DateOutcome.ADOPT)
+        if parent_entry is None or parent_entry.key_fingerprint is None or not needs_fingerprint:
             continue
         ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
         if all(snapshot_id < parent_entry.max_update_id for snapshot_id in ids):

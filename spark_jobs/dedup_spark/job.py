@@ -61,7 +61,7 @@ class DedupJob:
         """Create `candidate.json` unless it exists.
 
         Raises DeliveryRefused if landed objects changed during the job, ContractViolation if a record or the parent's
-        files are not as expected, other DedupCloneErrors, and errors of Spark and the storage.
+        files are not as expected, other DedupCloneErrors, DataFramePlanFailed, and errors of Spark and the storage.
         """
         candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
         if storage.exists(candidate_uri):
@@ -132,7 +132,10 @@ class DedupJob:
     def _dedup(
         self, validated: ValidatedDeliveries, parent: Parent, scan: FusedScan
     ) -> tuple[ValidatedDeliveries, dict[date, DatePlan], PlanResults]:
-        """Run the plans. If a DataFrame plan fails, refuse deliveries with files that Spark cannot read, and repeat."""
+        """Run the plans. If a DataFrame plan fails, refuse deliveries with files that Spark cannot read, and repeat.
+
+        Raises DataFramePlanFailed if there are no such files.
+        """
         while True:
             applied = validated.applied
             plans = select_plans(self.request, applied, parent)

@@ -59,7 +59,7 @@ class ParentDate:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None if they are absent, of another hasher, or not those of the manifest."""
+        """The date's stored fingerprints; None if absent, damaged, of another hasher, or not those of the manifest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 

@@ -92,11 +92,12 @@ def assemble_generation(
             written = results.written[day]
             files_of_date = written.files
             entry = _written_entry(written, plan, parent_entry)
-            if parent_entry and day not in delivered:  # by this outcome the check for missing dates finds it
+            if parent_entry and day not in delivered:  # the check for missing dates reports dates with this outcome
                 entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
         _require_parent_complete(entry, parent_entry)
         # With several deliveries a value may change and change back. Then the row has its old values, but a new
-        # update_id, which the parent's files lack. So only a date with one delivery can keep these files.
+        # update_id, which the parent's files lack. So only a date with one delivery can keep these files. Plan rewrite
+        # decides this itself where it streams a date.
         is_unchanged = delivered.get(day) == 1 and not entry.new_keys and not entry.changed
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
         if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
@@ -129,7 +130,7 @@ def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
     """The entry of a date whose files are copied from the parent.
 
-    An unchanged date repeats the parent's plan, unless that is COPIED_FORWARD: by this outcome the check for missing
+    An unchanged date repeats the parent's plan, unless that is COPIED_FORWARD: with this outcome the check for missing
     dates would report the date, although the replay did not read which dates its deliveries have.
     """
     repeats_plan = plan.outcome == DateOutcome.UNCHANGED and parent_entry.plan != DateOutcome.COPIED_FORWARD

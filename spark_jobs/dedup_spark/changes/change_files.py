@@ -122,7 +122,10 @@ class WriteChanges:
                 yield self._change_rows(_whole_rows(new_source, batch.new), old_rows, batch.types)
 
     def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
-        """Rows of the changes table. `new`, `old` and `types` have at one position the rows and type of one change."""
+        """Rows of the changes table. `new`, `old` and `types` have at each position the rows and type of one change.
+
+        `old`: None if all keys are new. `types`: positions in TYPES.
+        """
         schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), new.num_rows
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),

@@ -34,8 +34,8 @@ def write_changes(
 ) -> tuple[DataFile, ...]:
     """Write the rows by which the generation differs from its parent, below this run's folder in the changes folder.
 
-    Return the records of the written files; their paths begin with the run's folder. `run_id`: the id of this run of
-    the Spark job, which names its folder.
+    Return the records of the written files; their paths begin with the run's folder. `changes`: names the changes
+    folder and the day of the publish. `run_id`: the id of this run of the Spark job, which names its folder.
     """
     ids = parent.snapshot_ids | {delivery.snapshot_id for delivery in applied}
     snapshot_ids = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()

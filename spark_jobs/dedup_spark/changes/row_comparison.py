@@ -99,7 +99,7 @@ class RowComparison:
         """Yield, batch by batch, the first hashes of keys, and hashes of whole rows, which differ if a row changed.
 
         `has_ids`: in both generations the update id tells whether the newest snapshot contains a row. Then this yes or
-        no is hashed, too.
+        no is hashed, too; in mode last_changed the update id itself.
         """
         assert self.hashers.values
         for uri in rows.uris:

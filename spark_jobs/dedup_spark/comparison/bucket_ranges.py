@@ -24,7 +24,7 @@ class BucketRange(NamedTuple):
         return mask
 
 
-# All buckets, for rows that are kept together (`ranged_rows.RangedRows`) as if there were one bucket.
+# The only range, for a caller that keeps all selected rows together as if there were only one bucket.
 EVERYTHING = BucketRange(0, 1)
 
 

@@ -29,10 +29,10 @@ from dedup_spark.fingerprints.sub_buckets import SubBuckets
 SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
 # The kinds of buckets in which only some keys are compared.
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
-# This many of the differing buckets, the first ones, are compared as a whole, to have examples of changed rows.
+# The first differing buckets, at most this many, are compared as a whole, to have examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. A VALUES_ONLY
-# bucket has none, but if no bucket had any, `split_buckets` would return no range, and no value hashes would be read.
+# Expected rows to compare, in all inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket. The latter has
+# none, but its number is above 0, because value hashes are read only if `split_buckets` returns at least one range.
 _ONE_KEY_ROWS, _VALUES_ONLY_ROWS = 2.0, 1e-3
 
 
@@ -61,17 +61,17 @@ class PairSelection:
         buckets = np.flatnonzero(is_narrowed & np.isin(self.kinds, _NARROWED))
         if not len(buckets):
             return buckets
-        rows = self.other.counts[buckets].astype(np.int64) - self.newest.counts[buckets]
+        counts = self.other.counts[buckets].astype(np.int64) - self.newest.counts[buckets]
         firsts = self.other.first_sums[buckets] - self.newest.first_sums[buckets]
         seconds = self.other.second_sums[buckets] - self.newest.second_sums[buckets]
         for (first, second), count, add in ((newest, 1, np.add), (other, -1, np.subtract)):
             row_buckets = bucket_of(first, self.newest.bits)
             positions = np.minimum(np.searchsorted(buckets, row_buckets), len(buckets) - 1)
             is_narrowed_row = buckets[positions] == row_buckets
-            np.add.at(rows, positions[is_narrowed_row], count)
+            np.add.at(counts, positions[is_narrowed_row], count)
             add.at(firsts, positions[is_narrowed_row], first[is_narrowed_row])
             add.at(seconds, positions[is_narrowed_row], second[is_narrowed_row])
-        return np.asarray(buckets[(rows != 0) | (firsts != 0) | (seconds != 0)])
+        return np.asarray(buckets[(counts != 0) | (firsts != 0) | (seconds != 0)])
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class BucketSelection:
         """The bucket of each row, the rows in buckets that are not SKIPPED, and which of these rows are compared."""
         buckets = bucket_of(first_hashes, self.bits)
         kinds = self.kinds[buckets]
-        rows = np.flatnonzero(kinds != SKIPPED)  # of booleans: several times as fast as of integers
+        rows = np.flatnonzero(kinds != SKIPPED)  # booleans are several times as fast as integers
         kinds = kinds[rows]
         is_compared = np.asarray(kinds == ALL_KEYS)
         in_one_key = np.flatnonzero(kinds == ONE_KEY)
@@ -148,7 +148,7 @@ class BucketSelection:
     def narrowed(self, differing: SubBuckets) -> BucketSelection:
         """This selection with only the keys of the `differing` sub-buckets compared, instead of all keys of a bucket.
 
-        `differing`: the sub-buckets that differ in any pair.
+        `differing`: the sub-buckets that differ in any pair. The first differing buckets are still compared as a whole.
         """
         kinds = self.kinds.copy()
         is_narrowed = kinds == ALL_KEYS
@@ -161,7 +161,7 @@ class BucketSelection:
         return replace(self, kinds=kinds, pairs=pairs, differing=differing)
 
     def expected_rows(self, row_counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """About how many rows are compared in each bucket. `row_counts`: of all inputs together, by bucket."""
+        """About how many rows are compared in each bucket. `row_counts`: the rows of all inputs, by bucket."""
         # By the number of the kind: SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS. Two kinds are set below.
         by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _VALUES_ONLY_ROWS, 0.0], dtype=np.float32)
         expected = by_kind[self.kinds]
@@ -197,8 +197,9 @@ def select_all_keys(is_selected: BoolArray, bits: int) -> BucketSelection:
 def select_differing_keys(
     newest: BucketFingerprints, others: Sequence[BucketFingerprints], *, has_base: bool
 ) -> BucketSelection:
-    """Return a selection of as few keys as the fingerprints allow. All fingerprints have the same number of buckets.
+    """Return a selection of as few keys as the fingerprints allow, and of all keys in the first differing buckets.
 
+    All fingerprints have the same number of buckets.
     `has_base`: the first of `others` is the parent's base, whose values are compared with the newest delivery's.
     """
     pairs = [_select_pair(newest, other, with_values=has_base and other is others[0]) for other in others]

@@ -24,8 +24,9 @@ def find_changed_rows(
     """Return the number of keys that are in both inputs with different values, and some of their rows.
 
     The rows are indices in `parent`, at most `max_examples`. `parent_keys`: the packed keys of `parent` (integers that
-    are equal if and only if the keys are, see packed_keys.py). `missing`: those of them that the newest delivery
-    lacks, sorted. The count needs no pairs of rows: it is the number of common keys minus that of common value hashes.
+    are equal if and only if the keys are, see packed_keys.py). `missing`: those `parent_keys` that the newest
+    delivery lacks, sorted. The count needs no pairs of rows: it is the number of common keys minus that of common value
+    hashes.
     """
     # `diff_keys` compares keys of 63 bits, so the lowest bit of a hash is dropped.
     hashes = parent.value_hashes >> _ONE
@@ -33,8 +34,8 @@ def find_changed_rows(
     count = (len(parent_keys) - len(missing)) - (len(hashes) - len(gone))
     if not count:
         return 0, indices_of(hashes, gone[:0])
-    # A hash that is gone belongs to a changed row or to a missing key. Only the first ones are looked at: if over
-    # `_MAX_EXAMINED_ROWS` keys are missing, there may be fewer examples than changed rows, or none.
+    # A hash that is gone belongs to a changed row or to a missing key. Only the first of these hashes are looked at:
+    # if over `_MAX_EXAMINED_ROWS` keys are missing, there may be fewer examples than changed rows, or none.
     rows = indices_of(hashes, gone[: max_examples + len(missing)][:_MAX_EXAMINED_ROWS])
     is_changed = np.ones(len(rows), dtype=bool)
     is_changed[indices_of(parent_keys[rows], missing)] = False
@@ -42,9 +43,9 @@ def find_changed_rows(
 
 
 def count_overruled_rows(order: Indices, is_last: BoolArray, is_parent: BoolArray, value_hashes: U64Array) -> int:
-    """How many of the parent's rows lose against a row that has the same key and other values.
+    """How many of the parent's rows lose against a row of an older delivery that has the same key and other values.
 
-    That row comes from an applied delivery other than the newest. `order`: the indices of the rows, sorted by key, then
+    Older deliveries are the applied ones except the newest. `order`: the indices of the rows, sorted by key, then
     update_id, then source: the last row of a key wins. `is_last`, in this order: whether a row is the last of its key.
     `is_parent`, `value_hashes`, in the order of the rows: whether a row is the parent's, and its value hash.
     """
@@ -82,5 +83,8 @@ def _partition_sums(hashes: U64Array) -> U64Array:
 
 
 def _partition(hashes: U64Array) -> Indices:
-    """Return the partition number of each hash: low bits, which the bitmap does not use, but not the lowest one."""
+    """Return the partition number of each hash: low bits, which the bitmap does not use.
+
+    The lowest bit is not part of it, because `count_missing` drops this bit.
+    """
     return ((hashes >> _ONE) & np.uint64((1 << _PARTITION_BITS) - 1)).astype(np.intp)

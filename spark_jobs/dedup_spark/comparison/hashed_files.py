@@ -104,7 +104,10 @@ class HashedFiles:
                 yield HashedBatch(batch, self.hashers.keys.first(batch.key_columns), None)
 
     def take(self, hashed: HashedBatch, rows: Indices, value_budget: MemoryBudget) -> HashedBatch:
-        """Return these rows of a batch, with value hashes; without values if `value_budget` has no room for them."""
+        """Return these rows of a batch, with value hashes if values are compared.
+
+        Value columns are left out if `value_budget` has no room for them.
+        """
         batch, first_hashes = hashed.batch, hashed.first_hashes[rows]
         values = None if batch.value_columns is None else take_rows(batch.value_columns, rows)
         value_hashes = None
@@ -127,7 +130,7 @@ class HashedFiles:
         return self.hashers.values.hash(hashed.first_hashes[rows], take_rows(hashed.batch.value_columns, rows))
 
     def with_id(self, number: int, batch: KeyBatch, rows: Indices, only_id: int | None) -> Indices:
-        """Those `rows` of a batch of file `number` that have the update_id `only_id`; all of them if it is None."""
+        """Those `rows` of a batch of file `number` that have the update_id `only_id`; all `rows` if that is None."""
         if only_id is None:
             return rows
         if batch.update_ids is None:

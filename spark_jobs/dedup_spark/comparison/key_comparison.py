@@ -10,7 +10,8 @@ import numpy as np
 from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 
 _ONE = np.uint64(1)
-# With sixteen slots for each key, the bitmap takes about one in sixteen other keys for one of its own.
+# With sixteen slots for each key, the bitmap takes about one in sixteen other keys for one of its own. It does
+# not grow beyond 2^26 slots: more keys have fewer slots each.
 _SLOTS_PER_KEY, _MIN_BITMAP_BITS, _MAX_BITMAP_BITS = 16, 16, 26
 # An odd number (2^64 divided by the golden ratio): the product's highest bits spread keys evenly over the slots.
 _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)

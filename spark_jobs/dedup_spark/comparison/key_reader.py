@@ -113,7 +113,10 @@ class KeyReader:
         self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
-        """Record the block ranges of the first clustering column. The file must not have an encrypted column."""
+        """Record the block ranges of the first clustering column.
+
+        The file must not have an encrypted column, because pyarrow crashes on the metadata of such a column.
+        """
         if self.table.cluster_by:
             self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
 

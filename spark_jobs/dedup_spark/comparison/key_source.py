@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
 # need not be read again.
 _VALUE_BYTES = 64 << 20
-# A thread collects about this many selected rows before it adds them to a `RangedRows`.
+# A thread collects about this many selected rows before it adds them to the rows of all threads.
 _ROWS_AT_A_TIME = 1 << 18
 _NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
@@ -165,7 +165,7 @@ class KeySource:
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
         """The rows that `selector` selects, in memory. `with_values`: with value columns, if memory allows.
 
-        Without `with_values` they have value columns, too, if these are cached or were read to compare values.
+        Without `with_values` the rows have value columns, too, if these are cached or were read to compare values.
         """
         rows = RangedRows([EVERYTHING], 0)
         self.select_and_hash(selector, rows, with_values=with_values)
@@ -185,6 +185,7 @@ class KeySource:
 
         The hashes are divided into `partitions`, and returned for each thread, or for each part of a split date.
         `only_id`: hash only rows with this update_id. If values are not compared, no rows are hashed.
+        `with_values`: see `select`. `file_numbers`: read only these files; None reads all.
         """
         compares_values = self._files.hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))

@@ -17,7 +17,7 @@ from dedup_clone.contract.table import Column
 from dedup_spark.arrays import EMPTY_I64, U64Array
 from dedup_spark.fingerprints.key_columns import is_number, numbers
 
-# One bit of 64 is left to `diff_keys`, which marks the list that a key comes from.
+# One bit of 64 is left free: in it `diff_keys` marks which list a key comes from.
 _KEY_BITS = 63
 
 

@@ -23,9 +23,10 @@ from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group
 class RowSource:
     """Which rows to read from a file.
 
-    They are the rows with the numbers `included` and, unless `ids_below` is None, all rows with an update_id below it
-    except the rows with the numbers `excluded`. Both arrays ascend. `rows`: how many rows the file has; not used if
-    `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the file is then not read.
+    They are the rows with the numbers `included`, and all rows with an update_id below `ids_below` except those with
+    the numbers `excluded`. Both arrays ascend. If `ids_below` is None, only `included` counts. `rows`: how many rows
+    the file has; not used if `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the
+    file is then not read.
     """
 
     uri: str
@@ -47,7 +48,7 @@ class RowSource:
 
     @property
     def max_rows(self) -> int:
-        """Upper limit of the rows that are read."""
+        """Upper limit of the number of rows that are read."""
         return len(self.included) if self.ids_below is None else self.rows - len(self.excluded)
 
 

@@ -16,7 +16,10 @@ Columns = tuple[pa.ChunkedArray, ...]
 
 
 class RowSelection(NamedTuple):
-    """Indices of rows in one batch. `selected`: rows to compare by key. `hash_only`: rows whose value hash suffices."""
+    """Indices of rows in one batch.
+
+    `selected`: rows to compare by key. `hash_only`: rows to compare only by value hash.
+    """
 
     selected: Indices
     hash_only: Indices
@@ -28,8 +31,9 @@ RowSelector = Callable[[U64Array], RowSelection]
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows of one input (a KeySource). `file_numbers`, `row_numbers`: each row's file, and its number in it, from 0.
+    """Rows of one input of a comparison.
 
+    `file_numbers`, `row_numbers`: the number of each row's file, and of the row in this file, both from 0.
     `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
     too large to keep in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
     """

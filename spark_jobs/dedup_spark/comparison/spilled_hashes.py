@@ -96,14 +96,14 @@ class SpillableHashes:
     def save(self, uri: str) -> SavedHashes:
         """Write all hashes as one object, partition after partition."""
         self.spill()
-        rows = []
+        row_counts = []
         with storage.open_output(uri) as stream:
             for number in range(self.partition_count):
                 hashes = self.partition(number)
-                rows.append(len(hashes[0]))
+                row_counts.append(len(hashes[0]))
                 for array in hashes:
                     stream.write(array.data.cast("B") if len(array) else b"")
-        return SavedHashes(uri, tuple(rows))
+        return SavedHashes(uri, tuple(row_counts))
 
     def in_memory(self) -> tuple[U64Array, U64Array]:
         """First and value hashes that have not been spilled."""
@@ -153,7 +153,7 @@ class ChangedRowsCounter:
         return max((hashes.partition_count for hashes in self.parent), default=0)
 
     def total(self) -> int:
-        """Return the number of changed rows. Only for a date that is not split, whose hashes are no SavedHashes."""
+        """Return the number of changed rows. Only for a date that is not split: all its hashes are SpillableHashes."""
         spillable = [hashes for hashes in (*self.parent, *self.newest) if isinstance(hashes, SpillableHashes)]
         assert len(spillable) == len(self.parent) + len(self.newest)
         if not any(hashes.is_on_disk for hashes in spillable):

@@ -134,13 +134,13 @@ class SplitKeySource(KeySource):
             return hashes.save(uri)
 
         saved = [hashes for _, hashes in self._map(partition, "hash keys")]
-        found, rows = [], 0
+        found, hash_count = [], 0
         for repeated in self._tasks.map(_RepeatedHashes(saved), range(partitions), "find repeated hashes"):
             found.append(repeated)
-            rows += len(repeated)
-            if rows > _REPEATED_AT_A_TIME:
+            hash_count += len(repeated)
+            if hash_count > _REPEATED_AT_A_TIME:
                 yield np.sort(np.concatenate(found))
-                found, rows = [], 0
+                found, hash_count = [], 0
         yield np.sort(np.concatenate([EMPTY_U64, *found]))
 
     def _map(

@@ -156,7 +156,7 @@ def _entry(
 ) -> DateEntry:
     """The date's entry after `rows` were left out; `files`: its remaining files.
 
-    In a publish all of `rows` are new, because the parent has no row of an erased key. The entry has no fingerprints,
+    In a publish all of `rows` have new keys, because the parent has no erased row. The entry has no fingerprints,
     so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen the update_ids of
     survivors are below the newest snapshot id; in mode last_changed they do not tell for certain which of `rows` are
     survivors.

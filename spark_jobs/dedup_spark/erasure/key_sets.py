@@ -31,7 +31,8 @@ class ErasedKeySet:
     """Erased keys for which the same key columns were given, in the order of their first hashes.
 
     `positions`: the positions of these columns among the table's key columns. `first`, `second`: the two hashes of each
-    key. `absent_since`: for each key the update_id up to which its rows are erased; -1 if all its rows are.
+    key. `absent_since`: for each key the highest update_id of rows that are erased; rows above it are kept. -1: all
+    rows are erased.
     """
 
     hasher: KeyHasher

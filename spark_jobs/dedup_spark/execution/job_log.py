@@ -18,7 +18,7 @@ class Progress:
     """How far a phase is. The driver's main thread writes this object, and the thread that reports progress reads it.
 
     `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `done_count`: how many of
-    them are done. `running_count`: how many more the running Spark job handles.
+    them are done. `running_count`: how many of them the running Spark job handles.
     """
 
     phase: str

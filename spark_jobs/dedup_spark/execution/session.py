@@ -34,7 +34,7 @@ SESSION_CONF = {
     "spark.driver.maxResultSize": "0",
     # At most this many tasks list the files to read. By default there is a task for each file, which costs too much.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
-    # Without these settings glibc returns freed arrays to the kernel, and new pages cost as much as hashing does.
+    # With these settings glibc keeps the memory of freed arrays: new pages would cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     # The same for mimalloc, with which pyarrow allocates: -1 lets it keep freed memory, which a worker soon needs.

@@ -29,7 +29,7 @@ _DIFFERING_BUCKET_SHARE = 0.1
 
 
 def bits_for(rows: int, differing_share: float | None, older_deliveries: int = 0) -> int:
-    """Return the bits of a bucket number for a date of `rows` rows.
+    """Return how many bits a bucket number has for a date of `rows` rows.
 
     `differing_share`: the share of the rows (0 to 1) that is expected to differ; None if it is unknown.
     `older_deliveries`: how many older deliveries are compared with the newest. The fingerprints of all inputs are in

@@ -20,7 +20,7 @@ _MAX_BITS = buckets.MAX_BITS + 3
 
 
 def sub_bucket_bits(bits: int, *, has_several_pairs: bool = False) -> int:
-    """Return the bits of a sub-bucket number if a bucket number has `bits`.
+    """Return how many bits a sub-bucket number has if a bucket number has `bits`.
 
     `has_several_pairs`: the newest delivery is compared with several inputs. Then two arrays of sums are in memory at a
     time, so each may have only half as many sub-buckets.
@@ -58,7 +58,7 @@ class SubBucketSums:
         return copied
 
     def differing(self) -> SubBuckets:
-        """The sub-buckets in which the keys that were removed are not those that were added."""
+        """The sub-buckets in which, by their sums, the removed keys are not the added ones."""
         return SubBuckets(self.bits, np.asarray(self._sums != 0))
 
 

@@ -47,9 +47,10 @@ class LandedFile:
 class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
-    `spark_schema`: the schema, as JSON, with which Spark reads the file. `has_written_schema`: the file's columns,
-    types and modes are exactly those that the job writes, so that BigQuery can load the file together with written
-    files. `is_castable`: pyarrow can cast the file to the schema that the job writes.
+    `spark_schema`: the schema, as JSON, with which Spark reads the file; empty if the file cannot be read, or if its
+    footer has problems. `has_written_schema`: the file's columns, types and modes are exactly those that the job
+    writes, so that BigQuery can load the file together with written files. `is_castable`: pyarrow can cast the file to
+    the schema that the job writes.
     """
 
     file: LandedFile

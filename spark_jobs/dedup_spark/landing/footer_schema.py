@@ -54,7 +54,8 @@ def read_footer(
 ) -> Footer:
     """Compare the file's columns with those of the table.
 
-    `exported`: BigQuery wrote the file. `optional`: paths of columns that the file may lack.
+    `exported`: BigQuery wrote the file, whose TIMESTAMP columns are annotated as not in UTC, although they are.
+    `optional`: paths of columns that the file may lack.
     """
     rules = _Rules(exported, optional)
     problems: list[str] = []

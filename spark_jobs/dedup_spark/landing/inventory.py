@@ -13,7 +13,10 @@ from dedup_spark.landing.file_validation import LandedFile
 
 
 def changed_objects(arrival: Arrival) -> list[str]:
-    """A problem for each object that changed, vanished or appeared after the inventory was frozen."""
+    """A problem for each object that changed, vanished or appeared after the inventory was frozen.
+
+    Folder placeholders and hidden files do not count.
+    """
     listed = storage.list_objects(storage.object_uri(arrival.bucket, arrival.folder.rstrip("/")))
     present = {name: ObjectVersion(found.generation, found.size) for name, found in listed.items()}
     return landed_objects.changed_objects(arrival, present, _uri_of(arrival))

@@ -37,7 +37,7 @@ def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], p
 
 
 def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:
-    """Whether a date has more than eight files, and more than four times as many as files of `file_bytes` would be."""
+    """Whether a date has more than eight files, and more than four times as many as it needs at `file_bytes` each."""
     sizes = [file.size for file in files]
     needed_file_count = -(-sum(sizes) // file_bytes)
     return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed_file_count)

@@ -18,7 +18,7 @@ Result = TypeVar("Result", covariant=True)
 
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
 _MIN_SPLIT_BYTES = 256 << 20
-# A date of more than this many fair shares (see `is_split`) is split, whatever the number of cores.
+# The size, in fair shares, above which `is_split` splits a date grows with the number of cores, up to this limit.
 _MAX_FAIR_SHARES = 16.0
 
 

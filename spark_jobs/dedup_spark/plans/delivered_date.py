@@ -28,7 +28,7 @@ class DeliveredFile:
     """One file of a delivery, which has rows of one date. `generation` is the object generation, `crc32c` in base64.
 
     Until the file has been validated, only what the inventory says is known: `rows` is 0 and `has_written_schema`
-    False. The latter says whether the file can become a file of the date without being rewritten.
+    False. `has_written_schema`: whether the columns, types and modes are those that the job writes.
     """
 
     uri: str
@@ -77,7 +77,7 @@ class DeliveredDate:
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """Estimate the rows of the delivery: as many as the parent has if their sizes are similar, otherwise from footers.
+    """Estimate the rows of the delivery: as many as the parent has if both have similar sizes, otherwise from footers.
 
     By this number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next
     snapshot. Raises pyarrow's errors if a footer cannot be read.

@@ -30,7 +30,7 @@ MIN_SAVED_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class _SavedDate:
-    """The stored form of a ScannedDate whose files are below `data_uri`.
+    """The stored form of a ScannedDate: a date's validations, task and outcome. Its written files are below `data_uri`.
 
     One of the two tasks and one of the four outcomes is set.
     """

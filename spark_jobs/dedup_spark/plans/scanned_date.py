@@ -16,8 +16,9 @@ Outcome = AdoptOutcome | RewriteOutcome
 class ScannedDate:
     """The validations of a date's files, and the outcome of its presumed task.
 
-    `task_and_outcome`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if the
-    scan failed, or if the newest delivery has no row of the date.
+    The presumed task is the one that the date will have if every delivery is applied. `task_and_outcome`: this task,
+    with the numbers of rows that the scan counted, and its outcome; None if the scan failed, or if the newest delivery
+    has no row of the date.
     """
 
     validations: tuple[FileValidation, ...]

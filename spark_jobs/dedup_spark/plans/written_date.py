@@ -13,7 +13,10 @@ from dedup_spark.comparison.key_reader import KeyReader
 
 @dataclass(frozen=True)
 class DateCost:
-    """Stored bytes that were read and written. `seconds`: elapsed time; None if one Spark job wrote several dates."""
+    """Stored bytes that were read and written. `seconds`: elapsed time; None if one Spark job wrote several dates.
+
+    `bytes_read` is without the reads of landed files by validation and by DataFrame plans.
+    """
 
     bytes_read: int
     bytes_written: int
@@ -32,8 +35,9 @@ class WrittenDate:
     `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
     surplus rows by source number. `key_fingerprint`, `content_fingerprint`: digests, by which the next publish checks
-    the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of blocks (0 to 1)
-    that overlap in the first clustering column; None without clustering, or if it is unknown.
+    the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of blocks (0 to 1; a
+    block is a row group, or a sorted run of rows) that overlap in the first clustering column; None without clustering,
+    or if it is unknown.
     """
 
     day: date

@@ -26,7 +26,10 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class FrozenObject:
-    """An object as an inventory recorded it. `crc32c`: in base64, as Cloud Storage reports it; empty if unknown."""
+    """An object as an inventory recorded it. `generation` is its object generation; `size` in bytes.
+
+    `crc32c`: in base64, as Cloud Storage reports it; empty if unknown.
+    """
 
     generation: int
     size: int

@@ -66,7 +66,10 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Do what `copy_frozen` in `cloud.py` does; not by a hard link, because later writes would change the copy."""
+    """Copy the source. Return size and crc32c of the copy; None if the source is gone or has another generation.
+
+    The crc32c is empty unless `with_crc32c`. The copy is no hard link: later writes to the source would change it.
+    """
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")

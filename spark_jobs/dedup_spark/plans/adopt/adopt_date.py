@@ -72,7 +72,7 @@ class AdoptDate:
         return self.compare_and_write(task, inputs, inputs.fingerprints(), reader, began)
 
     def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
-        """Validate the files of a presumed task and adopt its date in one pass.
+        """Validate the files of a presumed task (see fused_scan.py) and adopt its date in one pass.
 
         Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
         Raises UnsuitableFile or pyarrow's errors if a file cannot be used, and what `__call__` raises.

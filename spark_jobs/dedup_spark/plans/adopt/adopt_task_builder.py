@@ -47,7 +47,10 @@ def presumed_adopt_tasks(
 
 
 def presumes_adopt(request: DedupRequest, newest: Delivery, parent_entry: DateEntry | None) -> bool:
-    """Whether a date is adopted, unless its files show that it cannot be. `newest`: the date's newest delivery."""
+    """Whether a date will be adopted, as far as request, `newest` and parent show; its files may still forbid it.
+
+    `newest`: the date's newest delivery.
+    """
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
         return False
     return overrules_parent(newest, parent_entry)

@@ -41,7 +41,7 @@ class DiffResult:
     - surviving: the numbers of rows that become survivors.
     - decoded: the `surviving` rows whose values were read already.
     - same_id_survivors: the `surviving` rows whose update_id is the newest delivery's snapshot id. There are
-      some only if it delivers a snapshot again.
+      some only if this delivery lands a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
     - surplus: the newest delivery's surplus rows.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.

@@ -120,7 +120,7 @@ def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, di
 def _is_parent_small(
     inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """Whether all rows of the parent can be compared at a time, but not all rows of all inputs in differing buckets."""
+    """Whether all rows of the parent fit into one comparison, and the expected rows of all inputs to compare do not."""
     # `_compare_with_small_parent` takes no older deliveries, and looks delivered rows up by hash. If `exact` was
     # asked for, there are no pairs, and all keys have to be compared themselves.
     if inputs.base_fingerprints is None or inputs.older or not selection.pairs:

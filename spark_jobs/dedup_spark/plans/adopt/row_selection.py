@@ -55,7 +55,7 @@ class SelectedInputs:
             self._others.append((source, rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle without what a Spark task that compares a range does not need."""
+        """Pickle only what a Spark task needs to compare a range."""
         return {**self.__dict__, "inputs": replace(self.inputs, base_fingerprints=None, parts=None)}
 
     def of_range(self, number: int) -> DifferingRows:
@@ -81,7 +81,7 @@ class SelectedInputs:
 
 
 def _partition_count(selection: BucketSelection) -> int:
-    """Return enough partitions that the hashes of each fit into a task's memory, even if all rows are hashed."""
+    """Return how many partitions make the hashes of each fit into a task's memory, even if all rows are hashed."""
     return max([PARTITIONS, *(pair.newest.rows // _HASHES_AT_A_TIME for pair in selection.pairs)])
 
 

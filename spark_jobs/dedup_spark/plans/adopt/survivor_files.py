@@ -1,4 +1,4 @@
-"""Writes the files of a date's survivors: copies those of the parent that do not change, and writes at most one new.
+"""Writes the files of a date's survivors: copies unchanged files of the parent, and writes at most one new file.
 
 If a new file is written, survivor files with at most as many rows as the new file are not copied: their rows are
 written into it, too. So each row is rewritten only a few times, and a date has few files after any number of snapshots.

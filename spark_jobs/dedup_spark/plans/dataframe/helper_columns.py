@@ -18,9 +18,10 @@ DESTINATION_FILE = "/destination_file"
 # Whether the row is surplus: another row of the same delivery and key wins against it. It is counted, but not written.
 SURPLUS = "/surplus"
 
-# The winner is the one row of a key that is written. The greatest number of a source that has its key:
+# The next three describe the row's key, whose winner is its one row that is written. The greatest number of a source
+# that has the key:
 NEWEST = "/newest"
-# Whether the parent has its key:
+# Whether the parent has the key:
 IN_PARENT = "/in_parent"
 # Whether the parent's values differ from the winner's:
 CHANGED = "/changed"
@@ -31,14 +32,15 @@ HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 # written.
 READ_FINGERPRINT = "/read_as"
 
-# Only used while the rows of a key are ranked: the row's rank, the winner's values, the lowest rank of a row that has
-# other values.
+# The next three are only used while the rows of a key are ranked. The row's rank; the winner has rank 1:
 RANK = "/rank"
+# The winner's values:
 WINNER = "/winner"
+# The lowest rank of a row that is not surplus and has other values than the winner:
 FIRST_OTHER = "/first_other"
 
-# The versions of a key are its rows except surplus rows. Whether all have the winner's values: if not, the row changed
-# in between, even if the parent's values equal the winner's.
+# The versions of a key are its rows except surplus rows. Whether all versions have the winner's values: if not, the row
+# changed in between, even if the parent's values equal the winner's.
 VERSIONS_EQUAL = "/versions_equal"
 
 

@@ -49,7 +49,7 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         f.col(SOURCE).desc(),
         *[value.desc() for value in _comparable_values(table)],
     ]
-    # A key has one output file, so these columns tell keys apart.
+    # These columns include the output file, which is the same for all rows of a key.
     order = Window.partitionBy(*key_order(table)).orderBy(*greatest_first)
     whole_key = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = (

@@ -69,7 +69,7 @@ class DateMerge:
         return not self.new_keys and not self.removed
 
     def remove_surplus(self, newest: KeySource, duplicates: list[ResolvedDuplicates]) -> None:
-        """Count surplus rows, and remove them from the fingerprints: the next publish needs each key in them once."""
+        """Count surplus rows, and remove them from the fingerprints, in which the next publish needs each key once."""
         for resolved in duplicates:
             self.surplus_rows += len(resolved.surplus)
             self.fingerprints.remove(*newest.key_hashes(resolved.surplus), resolved.surplus.value_hashes)
@@ -177,8 +177,8 @@ def _stored_fingerprints(
         return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
     if policy is not MergePolicy.BY_VALUE:
         return None
-    # The fingerprints are of the date's previous delivery. They serve only if the parent has all rows of this delivery,
-    # with the same values, and apart from these only survivors.
+    # The fingerprints are of the date's previous delivery. They serve only if the parent has all rows of that delivery,
+    # with the same values, and otherwise only survivors.
     found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None

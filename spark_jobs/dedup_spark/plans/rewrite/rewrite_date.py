@@ -68,7 +68,7 @@ class RewriteDate:
         return outcome
 
     def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
-        """Validate the files of a presumed task and rewrite its date in one pass.
+        """Validate the files of a presumed task (see fused_scan.py) and rewrite its date in one pass.
 
         Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. Raises
         UnsuitableFile or pyarrow's errors if a file cannot be used.
@@ -224,7 +224,7 @@ def _fingerprints_for_next(
     """
     parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
     if task.policy is MergePolicy.LATE and parent_entry:
-        # The delivery is late, so rows with the highest update_id stay the same, unless this is the delivery's own id.
+        # The delivery is late. Rows with the highest update_id stay the same if the delivery's own id is lower.
         if snapshot_id < parent_entry.max_update_id:
             return _NextFingerprints(parent_entry.key_fingerprint, parent_entry.content_fingerprint, None)
         return _NextFingerprints(None, None, None)

@@ -41,7 +41,7 @@ def presumed_rewrite_tasks(
 
 
 def compares_exact_values(request: DedupRequest) -> bool:
-    """Whether values have to be compared themselves. This plan compares their hashes, so it cannot."""
+    """Whether values have to be compared themselves. This plan only compares their hashes, so it has no task then."""
     return request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED
 
 
