@@ -48,8 +48,8 @@ def backfill(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 land ------- in: archive, state     runs: worker    out: objects in landing; looks once a minute
-        # With `silent_fail` a transient error does not fail the task, however long an outage lasts: the task looks once
-        # more after a minute.
+        # With `silent_fail` a transient error does not fail the task, however long an outage lasts: the task looks
+        # again every minute.
         @task.sensor(poke_interval=60, timeout=timedelta(days=60), mode="reschedule", silent_fail=True)
         def land_snapshots(**context: Any) -> bool:
             return backfill_tasks.land_next(setup, Context(**context))

@@ -61,7 +61,7 @@ def rollback(setup: FeedSetup) -> DAG:
 
         # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
         # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a failed
-        # run would succeed whenever reconcile_failure does.
+        # run would count as successful whenever reconcile_failure succeeds.
         end_rollback = EmptyOperator(task_id="end_rollback")
 
         resolve = resolve_rollback()

@@ -1,4 +1,4 @@
-"""Registers the reference of the freshness deadline, which is the time from which the deadline counts.
+"""Registers the reference of the freshness deadline: the time from which the deadline counts.
 
 Scheduler and API server evaluate the reference when they create a run.
 """

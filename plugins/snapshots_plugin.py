@@ -14,7 +14,7 @@ from airflow.plugins_manager import AirflowPlugin
 from dedup_clone.page.lazy_application import LazyApplication
 
 PREFIX = "/dedup-clone"
-# A data URL, because Airflow shows the icon before its web server has loaded the page, and may be served below a path.
+# A data URL, because Airflow shows the icon before the page is loaded, and may itself be served below a path.
 ICON = "data:image/svg+xml," + quote(
     (Path(__file__).parent / "dedup_clone" / "page" / "static" / "icon.svg").read_text(encoding="utf-8").strip()
 )

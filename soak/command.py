@@ -1,4 +1,4 @@
-"""Runs the long tests that the command line names, or all of them, and writes their report.
+"""Runs the long test that the command names, and writes the report. Command `all` runs all of them but `many-feeds`.
 
 Command `kill` runs the kill matrix: at each of its points one process is killed at one moment of a publish. Command
 `many-feeds` measures an environment with many feeds. The exit status is 0 only if all tests that ran have passed.
@@ -34,7 +34,7 @@ from soak.report import Report, Section, summary_line
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 
-FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # a variable that names the folder of the report, stacks and servers
+FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # an environment variable: the folder for all files of the tests
 INTERRUPTED = 130  # the exit status that shells use after Ctrl-C
 
 

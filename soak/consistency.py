@@ -34,7 +34,7 @@ def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> l
 def find_record_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
     """What find_problems returns, without the problems of publish runs.
 
-    Use it for a feed that another environment has published, too: the stack's Airflow has no runs of those publishes.
+    Use it for a feed that another environment has also published: the stack's Airflow has no runs of those publishes.
     """
     published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
     return [

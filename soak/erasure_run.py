@@ -73,7 +73,7 @@ class ErasureRun:
     ) -> None:
         """Land a snapshot that has the customer on two dates, and wait for its run, which must end as `expected`.
 
-        All rows have the value `value`; those of the customer have `erased_value`, if it is given.
+        The rows have the value `value`; if `erased_value` is given, those of the customer have it instead.
         """
         names = {product: f"customer-{product:08}" for product in OTHER_PRODUCTS} | {ERASED_PRODUCT: ERASED_NAME}
         values = dict.fromkeys(names, value) | {ERASED_PRODUCT: value if erased_value is None else erased_value}

@@ -1,4 +1,4 @@
-"""Publishes many feeds at the same time under BigQuery's limits. No publish may fail, and no row may be missing."""
+"""Publishes many feeds at once, with BigQuery's limits in the stand-in. No publish may fail, no row may be missing."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from testkit.proxied_stack import ProxiedStack
 from testkit.waiting import wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
-# The first publishes of a new stack, without a kill. From the third publish on there is old data to prune.
+# The number of first publishes on a new stack, without a kill. From the third publish on there is old data to prune.
 PUBLISHES_BEFORE_FIRST_KILL = 2
 # An error of these classes fails only the point in which it occurs: the later points still run.
 FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)

@@ -1,8 +1,8 @@
 """Defines the moments of a publish at which a process can be killed.
 
-A moment is defined by one request to storage or BigQuery. A proxy holds the request, or the response to it, until the
-process has been killed. A moment's name consists of a step of the publish, a dot, and what is about to happen or has
-just happened. ALL has the moments in the order in which a publish reaches them.
+A moment is defined by one request to storage or BigQuery. A proxy (testkit/holding_proxy.py) holds the request, or the
+response to it, until the process has been killed. A moment's name consists of a step of the publish, a dot, and what is
+about to happen or has just happened. ALL has the moments in the order in which a publish reaches them.
 """
 
 from __future__ import annotations

@@ -15,17 +15,17 @@ class Victim(StrEnum):
 
     TASK = "task"  # the process that runs the code of an Airflow task
     EXECUTOR_WORKER = "executor_worker"  # the parent of TASK, which reports the task's state to Airflow
-    SPARK_DRIVER = "spark_driver"
+    SPARK_DRIVER = "spark_driver"  # the Python process of the dedup job
     SPARK_JVM = "spark_jvm"
-    SPARK_WORKER = "spark_worker"
-    SPARK_DAEMON = "spark_daemon"
+    SPARK_WORKER = "spark_worker"  # a Python process that runs the code of Spark's tasks
+    SPARK_DAEMON = "spark_daemon"  # the parent of SPARK_WORKER
     SCHEDULER = "scheduler"
     TRIGGERER = "triggerer"
     TRIGGER_RUNNER = "trigger_runner"  # the child of TRIGGERER that runs the triggers
     API_SERVER = "api_server"
     DAG_PROCESSOR = "dag_processor"
     BIGQUERY = "bigquery"  # the stand-in
-    STORAGE = "fake_gcs"
+    STORAGE = "fake_gcs"  # the local server for Cloud Storage
     DATABASE = "database"  # PostgreSQL with Airflow's metadata
 
 

@@ -71,7 +71,7 @@ class KillRun:
             self._wait_until_held(hold)
             kill_text = self._kill(hold, proxy.url)
             if self.point.loses_request:
-                hold.drop()
+                hold.drop()  # closes the connection and forwards nothing
             return kill_text
         finally:
             if hold is not None:

@@ -1,4 +1,4 @@
-"""Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, which also gives the approvals.
+"""Backfills, retires, erases and rebuilds on the real stack. Airflow's API triggers the runs and approves them.
 
 The worked example publishes an archive while a new delivery arrives, and is then retired. Meanwhile a key is erased in
 a second feed, and a third feed's table is rebuilt with other columns. At the end the third feed is exported and
@@ -69,7 +69,7 @@ def find_lag_s(records: Iterable[LedgerRecord], snapshot_id: int) -> float | Non
 
 
 class Lifecycle:
-    """The backfill and the retirement of the worked example, and the retirement with an export of another feed.
+    """The backfill and the retirement of the worked example, and the retirement of another feed, with an export.
 
     `facts`, `problems`: sentences for the report.
     """

@@ -29,7 +29,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 from testkit.waiting import wait_for
 
-PARTS_STARTED_LATER = ("scheduler", "triggerer")
+PARTS_STARTED_LATER = ("scheduler", "triggerer")  # stopped until each feed has its first generation
 TIMEOUT_S = 3600.0
 CPU_WINDOW_S = 120.0  # over which the triggerer's CPU time is measured
 PAGE_REQUESTS = 10

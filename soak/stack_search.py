@@ -12,7 +12,8 @@ from testkit.value_search import Value, contains, encodings
 def find_places(value: Value, layout: Layout, *, excluded_folder: Path) -> list[str]:
     """The files of the stack, outside `excluded_folder`, and the tables of Airflow's database that contain the value.
 
-    PostgreSQL's own files are not searched, because deleted rows stay in them until a vacuum.
+    PostgreSQL's own files are not searched, because deleted rows stay in them until a vacuum; nor is the folder `run`
+    (sockets, ports and settings of the running processes).
     """
     ignored = (layout.database, layout.run, excluded_folder)
     files = [

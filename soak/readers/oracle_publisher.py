@@ -1,4 +1,4 @@
-"""Publishes a feed step by step, and computes with the oracle which answers readers must get after each swap."""
+"""Publishes a feed step by step. Computes with testkit/oracle.py which answers readers must get after each swap."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class OraclePublisher:
         self._backlog.remove(self._landed[name])
 
     def prepare(self, name: str, **conf: Any) -> PublishSpec:
-        """Run the steps of a publish up to the dedup job. `conf`: see FeedOnStandIn.resolve."""
+        """Run the steps of a publish up to the dedup job. `conf`: other fields of the PublishRequest."""
         spec = self.feed.resolve(name, **conf)
         self.feed.deduplicate(spec)
         return spec

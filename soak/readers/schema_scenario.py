@@ -20,7 +20,7 @@ from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle
 from testkit.spark_dedup_process import SparkDedupProcess
 
-ADDED, WIDENED = "doubled", "attr_value"  # the columns that are added and get the wider type NUMERIC
+ADDED, WIDENED = "doubled", "attr_value"  # the column that is added, and the one that gets a wider type
 
 
 def make_row_with_added_column(snapshot_id: int, product: int, day: date) -> Row:
@@ -58,7 +58,7 @@ class SchemaScenario:
         self.problems += self._publisher.describe_differences()
 
     def _add_column(self) -> None:
-        """Declare a column that the next published snapshot still lacks and later snapshots have."""
+        """Declare a column, and publish a snapshot that still lacks it. Later snapshots have the column."""
         name = self._publisher.land()
         since = self._publisher.next_id
         added = ColumnSettings.model_validate({"name": ADDED, "type": "INT64", "since": since})

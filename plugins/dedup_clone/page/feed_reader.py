@@ -65,9 +65,10 @@ class JobProgress:
 class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness.
 
-    `waiting`: the number of deliveries that were not live yet at the watchdog's last check; if that check saw neither a
-    delivery nor a live generation, the number that the index has. `problem`: why the index is unreadable; else empty.
-    `newest_of_any_feed`: as in FeedRecords, but None if that check saw a delivery or a live generation.
+    `waiting`: the number of deliveries that were not live yet at the watchdog's last check; without such a check, or if
+    it saw neither a delivery nor a live generation, the number that the index has. `problem`: why the index is
+    unreadable; else empty. `newest_of_any_feed`: as in FeedRecords, but None if that check saw a delivery or a live
+    generation.
     """
 
     feed: str

@@ -34,7 +34,10 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds. Deliveries after the watchdog's last check may be missing."""
+    """The feed's entry in the list of all feeds. Deliveries after the watchdog's last check may be missing.
+
+    So a headline that calls the live snapshot the newest one also says how long ago that check was.
+    """
     status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_of_any_feed)
     if overview.summary is not None:
         age = format_duration(now - overview.summary.checked_at)
@@ -237,7 +240,7 @@ def _sql_checks(index: Index) -> list[str]:
 
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
-    """Summed costs of the publishes and replays for which the cost of a MERGE is known (see `Cost`)."""
+    """Summed costs of the publishes and replays for which the cost of a MERGE is known (state/ledger.py, `Cost`)."""
     compared = [(r, r.cost) for r in records if r.cost is not None and r.cost.merge_usd is not None]
     costs = [cost for _, cost in compared]
     unknown = any(_runs_spark(r) and cost.spark_usd is None for r, cost in compared)

@@ -60,7 +60,7 @@ def status_and_headline(
     waiting: int,
     newest_of_any_feed: VerdictSummary | None = None,
 ) -> tuple[str, str]:
-    """Status and headline as of `now`. The parameters are those of `status_view`."""
+    """Status and headline as of `now`. The parameters are those of `status_view`; `waiting` is its `waiting_now`."""
     if verdict is None:
         if newest_of_any_feed is None or newest_of_any_feed.is_stale(now):
             return UNKNOWN, NO_VERDICT

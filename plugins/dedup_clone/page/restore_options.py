@@ -8,7 +8,8 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# Time travel must reach the generation until the swap, so this part of its window is reserved for the approval.
+# Time travel must still reach the generation at the swap, after the approval. So the page offers time travel only until
+# this long before its window ends.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 

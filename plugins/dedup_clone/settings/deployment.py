@@ -27,10 +27,10 @@ DEFAULT_PROFILE = "gcp"
 class Deployment(StrictModel):
     """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners but `local`.
 
-    `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
-    of a running job. `organization_views`: whether a publish is also refused while a materialized view of another
-    project of the organization reads target. `extends`: the name of the profile from which this one inherits the
-    settings that it lacks, also single settings of a section.
+    `spark_connection`: Airflow's connection for runner `local`. `notice_interval_s`: seconds between listings of the
+    landing bucket. `job_poll_interval_s`: seconds between polls of a running job. `organization_views`: whether a
+    publish is also refused while a materialized view of another project of the organization reads target. `extends`:
+    the name of the profile from which this one inherits the settings that it lacks, also single settings of a section.
     """
 
     extends: str | None = None

@@ -1,4 +1,4 @@
-"""Models of two sections `spark`: the profile's says where jobs run, the feed's how large they are."""
+"""Models of two sections `spark`: that of the profile says where jobs run, that of a feed says how large they are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
 MAX_DATAPROC_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
 
-_NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
+_REASON_FOR_NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
 # Properties that feeds may not set, and why. A name that ends in a dot stands for all names that begin with it.
 _FORBIDDEN = {
     "spark.master": "the service chooses where Spark runs",
@@ -37,8 +37,8 @@ _FORBIDDEN = {
     "spark.shuffle.service.": "serverless batches have no external shuffle service and reject the property",
     "spark.kubernetes.": "the service decides it",
     "spark.app.name": "the job names itself",
-    "spark.jars": _NO_JARS,
-    "spark.jars.": _NO_JARS,
+    "spark.jars": _REASON_FOR_NO_JARS,
+    "spark.jars.": _REASON_FOR_NO_JARS,
 }
 # Properties that are computed from a feed's section `spark`, and the key of the section to set instead.
 _SET_BY_KEY = {

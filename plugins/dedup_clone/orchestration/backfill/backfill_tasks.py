@@ -22,14 +22,14 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
 
 
 def land_next(setup: FeedSetup, context: Context) -> bool:
-    """Lands the next snapshots, unless the backfill has to wait. Returns whether the backfill is complete."""
+    """Lands the next snapshots if the backfill need not wait. Returns whether all landed and no delivery waits."""
     request = read_backfill_request(context)
     with fail_without_retry():
         return land_next_snapshots(open_feed_services(setup), _archive(setup, request), request)
 
 
 def _archive(setup: FeedSetup, request: BackfillRequest) -> Landing:
-    """The archive as a Landing: its folders are named as those of landing."""
+    """The archive, read with the class for landing: its folders are named as those of landing."""
     bucket, prefix = request.bucket_and_prefix()
     store = open_gcs_bucket(setup.deployment.google_cloud_connection, bucket)
     return Landing(store, prefix, setup.feed.landing.marker)

@@ -66,7 +66,7 @@ def delete_export(setup: FeedSetup, context: Context) -> int:
 
 
 class SwapExistingOperator(AttemptJobOperator):
-    """The swap. Fails before it if the existing table was changed after its rows were exported."""
+    """The swap. Fails before anything is swapped if the existing table was changed after its rows were exported."""
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         require_unchanged(services, read_bootstrap_record(services, spec.attempt).existing)

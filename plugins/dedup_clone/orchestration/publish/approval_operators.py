@@ -71,6 +71,8 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 class ApproveAcceptedOperator(ApprovalOperator):
     """Waits until a person approves the swap in spite of the accepted checks that failed.
 
+    `check_task`: the id of the task whose XCom EVIDENCE is shown to that person.
+
     While the task waits, another run may take over the lease. After that an approval is too late, and the task fails.
     After a rejection or a timeout the task fails without a retry. The task has retries because Airflow can lose an
     answer that arrives before the scheduler knows that the task is deferred; the retry asks again.

@@ -25,7 +25,8 @@ async def notify_missed_deadline(
 ) -> None:
     """Send the alert of a missed deadline. Returns None and raises nothing.
 
-    `connection`: Airflow's connection to the state bucket. `alerts`: the profile's section `alerts`.
+    `connection`: Airflow's connection to the state bucket. `alerts`: the profile's section `alerts`. `context`: the
+    context that Airflow passes to the callback; its `dag_run` describes the run.
 
     Another result, or an exception, can stop the triggerer and with it every deferred task. The callback must not call
     Airflow's API, because the first call builds the API inside the triggerer, which blocks the triggerer for up to half
@@ -72,7 +73,7 @@ def _delivery(conf: dict[str, Any]) -> Delivery | None:
 def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection: str) -> None:
     """Sends the alert about the late run, also if state cannot be read.
 
-    Sends none if nothing is wrong, or if the incident is open already.
+    Sends none if neither a delivery nor a replay is late, or if the incident of a late delivery is open already.
     """
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
 
@@ -94,7 +95,9 @@ def _notify(run: LateRun, settings: AlertSettings, state_bucket: str, connection
         return
     if incident is None:
         log.info("feed=%s run [%s] missed its deadline, but no delivery is late: no alert", run.feed, run.run_id)
-    elif incident.kind is IncidentKind.REPLAY_LATE:  # a deadline fires once, and the watchdog does not check replays
+    elif incident.kind is IncidentKind.REPLAY_LATE:
+        # No record is stored: the watchdog does not check replays, so its next check would end the incident. No record
+        # is needed to prevent a second alert, because a deadline fires only once.
         send_without_record(incident)
     elif not records.open(incident, now):
         log.info("feed=%s incident [%s] is open already: no alert", run.feed, incident.name)

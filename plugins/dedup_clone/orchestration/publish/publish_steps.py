@@ -54,8 +54,8 @@ def feed_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(
 class PublishSteps:
     """The first and the last task from load to commit, and the task that runs when one of them failed.
 
-    A DAG puts its own tasks before `load` and after `commit`. It also makes those that hold the lease upstream tasks of
-    `on_failure`, so that the lease is released when one of them fails.
+    A DAG puts its own tasks before `load` and after `commit`. Its tasks that acquire the lease, or run under it, also
+    become upstream tasks of `on_failure`, so that the lease is released when one of them fails.
     """
 
     load: BaseOperator
@@ -148,7 +148,7 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
 
 @fail_without_retry()
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
-    """Stops Spark. If the run holds the lease, commits its attempt if the swap happened, else discards the attempt."""
+    """Stops Spark. If the run holds the lease, commits its attempt or, if no swap happened, discards it."""
     services, run = open_feed_services(setup), context["dag_run"]
     stop_spark_runs(spark_task, context)  # Spark must not write files after the attempt's files are deleted
     intent = services.current.read().intent

@@ -27,7 +27,7 @@ LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 
 
 def require_free_slot(dag_id: str) -> None:
-    """Raises ConfigurationError if more than half of MAX_ACTIVE_RUNS are active, the run of this task included."""
+    """Raises ConfigurationError if over MAX_ACTIVE_RUNS / 2 runs of the DAG are active, that of this task included."""
     active = int(RuntimeTaskInstance.get_dr_count(dag_id, states=["running"]))
     if active > MAX_ACTIVE_RUNS // 2:
         raise ConfigurationError(

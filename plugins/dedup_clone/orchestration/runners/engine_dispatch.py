@@ -27,7 +27,8 @@ class EngineDispatchMixin(BaseOperator):
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
-        # True because only Spark defers: after a deferral Airflow makes a new operator and does not call execute().
+        # After a deferral Airflow makes a new operator and does not call execute(), so this first value must be right
+        # then: True, because only Spark defers.
         self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
@@ -55,7 +56,7 @@ class EngineDispatchMixin(BaseOperator):
             end_if_all_refused(open_feed_services(self.setup), pull_spec(context).attempt)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What the task read and wrote. Only a publish reads landing; other DAGs' dedup jobs read and write state."""
+        """What the task read and wrote. Only a publish reads landing. State is named as output only."""
         inputs = [landing_dataset(self.setup)] if self.dag.has_task(RESOLVE_PUBLISH) else []
         incoming = table_dataset(self.setup, self.setup.names.incoming_table)
         return operator_lineage(inputs, [state_dataset(self.setup) if self.runs_spark else incoming])

@@ -1,7 +1,7 @@
 """Runner `cluster` without a cluster name: creates a Dataproc cluster for each run and deletes it afterwards.
 
 The task deletes the cluster when it sees that the run has finished. If the task does not, Dataproc deletes the cluster
-when it is idle, and at the latest when its lifetime, the run's timeout plus _MAX_CREATION_S, is over.
+when it is idle, and at the latest at the end of its lifetime (the run's timeout plus _MAX_CREATION_S).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class EphemeralClusterRunner:
 
 
 def cluster_of(spec: SparkJobSpec, settings: SparkSettings, *, project: str, name: str) -> dict[str, Any]:
-    """The cluster in the API's format: enough workers for all executors, no public address, component gateway."""
+    """The cluster in the API's format: workers for `spec.executors` executors, no public address, component gateway."""
     cluster = settings.cluster
     cores = int(cluster.machine_type.rsplit("-", 1)[1])
     workers = max(_MIN_WORKERS, ceil(spec.executors * spec.executor_cores / cores))

@@ -32,7 +32,7 @@ class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
         self.urls: dict[str, str] = {}
 
     def run_spark(self, context: Context) -> Any:
-        """Runs Spark. The task's link leads to the list of running jobs until the job has ended, then to the job."""
+        """Runs Spark. With a history server, the task links to the running jobs, and to the job once it has ended."""
         history = os.environ.get(HISTORY_VARIABLE)
         if not history:
             return super().run_spark(context)

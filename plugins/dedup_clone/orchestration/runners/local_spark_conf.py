@@ -49,7 +49,7 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.extraClassPath": connector_jar(),
         # Driver and workers use the Python that runs this code, not the first one on PATH.
         "spark.pyspark.python": sys.executable,
-        # The job's folder must be on PYTHONPATH.
+        # A module of the job, which Spark finds because the job's folder is on PYTHONPATH.
         "spark.python.daemon.module": "dedup_spark.execution.worker_daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

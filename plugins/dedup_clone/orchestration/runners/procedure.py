@@ -86,7 +86,7 @@ class ProcedureRunner:
         }
 
     def script(self, spec: SparkJobSpec) -> str:
-        """SQL that creates and calls the procedure. Its options are literals, as query parameters are not allowed."""
+        """SQL that creates and calls the procedure. Options are literals, because they must not be query parameters."""
         import jinja2
 
         environment = jinja2.Environment(
@@ -97,7 +97,7 @@ class ProcedureRunner:
             connection=f"`{self._settings.procedure_connection}`",
             runtime_version=self._settings.runtime_version,
             spec=spec,
-            # Every escape in JSON text is valid in GoogleSQL text too, except the surrogates that ASCII would need.
+            # Every escape in JSON text is valid in GoogleSQL text too, except the surrogate pairs of ensure_ascii=True.
             literal=partial(json.dumps, ensure_ascii=False),
         )
 

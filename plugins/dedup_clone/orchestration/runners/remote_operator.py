@@ -52,8 +52,8 @@ from dedup_clone.orchestration.shared.task_runtime import (
 from dedup_clone.publish.records.best_effort import best_effort
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# After a failure without a known cause Spark is started again, because machines can be lost. If this many runs of the
-# attempt have failed, the last one without a known cause, the task fails for good.
+# After a failure without a known cause Spark is started again, because machines can be lost. If this many runs have
+# failed since the last clear, and the last failure has no known cause, the task fails for good.
 RUNS_UNTIL_UNEXPLAINED_FAILURE_IS_FINAL = 4
 
 
@@ -71,7 +71,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         self.run_name: str | None = None
 
     def run_spark(self, context: Context) -> Any:
-        """Returns the name of the run that succeeded, or defers until it has ended, is ready for its job or too slow.
+        """Returns the name of a run that has succeeded. Else defers until the run has ended, is READY or too slow.
 
         Raises SparkUnavailable or SparkRunFailed if a retry can help, AirflowFailException if none can.
         """
@@ -85,7 +85,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def resume(self, context: Context, event: dict[str, str]) -> Any:
         """Called after the trigger fired: ends with the finished run, attaches to the run again, or submits its job.
 
-        Stops the run and fails if it takes too long.
+        If the run takes too long, stops it and fails.
         """
         name = self._resume(context, event)
         self.end_if_all_refused(context)
@@ -114,7 +114,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
         """Attaches to the attempt's run, or submits one.
 
-        Ends with a finished run, or defers as `run_spark` does.
+        If the run has finished, returns or raises as `_finish` does; else defers.
         """
         selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
         if selected is None:
@@ -156,7 +156,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
-        # A job on a created cluster is never `timed_out`: it fails when Dataproc deletes the cluster after the timeout.
+        # A job on a created cluster fails when Dataproc deletes the cluster after the timeout. Dataproc does not report
+        # this as a timeout, so the duration of the job tells.
         if run.timed_out or (run.lasted_s or 0) >= self._timeout_s:
             self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
         if run.state is SparkRunState.CANCELLED:
@@ -177,7 +178,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
 
     def _fail_as_too_slow(self, stopped: str) -> NoReturn:
-        """Fails the task without a retry. `stopped`: text that names the runs that were stopped."""
+        """Fails the task without a retry. `stopped`: text that says which runs were stopped, if any."""
         raise AirflowFailException(
             f"Spark was not done within {self._timeout_s / 60:.0f} minutes ({stopped}). Raise [spark.max_executors] or "
             f"lower [spark.target_minutes] in the feed, then clear the run."

@@ -20,7 +20,7 @@ _STATES = {
     "FAILED": SparkRunState.FAILED,
     "CANCELLED": SparkRunState.CANCELLED,
 }
-_MIN_TTL_S = 600  # the service accepts no shorter one
+_MIN_TTL_S = 600  # the service accepts no shorter `ttl`
 
 
 class ServerlessRunner:
@@ -90,7 +90,7 @@ class ServerlessRunner:
 
 
 def _exceeded_ttl(batch: Batch) -> bool:
-    """Whether an ended batch had reached its `ttl`. Google does not document the state and message of such a batch."""
+    """Whether an ended batch had reached its `ttl`, by its times: Google does not document its state and message."""
     ttl: Any = batch.environment_config.execution_config.ttl  # a timedelta, although its type hint says Duration
     return bool(ttl) and batch.state_time - batch.create_time >= ttl
 

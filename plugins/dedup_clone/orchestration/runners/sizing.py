@@ -25,7 +25,7 @@ OLDER_S_PER_ROW = 500e-9
 # vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
 ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.JOIN: 7.7e-6}
 CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
-# There is work for as many cores as there are dates, or tasks of this size, whichever is more.
+# There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
 # The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
@@ -38,8 +38,8 @@ START_MINUTES = {
     Runner.CLUSTER: 3.0,
     Runner.BIGQUERY_PROCEDURE: 2.0,
 }
-# The job does not write through Hadoop (docs/adr/0002). If a plan did, this committer is the only one that is safe on
-# Cloud Storage.
+# The job does not write through Hadoop (docs/adr/0002). A plan that did would have to use this committer, the only one
+# that is safe on Cloud Storage.
 _COMMITTER = {
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs": (
         "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
@@ -51,8 +51,8 @@ _COMMITTER = {
 class RunSize:
     """The executors of a run, and how long it is expected to take with them.
 
-    `most_executors`: the most that the run can scale up to. That is the number that a rewrite of all dates needs
-    (`executors` if the feed sets it), or twice `executors` if that is more, at most the feed's `max_executors`.
+    `most_executors`: the most that the run can scale up to. That is twice `executors`, or what a rewrite of all
+    dates would need if that is more (and the feed does not set `executors`); at most the feed's `max_executors`.
     `expected_minutes`: from the submission of the run. `vcpu_seconds`: the work. `reason`: why `executors` has this
     value, for the log.
     """
@@ -110,7 +110,7 @@ def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
 
 
 def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:
-    """The fewest executors that finish in time, at most `max_executors`, and no more than have work.
+    """The fewest executors that finish in time: at least two, at most `max_executors`, and no more than have work.
 
     `start_s`: seconds from the submission of the run until its first executor works.
     """
@@ -129,7 +129,8 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MAX_INITIAL_EXECUTORS)),
         "spark.dynamicAllocation.maxExecutors": str(size.most_executors),
-        # Executors register one by one. Without this, Spark counts the cores at the start and makes too few partitions.
+        # By default Spark makes a partition for each core that it has at the start. As executors register one by one,
+        # these are too few.
         "spark.default.parallelism": str(size.cores),
         **_COMMITTER,
         **spark.properties,

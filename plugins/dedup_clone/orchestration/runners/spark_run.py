@@ -51,6 +51,8 @@ class SparkRun:
 class SparkJobSpec:
     """What to run.
 
+    `main_uri`, `archive_uri`: the job's main file, and the zip file of its modules. `executors`: how many the run
+    starts with; it may scale up as `properties` say.
     `timeout_s`: seconds after which Airflow stops the run, counted from when the task last began to wait for it. If
     Airflow does not, the service does: it stops a batch or procedure after the same time (a batch after ten minutes at
     the earliest), and a job on a cluster that was created for the run some minutes later. It never stops a job on
@@ -111,7 +113,7 @@ class RunNames:
     clear_number: int
 
     def name(self, number: int) -> str:
-        """The name of the attempt's run with this number, from 1: at most 51 of a-z, 0-9 and -, as clusters require."""
+        """The name of run `number`, counted from 1: at most 51 characters of a-z, 0-9 and -, as clusters require."""
         slug = self.feed.replace("_", "-")[:22].strip("-")
         return f"dc-{slug}-{self.attempt}-c{self.clear_number}-{number}"
 
@@ -143,7 +145,7 @@ class SelectedRun:
 
 
 def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
-    """The run that is active or succeeded, else the first free name. None after `MAX_FAILED_RUNS` failures.
+    """The run that is unfinished or succeeded, else the first free name. None after `MAX_FAILED_RUNS` failures.
 
     `tries`: the number of runs that the task can have started. A free name does not end the search before that number:
     a cluster that was deleted before its job was submitted leaves a free name, and a later run can be active.

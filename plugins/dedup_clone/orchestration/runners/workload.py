@@ -35,9 +35,10 @@ class Method(StrEnum):
 class Workload:
     """How much work a request is.
 
-    `deliveries`, `dates`: how many of them the request has. `newest_rows`, `older_rows`: about how many rows the newest
-    delivery has, and all others together. `parent_rows`: how many the parent has. If only some dates are replayed,
-    bytes and rows are those of these dates. `reason`: why the method is not ADOPT; empty if it is.
+    `deliveries`, `dates`: how many of them the request has; without date folders, the dates are those of the parent.
+    `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `parent_rows`:
+    how many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `reason`: why the
+    method is not ADOPT; empty if it is.
     """
 
     deliveries: int

@@ -156,7 +156,7 @@ class LoadStagingOperator(AttemptJobOperator):
         self.streams_into_target = False
 
     def execute(self, context: Context) -> str:
-        """Streams the changed rows, or loads only the changed partitions; else one deferrable job fills staging."""
+        """Streams the changed rows, or loads the changed partitions. If neither can be done, one job fills staging."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         with fail_without_retry():
             services.current.require_intent(spec.attempt)

@@ -1,4 +1,4 @@
-"""Reads what the DAGs of a feed are built from: the feed file and the profile, and finds the deployed folders."""
+"""Finds the deployed folders, and reads the feed file and the profile, from which the DAGs of a feed are built."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a task read and wrote, for OpenLineage: the feed's folders in landing and state, and its tables.
 
-Airflow's OpenLineage provider calls the operators' method `get_openlineage_facets_on_complete`. It need not be
-installed: only `operator_lineage`, which that method calls, imports it.
+Airflow's OpenLineage provider calls the operators' method `get_openlineage_facets_on_complete`. The provider need not
+be installed: only `operator_lineage`, which that method calls, imports it.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def triggered_by(context: Context) -> str:
 
 
 def pull_spec(context: Context) -> PublishSpec:
-    """The run's publish spec. Raises ContractViolation when a task of another version returned it."""
+    """The run's publish spec. Raises ContractViolation if it is missing or another version of this project made it."""
     task_id = _resolve_task_id(context)
     return from_plain(PublishSpec, context["ti"].xcom_pull(task_ids=task_id), where=f"XCom of {task_id}")
 

@@ -43,7 +43,7 @@ BACKLOG_LIMIT_S = 5 * 60
 # How often an environment checks whether the feed is still retired, or published by another environment.
 FOREIGN_INTERVAL = timedelta(minutes=5)
 # Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
-# (core.max_map_length). One run publishes all that waits.
+# (core.max_map_length). The others need no run of their own: one run publishes all that waits.
 MAX_RUNS_STARTED = 1000
 
 
@@ -61,7 +61,8 @@ class DeliverySensor(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers the deliveries that have arrived. If there is no run to start, defers.
 
-        It resumes when a marker arrives or a time limit has passed.
+        It resumes when a marker arrives or a time limit has passed. While the feed is retired, or another environment
+        publishes it, registers nothing and defers for FOREIGN_INTERVAL.
         """
         services = open_feed_services(self.setup)
         if _is_retired_or_foreign(services):

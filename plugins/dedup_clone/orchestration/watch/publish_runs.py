@@ -62,8 +62,8 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     again.
 
     A run that a check ended is not repeated, because the check would fail again, after the same work. From number
-    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. As an
-    exception, such a run is returned even while its repeat is active, so that the alert about it stays open.
+    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. While
+    such a repeat is active, the run that it repeats is returned all the same, so that the alert about it stays open.
     """
     if not waiting:
         return None

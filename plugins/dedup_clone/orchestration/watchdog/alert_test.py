@@ -21,7 +21,7 @@ def send_alerts_of_profile(profiles: Path) -> list[str]:
 
 
 def send_test_alerts(settings: AlertSettings) -> list[str]:
-    """Sends both messages; returns the names of the notifiers. Raises AlertNotSent if one failed or none is set up."""
+    """Sends alert and recovery; returns the notifiers' names. Raises AlertNotSent if one failed or none is set up."""
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
     if len(notifiers.names) == 1:  # only the log
         raise AlertNotSent(

@@ -36,7 +36,7 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     """Checks every feed. Returns the names of the incidents by feed, without feeds that have none.
 
     If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, also if only an
-    alert could not be sent; it gives the reason for each feed.
+    alert could not be sent; it gives the reason for each feed. Raises ConfigurationError if the profile is invalid.
     """
     deployment = read_deployment(folders.profiles)
     clients = _with_cached_views(open_clients(deployment, folders.sql))

@@ -175,7 +175,7 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
 
     Without `with_runs` the result is that of a DAG without runs.
 
-    Airflow is asked by the task execution API, which needs no login and no database access. Raises AirflowRuntimeError
+    Asks Airflow through the task execution API, which needs no login and no database access. Raises AirflowRuntimeError
     when the API does not answer, so that no open incident about the DAG is taken for ended.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError

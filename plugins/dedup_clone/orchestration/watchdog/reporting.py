@@ -1,4 +1,4 @@
-"""Loads rows into the status table, the ledger table and FEED_changes: those that runs of all feeds left in state."""
+"""Takes the rows that runs of all feeds left in state, and loads them into status table, ledger table, FEED_changes."""
 
 from __future__ import annotations
 
