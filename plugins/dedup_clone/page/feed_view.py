@@ -20,7 +20,7 @@ from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import LedgerRecord, count_loads
 
 PUBLISHES_SHOWN = 100
 
@@ -80,7 +80,7 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
         "kind": str(intent.kind),
         "generation": intent.generation,
         "taken_at": intent.taken_at.isoformat(),
-        "dates": None if any("-load" in job for job in intent.jobs) else to_plain(records.progress),
+        "dates": None if count_loads(intent.jobs) else to_plain(records.progress),
     }
 
 

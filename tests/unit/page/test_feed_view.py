@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
+from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
 from dedup_clone.page.feed_view import feed_summary, index_view, page_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
@@ -69,6 +70,19 @@ def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_t
         for found in (None, intent, replace(intent, waits_for_approval=True))
     ]
     assert shown == [True, False, False]
+
+
+def test_progress_is_shown_until_the_first_load_whatever_the_feed_is_called() -> None:
+    progress = JobProgress("compare", 3, 13, NOW)
+
+    def dates(*jobs: str) -> Any:
+        intent = Intent(IntentKind.REBUILD, "d", "r", "00000123-a", 120, 123, NOW, jobs)
+        running = page_view(FeedRecords("load_events", late(), None, intent=intent, progress=progress), NOW)["running"]
+        return running["dates"]
+
+    attempt = "dedup_clone-load_events-00000123-a"
+    assert dates(f"{attempt}-copy-1")["done"] == 3
+    assert dates(f"{attempt}-copy-1", f"{attempt}-load-1") is None
 
 
 def test_a_snapshot_that_a_check_stopped_is_shown_with_its_evidence_until_another_waits() -> None:
