@@ -9,8 +9,8 @@ from urllib.parse import quote
 from testkit.stack_client import StackClient
 from testkit.waiting import TIMEOUT_S, wait_for
 
-# In this time the scheduler sees that a process has ended: its loop takes one to two seconds. No request tells whether
-# it has seen this.
+# Within this time the scheduler sees that a process has ended: its loop takes one to two seconds. No request tells
+# whether it has seen this.
 _SCHEDULER_NOTICES_S = 4.0
 
 
@@ -28,8 +28,8 @@ class Approvals:
 
         Airflow shows the question a moment before the task waits. An answer given in that moment is stored, but never
         reaches the task, and Airflow refuses all later answers. Once the task waits, its process ends. If the task is
-        answered before the scheduler has seen that end, the scheduler starts the task again. The stored answer is then
-        too early for the second start, too.
+        answered before the scheduler has seen that end, the scheduler starts the task again. The
+        task then asks again, and does not see the answer that was stored before.
         """
         what = f"run [{run_id}] waits for its approval"
         since = wait_for(lambda: self._is_waiting(run_id) and time.monotonic(), what)

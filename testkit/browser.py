@@ -60,9 +60,10 @@ class Browser:
         return page
 
     def send(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Send a DevTools command, and return its result. `session`: of a page; None for commands to the browser.
+        """Send a DevTools command, and return its result.
 
-        Raises BrowserError if the browser refuses the command or does not answer.
+        `session`: the id of a page's session; None for commands to the browser. Raises BrowserError if
+        the browser refuses the command or does not answer.
         """
         self._last_id += 1
         message = {"id": self._last_id, "method": method, "params": parameters}
@@ -176,7 +177,7 @@ class Page:
     def tab_to(self, condition: str, *, shift: bool = False) -> None:
         """Press the Tab key until `condition`, JavaScript about the focused element `e`, is true.
 
-        Raises BrowserError after MAX_TABS keys.
+        Raises BrowserError after MAX_TABS presses.
         """
         for _ in range(MAX_TABS):
             self.press("Tab", shift=shift)

@@ -40,7 +40,8 @@ class ControlledStandIn:
 
     def wait_for_all_jobs(self) -> None:
         """Wait until no BigQuery job is pending or runs. Polls states, because `job.result` would retry failed jobs."""
-        for state in ("pending", "running"):  # in this order, a job that begins meanwhile is in one of the lists
+        # In this order no job is missed: a pending job that starts before the first request is in the second list.
+        for state in ("pending", "running"):
             for job in self.bigquery.list_jobs(state_filter=state):
                 while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
                     time.sleep(0.02)

@@ -79,7 +79,10 @@ class FeedAgainstOracle(FeedOnStandIn):
         self.declare_columns(tuple(map(_column, table.columns)))
 
     def declare_columns(self, columns: Sequence[ColumnSettings]) -> None:
-        """Change the columns that the feed declares. Unlike a table contract, these settings may have `since`."""
+        """Change the columns that the feed declares. Unlike a table contract, these settings may have `since`.
+
+        `since`: the first snapshot id whose files have the column.
+        """
         table = self.feed.table.model_copy(update={"columns": tuple(columns)})
         self.feed = self.feed.model_copy(update={"table": table})
         self.table = table.to_contract()
@@ -113,7 +116,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return next(e for e in self.manifest().dates if e.date == day)
 
     def table_rows(self, table: str | None = None) -> list[list[Any]]:
-        """All rows of target (or of `table`) as sorted comparable values, like OracleState.table_rows."""
+        """All rows of target (or of `table`) in the form of `OracleState.table_rows` (oracle.py)."""
         found = self.bigquery.query_and_wait(f"SELECT * FROM {self.places.dataset}.{table or self.feed.target}")
         return comparable(self.oracle_table, [dict(row.items()) for row in found])
 

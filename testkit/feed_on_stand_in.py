@@ -163,7 +163,7 @@ class FeedOnStandIn(ControlledStandIn):
         return spec
 
     def deduplicate(self, spec: PublishSpec) -> None:
-        """Run the dedup step of the attempt's engine. For engine spark this calls `dedup`, a fake job by default."""
+        """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`, a fake job by default."""
         if spec.engine.runs_spark:
             self.dedup.run(spec.request_uri)
         else:

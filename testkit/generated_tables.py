@@ -1,4 +1,4 @@
-"""Makes random tables and random rows from a seed. Each type has few values, so that equal keys and rows are frequent.
+"""Makes random tables and rows with the caller's `Random`. Each type has few values: equal keys and rows are frequent.
 
 The values are those whose order or equality is easy to get wrong: NULL, NaN, both zeros, empty text and arrays, arrays
 that begin like others, NULL structs beside structs of NULL, the ends of each type's range.
@@ -79,7 +79,7 @@ class GeneratedHistory:
 
     Most values of a column are the same, so that unchanged rows, and duplicate rows that differ only in a later column,
     are frequent. `repeat`: the probability, below 1, that one more row of the same key follows a row in a snapshot.
-    `days`: the number of dates, from `first_day` on. `_rows`: for each date, the present values of each key.
+    `days`: the number of dates, from `first_day` on. `_rows`: for each date, the current values of each key.
     """
 
     table: TableContract

@@ -77,7 +77,7 @@ class HoldingProxy:
         self.upstream = urlsplit(upstream_url).netloc
         self._lock = threading.Lock()
         self._holds: list[Hold] = []
-        self._found: list[Hold] = []  # those that have a request
+        self._found: list[Hold] = []  # holds that have matched a request
         handler = type("BoundHandler", (_Handler,), {"proxy": self})
         self._server = _Server((HOST, 0), handler)
 

@@ -1,4 +1,4 @@
-"""Describes an HTTP request to Cloud Storage or BigQuery that passes through `holding_proxy`, which can hold it."""
+"""Describes an HTTP request to Cloud Storage or BigQuery that passes through a proxy (holding_proxy.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from urllib.parse import parse_qs, unquote, urlsplit
 
-MAX_TEXT_BYTES = 64 * 1024  # how much of a body is searched: records are shorter, and data files need no search
+MAX_TEXT_BYTES = 64 * 1024  # of a body are searched: JSON records of state are shorter, data files need no search
 _NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
 _OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
 

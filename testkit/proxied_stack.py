@@ -1,4 +1,4 @@
-"""Starts a local stack whose requests to storage and BigQuery pass through proxies, for soak and tests/stack.
+"""Starts a local stack whose requests to storage and BigQuery pass through proxies, for soak/ and tests/stack/.
 
 The proxies (`holding_proxy.py`) can hold a request until a process has been killed. The stack has its own files and
 ports, and its own copy of the DAGs, so it can run beside a stack that `make up` started.

@@ -41,20 +41,21 @@ from dedup_spark.landing.written_schema import has_written_schema
 from testkit.driver_session import DriverSession
 
 FEED = "feed"
-LATEST_DAY = date(2030, 1, 1)
-RETENTION_DAY = date(2020, 1, 1)
-PUBLISH_DAY = date(2029, 12, 31)
+LATEST_DAY = date(2030, 1, 1)  # the newest date that rows may have
+RETENTION_DAY = date(2020, 1, 1)  # by default, the oldest date that rows may have
+PUBLISH_DAY = date(2029, 12, 31)  # the publish date in rows of the table of changes
 
 
 @dataclass
 class SparkJobFeed:
     """A feed: lands deliveries, runs the job on them, and makes each result the parent of the next publish.
 
-    `session`: None if the jobs use no DataFrame plan; they then run in a DriverSession. `bucket`: the landing bucket,
-    or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path of the
-    folder that takes its place. The fields from `mode` to `engine` become fields of each request. `with_changes`:
-    whether the job also writes the rows that changed. `manifest`, `parent`: the generation that was committed last;
-    None before the first. `_next_numbers`: the next number of a landed file, an arrival or a generation.
+    `session`: None if the jobs use no DataFrame plan; their Spark tasks then run in this process (driver_session.py).
+    `bucket`: the landing bucket, or the folder that takes its place. `state`: the URI of the feed's folder in
+    the state bucket, or the path of the folder that takes its place. The fields from `mode` to `engine` become fields
+    of each request. `with_changes`: whether the job also writes the rows that changed. `manifest`, `parent`: the
+    generation that was committed last; None before the first. `_next_numbers`: yields numbers for landed files,
+    arrivals and generations.
     """
 
     session: SparkSession | None
@@ -180,7 +181,7 @@ class SparkJobFeed:
         return lambda: self.session or cast(SparkSession, DriverSession())
 
     def run_tasks_in_this_process(self) -> None:
-        """Run Spark tasks in this process, so that tests can change what the tasks do; see DriverSession."""
+        """Run Spark tasks in this process, so that tests can change what the tasks do (driver_session.py)."""
         self.session = cast(SparkSession, DriverSession(self.session))
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:

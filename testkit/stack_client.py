@@ -53,7 +53,7 @@ class StackClient:
         return done.stdout
 
     def write_snapshot(self, folder: Path, rows: Sequence[Row], *, schema: pa.Schema = SCHEMA) -> Path:
-        """Write a snapshot below `folder`, and return `folder`. Each date has two files, in row groups of 100 rows.
+        """Write a snapshot below `folder`, and return `folder`. Each date has two files, in row groups of at most 100.
 
         The layout differs from that of devstack.producer, because files of other producers differ too.
         """

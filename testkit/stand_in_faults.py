@@ -1,4 +1,4 @@
-"""Adds faults to the BigQuery stand-in: chosen jobs and requests are delayed, stay in the queue, or fail.
+"""Adds faults to the BigQuery stand-in: chosen jobs or requests are delayed, stay queued, fail or get no reply.
 
 docs/stand-in.md describes the JSON of a fault.
 """

@@ -1,4 +1,4 @@
-"""Finds out whether a file's content has a number or a text, also compressed or encoded in Parquet."""
+"""Finds out whether a file's content has a number or a text, even if compressed or encoded in Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = int | str
 
 
 def encodings(value: Value) -> tuple[bytes, ...]:
-    """The forms in which a value may be stored: text in UTF-8, and a number also as eight bytes in either order."""
+    """The forms of a stored value: text in UTF-8, a number (0 or more) also as eight bytes in either order."""
     text = str(value).encode()
     return (text,) if isinstance(value, str) else (text, value.to_bytes(8, "little"), value.to_bytes(8, "big"))
 

@@ -38,7 +38,7 @@ def from_datetime(moment: datetime) -> int:
 
 
 class Clock:
-    """The current time. It cannot be set back: versions of a table would then be dated before older ones."""
+    """The current time. It cannot be set back: a new version of a table would then seem older than the one before."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,5 +67,5 @@ class Clock:
             self._offset_us += microseconds
 
     def move_to(self, moment_us: int) -> None:
-        """Move the clock forward to a time. Raises Invalid for a time in its past."""
+        """Move the clock forward to a time. Raises Invalid for a time before the current one."""
         self.advance(moment_us - self.now_us())

@@ -1,4 +1,4 @@
-"""Injects faults: a chosen request or job fails, is delayed, loses its response or exceeds a quota."""
+"""Injects faults: a chosen request or job fails, is delayed, stays queued, loses its response or exceeds a quota."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Fault:
 
 
 def parse_fault(body: Mapping[str, Any]) -> Fault:
-    """The fault that the JSON object describes. Raises Invalid for a wrong key or value."""
+    """The fault that the JSON object describes. Raises Invalid for a wrong key, match, effect or number."""
     allowed_keys = {"match", "effect", "nth", "times", "seconds", "status", "reason", "message"}
     if unknown := sorted(set(body) - allowed_keys):
         raise Invalid(f"Fault has unknown keys [{', '.join(unknown)}], known are [{', '.join(sorted(allowed_keys))}].")
@@ -111,7 +111,8 @@ class FaultRegistry:
     def match_request(self, method: str, path: str) -> Fault | None:
         """The fault that applies to the request, or None.
 
-        The request counts as a match (for `nth` and `times`) of each fault that it matches, up to the one that applies.
+        Faults are tried in the order of their creation until one applies. The request counts as a match, for `nth` and
+        `times`, of each fault that was tried and that it matches.
         """
         return self._match({"method": method, "path": path}, jobs=False)
 

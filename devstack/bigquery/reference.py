@@ -1,6 +1,6 @@
 """Generates the reference part of docs/stand-in.md, mostly from the constants that the code itself uses.
 
-`python -m devstack.bigquery.reference` writes it into the document. A test fails while the two differ.
+`python -m devstack.bigquery.reference` writes it into the document. A test fails while the document differs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Turns the filters of a query on clustering columns into conditions on the lowest and highest values of a block.
 
+A block is a piece of a clustered table, with rows that are neighbours in the order of the clustering columns.
 Only simple comparisons of a column with constants prune blocks: no function of the column, and no other column. The
 filters on a clustering column count only if all clustering columns before it have filters, too. Source: "Query
 clustered tables", Best practices.
@@ -102,7 +103,7 @@ class _Column:
         return exp.and_(reaches_low, exp.LTE(this=self._bound("low"), expression=high.copy()))
 
     def _bound(self, which: str) -> exp.Column:
-        """The column of the block's bounds: `which` is low, high or nulls."""
+        """The column with one of the block's bounds. `which`: low, high or nulls."""
         return exp.column(f"{which}_{self.position}")
 
     def _is_column(self, node: exp.Expr | None) -> bool:

@@ -29,13 +29,13 @@ from devstack.bigquery.storage.table_change import Change
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
 MAXIMUM_RETRIES = 3  # of a merge, after another job has changed the same rows
-RETRY_INTERVAL_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
+RETRY_INTERVAL_US = 30 * MICROSECONDS  # from the failure of a table's job to its next job
 # How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
 WAIT_S = 10.0
 
 
 class ApplyJob:
-    """Runs apply jobs. Each reads the whole table, and is billed for that as an on-demand query."""
+    """Runs apply jobs. One with pending changes reads the whole table, and is billed for that as an on-demand query."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -142,7 +142,8 @@ def _is_due(version: TableVersion, now_us: int) -> bool:
     A table without max_staleness gets no apply jobs.
 
     BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
-    that clients see the watermark pass that change. Then no job follows until the next change.
+    that clients see the watermark, the time up to which all changes are applied, pass that change. Then no job follows
+    until the next change.
     """
     log, interval_us = version.change_log, max_staleness_us(version) // 2
     if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:

@@ -37,8 +37,8 @@ _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
 class MergedChanges:
     """What a merge has written.
 
-    `writes`: the segments with the table's rows. `applied`: the segment with the last change of every key, without
-    DELETEs that are older than DELETE_RETENTION_US.
+    `writes`: the segments (stored Parquet files) with the rows of changed partitions. `applied`: the segment with the
+    last change of every key, without DELETEs that are older than DELETE_RETENTION_US.
     """
 
     writes: PartitionWrites
@@ -56,15 +56,15 @@ def merge_changes(
     version = replace(version, buffer=())
     keys = [quote_identifier(name) for name in version.settings.primary_key]
     last_changes = session.materialize(_last_changes_sql(catalog, session, version, keys))
-    # What follows FROM in SQL that reads the pending ones of the last changes. It ends with a condition.
-    pending = f"{last_changes} WHERE {_POSITION} >= 0"
+    # SQL to put after FROM: it reads those of the last changes that are still pending. It ends with a condition.
+    from_pending = f"{last_changes} WHERE {_POSITION} >= 0"
     same_key = " AND ".join(f"_old.{key} = _new.{key}" for key in keys)
-    old = relation_sql(table, version, catalog.segments, with_row_id=True)
+    old_relation = relation_sql(table, version, catalog.segments, with_row_id=True)
     removed = session.materialize(
-        f"SELECT _old.{ROW_ID} FROM {old} AS _old SEMI JOIN (FROM {pending}) AS _new ON {same_key}"
+        f"SELECT _old.{ROW_ID} FROM {old_relation} AS _old SEMI JOIN (FROM {from_pending}) AS _new ON {same_key}"
     )
     columns = ", ".join(quote_identifier(column.name) for column in version.settings.schema)
-    _, upserts = session.run(f"SELECT {columns} FROM {pending} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
+    _, upserts = session.run(f"SELECT {columns} FROM {from_pending} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
     changes = RowChanges(removed, conform(upserts, version.settings.schema), {})
     affected = affected_segments(table, version, changes, session)
     writes = write_partitions(table, version, changes, affected, session, catalog, batch)
@@ -94,17 +94,17 @@ def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVe
     """
     log = version.change_log
     assert log is not None  # the caller has seen pending changes
-    parts, position = [], 0
+    change_tables, position = [], 0
     for changes in log.pending:
         rows = conform(_read_segment(catalog, changes.segment), change_columns(version))
         positions = pa.array(range(position, position + rows.num_rows), pa.int64())
         acknowledged = pa.array([changes.acknowledged_us] * rows.num_rows, pa.int64())
-        parts.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
+        change_tables.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
         position += rows.num_rows
     if log.applied is not None:
         rows = _read_segment(catalog, log.applied)
-        parts.append(rows.append_column(_POSITION, pa.array([-1] * rows.num_rows, pa.int64())))
-    all_changes = session.register(pa.concat_tables(parts, promote_options="default"))
+        change_tables.append(rows.append_column(_POSITION, pa.array([-1] * rows.num_rows, pa.int64())))
+    all_changes = session.register(pa.concat_tables(change_tables, promote_options="default"))
     order = f"{SEQUENCE_NUMBER} DESC NULLS LAST, {_POSITION} DESC"
     return (
         f"SELECT * FROM {all_changes} QUALIFY row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order}) = 1"

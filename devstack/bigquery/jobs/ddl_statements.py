@@ -107,7 +107,10 @@ def commit_creation(
     outcome: Outcome,
     if_not_exists: bool,
 ) -> Outcome:
-    """Commits a new table. With IF NOT EXISTS it does nothing if another job has created the table meanwhile."""
+    """Commits a new or replaced table. With IF NOT EXISTS it does nothing if another job has created it meanwhile.
+
+    `build`: returns the change from the table's current version (None without a table) and the commit time.
+    """
     try:
         catalog.commit(table, build, commit_info_of(outcome))
     except Duplicate:
@@ -216,7 +219,7 @@ def create_operation(exists: bool, or_replace: bool, if_not_exists: bool, object
 def create_settings(
     statement: CreateTable, query_columns: tuple[TableField, ...], evaluator: SqlEvaluator
 ) -> TableSettings:
-    """The settings of a new table. Declared columns take precedence over those of its query."""
+    """The settings of a new table. Declared columns take precedence over those of the statement's query."""
     settings = TableSettings(
         schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
         partition_column=statement.partition_by,

@@ -20,7 +20,7 @@ from devstack.bigquery.storage.table_rules import (
     describe_partitioning,
 )
 
-NewSegments = Mapping[str, Sequence[Segment]]  # by partition id
+NewSegments = Mapping[str, Sequence[Segment]]  # stored Parquet files, by partition id
 
 
 def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:

@@ -1,8 +1,9 @@
 """Writes the changes of a DML statement as new segments, and computes the table change that the caller commits.
 
-A statement reads a snapshot. If another statement has changed the same partitions since, `dml_change` raises
-`ConcurrentUpdate`, and the caller runs the statement again on the newer rows. Rows that an INSERT added meanwhile stay.
-Partitions that the statement does not change keep their segments. A merge of streamed changes counts as a statement.
+A statement reads one version of the table. If another statement has changed the same partitions since, `dml_change`
+raises `ConcurrentUpdate`, and the caller runs the statement again on the newer rows. Rows that an INSERT added
+meanwhile stay. Partitions that the statement does not change keep their segments, which are stored Parquet files. A
+merge of streamed changes counts as a statement.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class PartitionWrites:
     """The segments that a statement writes.
 
     `replaced`: by partition, the segments that replace those that the statement read. `added`: by partition, segments
-    that only add rows. `buffered`: by the file of a changed segment of the streaming buffer, the segment with its
-    unchanged rows, or None if no row is left. Updated rows move from the buffer to their partition.
+    that only add rows. `buffered`: by the file of each changed segment of the streaming buffer, the new segment with
+    the rows that stay there, or None if no row stays. Updated rows move from the buffer to their partition.
     """
 
     replaced: Mapping[str, tuple[Segment, ...]]
@@ -112,10 +113,11 @@ def write_partitions(
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
 
     def unchanged_rows(numbers: range) -> pa.Table:
-        rows = relation_sql(table, version, catalog.segments, numbers=numbers, with_row_id=True)
-        removed = f"(SELECT {ROW_ID} FROM {changes.removed} WHERE {rows_in_segments(numbers, ROW_ID)})"
+        relation = relation_sql(table, version, catalog.segments, numbers=numbers, with_row_id=True)
+        removed_ids = f"(SELECT {ROW_ID} FROM {changes.removed} WHERE {rows_in_segments(numbers, ROW_ID)})"
         _, unchanged = session.run(
-            f"SELECT {columns} FROM {rows} AS _old ANTI JOIN {removed} AS _removed ON _old.{ROW_ID} = _removed.{ROW_ID}"
+            f"SELECT {columns} FROM {relation} AS _old "
+            f"ANTI JOIN {removed_ids} AS _removed ON _old.{ROW_ID} = _removed.{ROW_ID}"
         )
         return unchanged
 

@@ -1,6 +1,7 @@
 """Computes which rows a MERGE changes.
 
-To each matching pair of rows, and to each row without a match, the first WHEN clause applies whose condition is true.
+For each matching pair of rows, and for each row without a match, the first WHEN clause for such rows whose condition is
+true applies.
 """
 
 from __future__ import annotations
@@ -102,15 +103,15 @@ class MergeEvaluator:
     def _updates_sql(self, number: int, clause: MergeClause, source: str, pairs: str, unmatched_target: str) -> str:
         """SQL of the ids of the rows that an UPDATE clause changes, each with the values assigned to that row."""
         assert isinstance(clause.action, MergeUpdate)  # the caller selects clauses with this action
-        rows = pairs if clause.kind == MATCHED else unmatched_target
+        selected = pairs if clause.kind == MATCHED else unmatched_target
         condition = f"{self._target.same_row('_selected')} AND _selected.{_CLAUSE} = {number}"
-        tables = f"{self._target.relation} JOIN {rows} AS _selected ON {condition}"
+        relations = f"{self._target.relation} JOIN {selected} AS _selected ON {condition}"
         columns = self._target.columns
         if clause.kind == MATCHED:
             alias = quote_identifier(source_alias(self._statement))
-            tables += f" JOIN {source} AS {alias} ON {alias}.{_SOURCE_ROW} = _selected.{_SOURCE_ROW}"
+            relations += f" JOIN {source} AS {alias} ON {alias}.{_SOURCE_ROW} = _selected.{_SOURCE_ROW}"
             columns = self._all_columns(source)
-        return self._target.values_sql(clause.action.assignments, columns, tables)
+        return self._target.values_sql(clause.action.assignments, columns, relations)
 
     def _inserted_rows(self, source: str, pairs: str) -> list[pa.Table]:
         """The rows that each clause WHEN NOT MATCHED BY TARGET inserts."""
@@ -126,10 +127,10 @@ class MergeEvaluator:
         )
         for number, clause in clauses:
             targets, values = self._insert_values(clause, source)
-            rows = f"FROM {unmatched} AS {alias} WHERE {alias}.{_CLAUSE} = {number}"
-            casts = self._target.checked_casts(values, targets, rows)
+            from_clause = f"FROM {unmatched} AS {alias} WHERE {alias}.{_CLAUSE} = {number}"
+            casts = self._target.checked_casts(values, targets, from_clause)
             columns = [f"{c} AS {quote_identifier(t.name)}" for c, t in zip(casts, targets, strict=True)]
-            _, inserted = self._session.run(f"SELECT {', '.join(columns)} {rows}")
+            _, inserted = self._session.run(f"SELECT {', '.join(columns)} {from_clause}")
             inserted_rows.append(conform_query_rows(inserted, self._target.schema))
         return inserted_rows
 

@@ -25,14 +25,14 @@ UNQUEUED_INSERTS_PER_DAY = 1_500
 MAXIMUM_RUNNING_INSERTS = 10
 MAXIMUM_WAITING_INSERTS = 100
 MAXIMUM_WAIT_US = 7 * HOUR_US
-CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not notify the queue
+CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not notify the queue, so it polls
 
 
 @dataclass
 class _Queue:
     """One queue of a table. `running_count` includes the INSERTs that did not have to wait.
 
-    `waiting`: an object for each waiting statement, in their order.
+    `waiting`: an object for each waiting statement, the oldest first.
     """
 
     maximum_running: int
@@ -56,7 +56,7 @@ class DmlQueue:
 
     @contextmanager
     def admit(self, table: TableId, stop: threading.Event) -> Iterator[None]:
-        """Run the block as one of the table's running statements, after waiting in the table's queue if need be.
+        """Run the `with` block as one of the table's running statements, after waiting in the table's queue if need be.
 
         Raises ResourcesExceeded at once if the queue is full, or after seven hours in it, and StoppedJob if `stop` is
         set while waiting.

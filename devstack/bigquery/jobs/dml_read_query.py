@@ -1,4 +1,4 @@
-"""Turns what a mutating DML statement reads into one SELECT, so that its scanned bytes can be counted.
+"""Turns what an UPDATE, DELETE or MERGE reads into one SELECT, so that its scanned bytes can be counted.
 
 A constant condition on the target's partition column prunes partitions only if no row in a pruned partition can change
 the result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
@@ -28,7 +28,7 @@ _DEFAULT_SOURCE_ALIAS = "__source"
 
 
 def read_query_of(statement: MutatingStatement) -> exp.Select:
-    """A SELECT with the same tables, columns and filters as the statement."""
+    """A SELECT with the statement's tables and columns, and with those of its filters that may prune partitions."""
     target = _table(statement.table, statement.alias)
     match statement:
         case Delete():
@@ -51,9 +51,9 @@ def deletes_whole_partitions(statement: MutatingStatement, column: str | None, v
     """
     if not isinstance(statement, Delete) or column is None or statement.where.find(exp.Select) is not None:
         return False
-    partition_column = ([column.lower()], [statement.alias.lower(), column.lower()])
+    allowed_paths = ([column.lower()], [statement.alias.lower(), column.lower()])
     paths = ([part.name.lower() for part in reference.parts] for reference in statement.where.find_all(exp.Column))
-    return all(path in partition_column or (len(path) == 1 and path[0] in variables) for path in paths)
+    return all(path in allowed_paths or (len(path) == 1 and path[0] in variables) for path in paths)
 
 
 def source_alias(statement: Merge) -> str:

@@ -119,7 +119,8 @@ def mutable_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, 
 def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion]:
     """The table that a DML statement changes, and the version of it that the statement reads.
 
-    Raises InvalidQuery for an external table or a view, AccessDenied if the caller may not read all rows.
+    Raises NotFound if there is no such table, InvalidQuery for an external table or a view, and AccessDenied if the
+    caller may not read all rows.
     """
     if evaluator.reader.external(name) is not None:
         raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
@@ -144,8 +145,8 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: S
 def deletes_without_reading(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> bool:
     """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
 
-    BigQuery says that this "might also not apply" to tables clustered by other columns; here it never applies to them.
-    Source: "Update partitioned table data using DML", DELETE statement.
+    BigQuery says that this rule "might also not apply" to tables clustered by other columns; here it never applies to
+    them. Source: "Update partitioned table data using DML", DELETE statement.
     """
     settings = version.settings
     return set(settings.clustering) <= {settings.partition_column} and deletes_whole_partitions(
@@ -154,7 +155,10 @@ def deletes_without_reading(statement: MutatingStatement, version: TableVersion,
 
 
 def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator) -> ScannedBytes:
-    """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too."""
+    """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too.
+
+    DELETEs of whole partitions and MERGEs that only insert rewrite no partition.
+    """
     table, version = mutable_version(statement.table, evaluator)
     scanned = scanned_by(statement, version, evaluator)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)

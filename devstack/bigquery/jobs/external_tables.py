@@ -156,7 +156,7 @@ class ExternalTables:
 def open_external_tables(
     definitions: Mapping[str, ExternalDefinition], objects: ObjectStore, segments: SegmentStore, sql: str
 ) -> Iterator[ExternalTables]:
-    """Yield the external tables of a job with this SQL. Their segments are deleted when the block ends."""
+    """Yield the external tables of the job whose SQL text is `sql`. Their segments are deleted when the block ends."""
     with segments.batch() as batch:
         try:
             yield ExternalTables(definitions, objects, batch, FILE_NAME in sql.upper())

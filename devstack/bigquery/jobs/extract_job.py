@@ -22,7 +22,7 @@ from devstack.bigquery.storage.table_rules import check_is_partitioned
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.
 MAXIMUM_FILE_BYTES = 1 << 30
-MAXIMUM_SHARD_BYTES = 256 << 20  # of each of several files; chosen here, because BigQuery documents no size
+MAXIMUM_SHARD_BYTES = 256 << 20  # of table data in a file if the URI has a `*`; BigQuery documents no size
 
 
 class ExtractJob:

@@ -32,7 +32,7 @@ def recover_jobs(store: JobStore, catalog: Catalog) -> int:
         return 0
     oldest_us = min(record.created_us for record in unfinished)
     results = dict(_committed_results(catalog, since_us=oldest_us))
-    for record in unfinished:  # newest first: the statements of a script before the script
+    for record in unfinished:  # newest first: a script comes after its statements, whose records it needs
         result = results.get(record.key)
         ended = _ended(record, result, catalog.clock.now_us())
         store.save(ended if result is None else _with_destination(ended, result.table, store))

@@ -30,7 +30,7 @@ class JobContext:
 
     `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
     ended; infinity without a limit. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls
-    `on_cancel`. `statistics`: those that the job reports if it fails.
+    `on_cancel`. `statistics`: those that the job reports if it fails with a StandInError.
     """
 
     record: JobRecord
@@ -133,7 +133,7 @@ class JobRunner:
                     limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
                     context.deadline_us = min(context.deadline_us, started_us + limit_us)
                 ended = self._call_function(context, fault)
-        except Exception as error:  # of the admission, for example while the job waited
+        except Exception as error:  # raised by the admission, for example while the job waited
             ended = replace(record, error=self._error(context, error), started_us=self.clock.now_us())
         self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
         del self._contexts[record.key]

@@ -1,4 +1,4 @@
-"""Runs load jobs: writes the rows of files as new segments, and commits these to the table."""
+"""Runs load jobs: writes the rows of files as new segments (stored Parquet files), and commits these to the table."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _with_properties(
                 f"destinationTableProperties.{name} is [{value}], but table {config.table} exists and has "
                 f"[{getattr(existing, name)}]: leave it out or give the table's own."
             )
-    # WRITE_TRUNCATE removes a description that the job does not repeat.
+    # With WRITE_TRUNCATE, `settings` has no description: the old one stays only if the job repeats it.
     return replace(settings, description=config.description or settings.description)
 
 

@@ -13,7 +13,7 @@ from devstack.bigquery.storage.model import DatasetId, TableId
 class NameDefaults:
     """Completes table names without project or dataset. A job can use only datasets in its `location`.
 
-    `project`: the job's. `dataset`, `dataset_project`: of the job's default dataset; None if the job does not name it.
+    `project`: the job's. `dataset`, `dataset_project`: the job's default dataset and its project, None if not given.
     """
 
     project: str

@@ -19,8 +19,8 @@ class ParquetSource:
     """A file. `fields`: its columns as BigQuery infers them.
 
     A declared schema may have DATETIME where `fields` has TIMESTAMP, if the file's times are not adjusted to UTC.
-    Raises Invalid for a file that is not Parquet, NotImplementedConstruct for an unsupported type and for a LIST,
-    also inside a STRUCT, without `list_inference`. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
+    `list_inference`, `enum_as_string`: the job's `parquetOptions`. Raises Invalid for a file that is not Parquet,
+    NotImplementedConstruct for an unsupported type and, without `list_inference`, for a LIST, also in a STRUCT.
     """
 
     def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
@@ -78,6 +78,7 @@ class ParquetSource:
             raise Invalid(f"{_READ_ERROR} {error.message} File: {self.uri}") from error
 
     def can_be_stored_as_is(self, declared: Sequence[TableField]) -> bool:
+        """Whether the table can store the file itself, because its rows need no conversion."""
         return is_canonical(self.schema, declared)
 
 
@@ -113,7 +114,7 @@ def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:
 
 
 def _with_enums_as_strings(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
-    """The field, in which leaves that are annotated ENUM are strings. Arrow reads these as binary.
+    """The field with strings in place of leaves that are annotated ENUM, which Arrow reads as binary.
 
     `leaves`: the file's leaf columns, from the first one of this field on.
     """

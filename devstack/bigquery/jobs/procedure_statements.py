@@ -31,7 +31,8 @@ def create_procedure(statement: CreateProcedure, evaluator: SqlEvaluator, *, dry
     """Creates the procedure, unless `dry_run`.
 
     Raises InvalidQuery for options that do not fit together, Invalid or NotImplementedConstruct for a wrong file URI,
-    AccessDenied without the permission to delegate the connection, and Duplicate if the procedure exists.
+    NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and Duplicate
+    if the procedure exists and the statement has neither OR REPLACE nor IF NOT EXISTS.
     """
     procedure, routines = _procedure(statement, evaluator), evaluator.state.catalog.routines
     _check_connection(evaluator.state.caller, procedure.connection, DELEGATE_CONNECTION)

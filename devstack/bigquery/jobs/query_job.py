@@ -1,6 +1,7 @@
 """Runs query jobs: one statement or a script.
 
-The rows of each SELECT are stored in a table. The job's configuration names the table of the last one for the client.
+The rows of each SELECT are stored in a table. The job's configuration names the table of the last SELECT, or the
+table that a CREATE TABLE AS SELECT has made, for the client.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_inf
 
 
 def _change(table: TableId, policies: Callable[[TableSettings, int], Policies]) -> BuildChange:
-    """The change of a table's policies to those that `policies` makes of the settings and the commit time."""
+    """The change of a table's policies. `policies`: returns the new ones from the settings and the commit time."""
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is None:

@@ -1,8 +1,9 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
-Constant filters prune partitions, and in clustered tables also blocks. A query scans the referenced columns of what is
-not pruned. BigQuery knows which blocks are pruned only once the query has run; before, it estimates an upper bound. It
-bills whole megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+Constant filters prune partitions, and in clustered tables also blocks, which are pieces with neighbouring rows. A query
+scans the referenced columns of what is not pruned. BigQuery knows which blocks are pruned only once the query has run;
+before, it estimates an upper bound. It bills whole megabytes, and at least 10 MB for each referenced table and
+INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations

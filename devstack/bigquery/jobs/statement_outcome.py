@@ -19,7 +19,7 @@ class Outcome:
     bytes_processed: int = 0
     bytes_billed: int = 0
     slot_ms: int = 0  # here the elapsed time, because the stand-in has no slots
-    tables: tuple[TableId, ...] = ()  # that the statement has read
+    tables: tuple[TableId, ...] = ()  # that the statement refers to: those read, and the target of DML
     ddl_operation: str | None = None
     ddl_table: TableId | None = None
     ddl_row_policy: str | None = None  # a policy of `ddl_table`, by name

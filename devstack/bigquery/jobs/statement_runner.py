@@ -48,8 +48,8 @@ ExecutableStatement = (
 class ResultTable:
     """The table for the rows of a SELECT.
 
-    `partition`: the only one to write, as the table's decorator says; None for the whole table. `expires_us`: when the
-    stand-in deletes the table; None except for an anonymous table, which holds the rows of a query without a
+    `partition`: the only one to write, as in the decorator `table$partition`; None for the whole table. `expires_us`:
+    when the stand-in deletes the table; None except for an anonymous table, which holds the rows of a query without a
     destination.
     """
 
@@ -241,7 +241,10 @@ class StatementRunner:
 
 
 def insert_target(statement: Insert, evaluator: SqlEvaluator) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:
-    """The table of an INSERT, its version, and the columns that get values. Raises InvalidQuery for wrong columns."""
+    """The table of an INSERT, its version, and the columns that get values.
+
+    Raises what `target_version` raises, and InvalidQuery for wrong columns.
+    """
     table, version = target_version(statement.table, evaluator)
     names = statement.columns or tuple(column.name for column in version.settings.schema)
     targets = []

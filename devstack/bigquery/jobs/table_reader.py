@@ -39,7 +39,11 @@ def check_location(catalog: Catalog, dataset: DatasetId, location: str) -> None:
 
 
 class TableReader:
-    """The tables that one statement reads."""
+    """The tables that one statement reads.
+
+    `evaluate_time`: returns the value of the expression in FOR SYSTEM_TIME AS OF. `externals`: None for no external
+    tables.
+    """
 
     def __init__(
         self,
@@ -131,11 +135,11 @@ class TableReader:
         if not self._externals.sql_mentions_file_name:
             return relation_sql(external.table, external.version, self.catalog.segments)
         names = self._session.register(self._externals.file_names(external))
-        rows = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
+        relation = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
         condition = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
         return (
             f'(SELECT "_rows".* EXCLUDE ({ROW_ID}), "_files".uri AS "{FILE_NAME}" '
-            f'FROM {rows} AS "_rows" LEFT JOIN {names} AS "_files" ON {condition})'
+            f'FROM {relation} AS "_rows" LEFT JOIN {names} AS "_files" ON {condition})'
         )
 
     def view(self, name: TableName) -> pa.Table:

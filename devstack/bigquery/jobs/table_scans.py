@@ -25,8 +25,8 @@ _QUALIFIED_SCOPES: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]]
 class TableScan:
     """One reference to a table in a query.
 
-    `columns`: the columns that are read; None if whole rows are read or it is not known: then all columns are billed.
-    `filters`: those on the partition column. `block_conditions`: conditions on the blocks of a clustered table
+    `columns`: the columns that are read; None if whole rows are read or if that is not known: then all columns are
+    billed. `filters`: those on the partition column. `block_conditions`: conditions on the blocks of a clustered table
     (`block_filters.py`).
     """
 
@@ -86,9 +86,10 @@ def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Colle
 
 
 def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
-    """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed.
+    """The tree's scopes, in which each column has its table as a qualifier.
 
-    Threads share them, so what SQLGlot would compute later is computed before they are cached.
+    They are cached for repeated queries and must not be changed. Threads share them, so what SQLGlot would compute
+    later is computed before they are cached.
     """
     key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
     cached = _QUALIFIED_SCOPES.get(key)
@@ -120,8 +121,8 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
 
 def _columns_read(scope: object, alias: str, version: TableVersion) -> set[str] | None:
     """The columns of the table that the scope reads. None if it reads whole rows, or that is not known."""
-    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
-    if any(row.name.lower() == alias.lower() for row in rows):  # the alias as a value is the whole row
+    row_values = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
+    if any(row.name.lower() == alias.lower() for row in row_values):  # the alias as a value is the whole row
         return None
     spelling = {column.name.lower(): column.name for column in version.settings.schema}
     columns: set[str] = set()

@@ -12,7 +12,9 @@ from typing import Any
 _TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _FIXED_BYTES = {BYTE: 1, DOUBLE: 8}
 _WHOLE_NUMBERS = (I16, I32, I64)
-_LONG = 15  # in a list's header: the size is at least 15, and follows as a varint. Steps between field ids are below
+# In a list's header, 15 in place of the size means that the size is 15 or more and follows as a varint. Field ids whose
+# difference is 15 or more are not encoded here.
+_LONG = 15
 
 Struct = dict[int, tuple[int, Any]]
 

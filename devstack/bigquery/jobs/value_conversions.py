@@ -23,7 +23,7 @@ def _integer(value: Any) -> int:
 
 
 def _number(value: Any) -> Any:
-    """The value. Raises ValueError for true and 1_000, which Python reads as numbers and BigQuery does not."""
+    """The value. Raises ValueError for true, false and 1_000, which Python reads as numbers and BigQuery does not."""
     if "_" in str(value) or isinstance(value, bool):
         raise ValueError(value)
     return value

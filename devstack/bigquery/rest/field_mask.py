@@ -7,7 +7,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
 
-# By the name of a field, what is selected of it. An empty mask, and one of `*` with an empty mask, select everything.
+# By the name of a field, the mask of the field's value. `{}` and `{"*": {}}` select everything.
 Mask = dict[str, "Mask"]
 
 

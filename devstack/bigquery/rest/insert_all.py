@@ -97,7 +97,10 @@ def _parse(
 
 
 def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Sequence[_Row]) -> None:
-    """Adds the rows to the table's buffer, without those whose insertId is in an earlier row or the last minute."""
+    """Adds the rows to the table's buffer, without repeated ones.
+
+    A row is repeated if its insertId is that of an earlier row of the request or of a row of the last minute.
+    """
 
     def make_rows(version: TableVersion, commit_us: int, batch: SegmentBatch) -> list[BufferedRows]:
         if version.settings.schema != settings.schema:

@@ -29,7 +29,7 @@ _QUERY_KEYS = (
 def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Run a query, and return its results.
 
-    If the requestId has come before, no job is started: the results are those of the first request with this id.
+    If an earlier request had the same requestId, no job is started: the results are those of that request.
     """
     body = request.body
     check_query(body)

@@ -58,9 +58,9 @@ def read_row_page(
 ) -> RowPage:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    `partition`: the id of the partition to read; None for the whole table. Raises AccessDenied or
-    NotImplementedConstruct for rows that the caller may not read, Invalid for a wrong parameter, and NotFound if the
-    table, or the version of it that the page token names, is gone.
+    `partition`: the id of the partition to read; None for the whole table. Raises AccessDenied for
+    rows or columns that the caller may not read, Invalid for a wrong parameter, and NotFound if the table, or the
+    version of it that the page token names, is gone.
     """
     number, start = _position(request)
     names = [column.name for column in columns]

@@ -152,7 +152,7 @@ def _modify_table(stand_in: StandIn, request: ApiRequest, *, replaces: bool) -> 
 
 
 def _without_properties(settings: TableSettings) -> TableSettings:
-    """The settings that an update keeps if the request omits them: schema, layout and row access policies."""
+    """The settings with which an update begins: only schema, layout and row access policies are kept."""
     return TableSettings(
         settings.schema,
         settings.partition_column,

@@ -76,7 +76,10 @@ class Uploads:
         return self.start(session.project, session.user, session.body, session.path, base_url)
 
     def start(self, project: str, user: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
-        """Starts the load job of an uploaded file. Deletes the file if the job cannot be started."""
+        """Starts the load job of an uploaded file. Deletes the file if the job cannot be started.
+
+        Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
+        """
         try:
             record = new_job_record(self._stand_in, project, body, user, upload=path.name)
             if record.kind != "load":
@@ -97,7 +100,7 @@ class Uploads:
     def _write_content(session: UploadSession, arrived: int, content_range: str | None, content: bytes) -> int | None:
         """Writes the content to the session's file. Returns the total size, None if the client does not know it yet.
 
-        `arrived`: how many bytes the file has before. `content_range`: None or empty if this is the whole content.
+        `arrived`: how many bytes the file has so far. `content_range`: None or empty if this is the whole content.
         """
         if not content_range:
             session.path.write_bytes(content)
