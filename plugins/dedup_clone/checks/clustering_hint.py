@@ -8,7 +8,7 @@ MIN_OVERLAP_FOR_HINT = 0.5  # as a share of the row groups
 
 
 def clustering_hint(manifest: Manifest) -> str | None:
-    """The warning as text; None without clustering, and if few row groups overlap or it is not known how many do."""
+    """The warning as text; None if the table is not clustered, few row groups overlap, or their number is not known."""
     share = manifest.cluster_overlap
     if share is None or share < MIN_OVERLAP_FOR_HINT or not manifest.table.cluster_by:
         return None

@@ -81,8 +81,8 @@ def check_duplicate_keys(candidate: Candidate, settings: CheckSettings) -> Check
 def check_partition_quota(manifest: Manifest, earlier_loads: int, own_loads: int) -> CheckResult:
     """The partition modifications of the last 24 hours and those of this publish stay within BigQuery's quota.
 
-    `earlier_loads`: the loads (see `LedgerRecord.loads`) of the last 24 hours, at least one for each publish;
-    `own_loads`: those of this publish.
+    `earlier_loads`: the loads (`loads` in state/ledger.py) of the last 24 hours, at least one for each attempt that
+    published or began to load; `own_loads`: the loads of this publish.
     """
     used = earlier_loads * len(manifest.dates)
     needed = max(own_loads, 1) * len(manifest.dates)  # without a load, the swap still modifies target's partitions

@@ -1,5 +1,8 @@
 """Checks that a swap removes nothing that somebody has put on target, and that it set what the feed declares.
 
+An entry is one option, label, policy, constraint or description of a table, as name and value
+(`warehouse/table_options.py`).
+
 The docstring of a function `check_…` is the condition under which the check passes.
 """
 
@@ -19,8 +22,8 @@ from dedup_clone.warehouse.table_options import (
     TYPE_PARAMETERS,
 )
 
-# Where a feed file declares an entry of `warehouse/table_options.py`, by the first words of the entry's name. Entries
-# with other names cannot be declared.
+# Where a feed file declares an entry, by the first words of the entry's name. Entries with other names cannot be
+# declared.
 _DECLARED_IN = {
     "label": "table.options.labels",
     FRIENDLY_NAME: "table.options.friendly_name",
@@ -41,7 +44,7 @@ def check_undeclared_options(
 ) -> CheckResult:
     """Every entry of target is declared, was set by the last swap, or is on staging and inherited by clones.
 
-    The arguments are entries of `warehouse/table_options.py`, values by name. `last_set`: those that the last swap set.
+    The arguments are entries: values by name. `last_set`: the entries that the last swap set.
     """
     lost = {
         name: value

@@ -58,8 +58,8 @@ def check_shares(
 
     The second limit is at least `tolerated_share`. It applies only if `max_times_usual` is set, and only after
     PUBLISHES_FOR_MEDIAN publishes. Returns one result for each share; a share that no plan counted passes. `history`:
-    the shares of the earlier publishes for which `LedgerRecord.has_usual_shares` is true. `examples`: keys of rows that
-    differ; a failed check shows some of them, and names the dates with the most such rows.
+    the shares of the earlier publishes for which `has_usual_shares` is true (state/ledger.py). `examples`: keys of rows
+    that differ; a failed check shows some of them, and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,
@@ -140,7 +140,7 @@ def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> d
 
 
 def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
-    """The counted rows as a share of the rows of the same dates; 0 without compared dates; None if none has a count."""
+    """The counted rows as a share of all rows of their dates. 0 without compared dates; None if no date has a count."""
     if rows and not counts:
         return None
     total = sum(rows[day] for day in counts)
@@ -148,7 +148,7 @@ def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
 
 
 def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows: dict[date, int]) -> str:
-    """The evidence. `counts`, `rows`: by date, the rows that the check counts, and all rows (of each compared date)."""
+    """The evidence. `counts`: how many rows the check counts, by date. `rows`: how many rows each compared date has."""
     if share is None:
         return f"not compared: no plan of this publish counted {check.description} rows"
     text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.description} ({share:.4%})"

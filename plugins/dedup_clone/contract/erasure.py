@@ -56,7 +56,7 @@ class ErasedRows:
 
     - rows: the number of these rows, by date.
     - delivered: the digests of erased keys that the newest applied delivery contains.
-    - examined: the dates of the newest applied delivery.
+    - examined: the dates of the newest applied delivery, on which erased keys were looked for; empty in an erasure.
     - tombstones: the keys that this attempt erased; None unless the attempt is an erasure.
     """
 
@@ -70,6 +70,7 @@ class ErasedRows:
 class Erasure:
     """The record of one erasure (its certificate), written before its commit, and completed by the run's last task.
 
+    - erased_at: when the record was written.
     - rows: how many rows of the live generation were erased, by date.
     - tables: the full names of the tables from which the rows were removed.
     - change_rows: how many rows of the keys were deleted from `FEED_changes`; None if there is no such table.
@@ -78,7 +79,7 @@ class Erasure:
     - deleted_folders: the folders that were deleted; empty until all are.
     - deleted_at: when the last folder was deleted; None until then, and in records of releases without this field.
 
-    The other times are counted from `deleted_at`:
+    These times are counted from `deleted_at`:
 
     - time_travel_ends: when BigQuery's time travel no longer reaches back to the rows.
     - fail_safe_ends: when BigQuery's fail-safe storage no longer contains the rows.

@@ -36,7 +36,7 @@ class RollbackRefused(DedupCloneError):
 
 
 class BootstrapRefused(DedupCloneError):
-    """A bootstrap or rebuild cannot use the existing table, or the table changed after the approval."""
+    """A bootstrap or rebuild cannot take over the table, or not as the form says, or the table changed meanwhile."""
 
 
 class LostRace(DedupCloneError):

@@ -1,7 +1,8 @@
 """Finds a delivery's data files, and the objects that changed since the delivery was registered.
 
-The Spark job and the SQL engines share these rules. `name` is relative to the delivery's folder; the records Arrival
-and LandedObject have full object names. A parameter `uri` is a function that returns the URI of a `name`, for messages.
+The Spark job, the SQL engines and other tasks share these rules. `name` is relative to the delivery's folder; the
+records Arrival and LandedObject have full object names. A parameter `uri` is a function that returns the URI of a
+`name`, for messages.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
 def is_ignored(name: str, size: int) -> bool:
     """Whether the object is no data file but a folder placeholder or a hidden file, which Spark ignores too.
 
-    A name is hidden if it, or a folder in it, begins with a dot or an underscore, except folders `_column=value`.
+    A file is hidden if its name or a folder of it begins with a dot or an underscore, except names `_column=value`.
     """
     if not size and (name == "" or name.endswith("/")):
         return True

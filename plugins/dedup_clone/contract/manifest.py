@@ -79,8 +79,8 @@ class DateEntry:
     - files_digest: digest of path, rows and size of the date's files.
     - cluster_overlap: the share of the date's row groups whose range of values in the first clustering column overlaps
       with the range of another row group. In files that the job wrote, sorted runs of rows count, not row groups.
-      Survivors are left out. The smaller the share, the fewer blocks a query with a filter on the column reads. None
-      without clustering, or if the ranges are not known.
+      Survivors are left out. The smaller the share, the less a query with a filter on the column reads. None without
+      clustering, or if the ranges of values are not known.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -162,7 +162,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Identifies the manifest in table labels, CURRENT and STAGING.
+        """Identifies the manifest in table labels, and in the objects CURRENT and STAGING in state.
 
         Manifests with equal digests are equal, except perhaps in fields that are NOT_IN_DIGEST.
         """
@@ -171,7 +171,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class DeliveryMetrics:
-    """Row counts of one applied delivery. `dropped_rows`: older than the retention. `ties`: surplus duplicates."""
+    """Row counts of one applied delivery.
+
+    `dropped_rows`: the rows older than the retention. `ties`: the surplus rows of duplicate keys.
+    """
 
     delivery: Delivery
     rows: int

@@ -1,7 +1,8 @@
 """Says which Parquet types may hold the values of a BigQuery type, and describes columns and files that do not fit.
 
-The Spark job and the task `resolve_publish` share these rules. In Parquet only leaves, which are columns without nested
-columns, have types: a physical type, such as INT64, and perhaps a logical type, such as Timestamp, as an annotation.
+The Spark job, the task `resolve_publish` and the SQL engines share these rules. In Parquet only leaves, which are
+columns without nested columns, have types: a physical type, such as INT64, and perhaps a logical type, such as
+Timestamp, as an annotation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The request: the input of the dedup job. Each attempt that deduplicates has one request.
+"""The request: the input of the dedup job. Each attempt that deduplicates or erases has one request.
 
 Apart from the seed, the job writes only below the folders that the request names.
 """
@@ -104,7 +104,8 @@ class DedupRequest:
     - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
 
     Each run of the job writes its data files below its own folder in `data_uri` (`…/<run>/date=D/…`), and the rows that
-    differ from the parent's below its own folder in `changes.uri`. Below `attempt_uri` the run writes:
+    differ from the parent's below its own folder in `changes.uri`. Below `attempt_uri` the run writes (the named
+    classes are in `contract/`):
 
     - `runs/<run>.json`: JobRun.
     - `files-<run>.json` and `changes-<run>.json`: FileList.

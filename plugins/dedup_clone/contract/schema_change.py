@@ -3,8 +3,9 @@
 BigQuery's rules are on its page "Modifying table schemas" (managing-table-schemas). Its page "Specify nested and
 repeated columns" (nested-repeated) adds that nested columns, too, may be relaxed from REQUIRED to NULLABLE.
 
-`before` are the published columns, `after` those that the feed file declares (in one check: those of staging). `prefix`
-is the path of the STRUCT that these columns are in, with a dot at the end; empty for top-level columns.
+`before` are usually the published columns, `after` those that the feed file declares; some callers pass the columns of
+staging as one of the two. `prefix` is the path of the STRUCT that the columns are in, with a dot at the end; empty for
+top-level columns.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Dif
 
 @dataclass(frozen=True)
 class DateCounts:
-    """Counts of one delivered date in the new generation, as in `DateEntry`.
+    """Counts of one delivered date in the new generation, as in `DateEntry` (contract/manifest.py).
 
     `surplus_rows`: the delivered rows beyond the first of each key, by snapshot id.
     """

@@ -1,7 +1,7 @@
 """Decides which deliveries of a dedup request an SQL engine applies, and which it refuses, by examining landed files.
 
-Parquet footers show which files have the same physical schema, and a dry run reads the columns of one file of each. One
-query per delivery counts the rows that break the data contract. No table is written.
+Parquet footers show which files have the same physical schema. For each such schema, a dry run reads the columns of one
+file. One query per delivery counts the rows that break the data contract. No table is written.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Examination:
 def examine(services: Services, request: DedupRequest) -> Examination:
     """Validate each requested delivery.
 
-    Raises JobFailed when BigQuery fails for another reason than the files, and CheckFailed when a query would read more
-    than the feed's `max_bytes_billed`.
+    Raises what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files. Raises
+    CheckFailed when a query would read more than the feed's `max_bytes_billed`.
     """
     valid, refused, bytes_processed = [], [], 0
     for number, item in enumerate(request.deliveries, start=1):

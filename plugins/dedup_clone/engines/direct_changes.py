@@ -33,7 +33,7 @@ def reason_for_staging(
 
 
 def _reason_in_tables(services: Services, parent: Manifest) -> str | None:
-    """A reason in target, staging or the swap record for which target must not take changes; None if there is none."""
+    """Why target or staging, or a missing swap record, forbids streaming into target, as text; None if nothing does."""
     staging, swap = services.staging.read(), find_swap(services, parent.attempt)
     if staging is not None and staging.target_is_mixed(parent.generation):
         return f"target may hold rows of attempt [{staging.attempt}], which was not committed"

@@ -14,7 +14,10 @@ from dedup_clone.state.parquet_footers import ParquetLeaf
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
-    """One text for each missing, undeclared or differently typed column. Order and NOT NULL do not matter."""
+    """One text for each missing, undeclared or differently typed column. Order and NOT NULL do not matter.
+
+    `prefix`: the path of the STRUCT that the columns are in, with a dot at the end; empty for top-level columns.
+    """
     missing = {column.name: column for column in declared}
     declared_paths = [f"{prefix}{name}" for name in missing]
     problems = []

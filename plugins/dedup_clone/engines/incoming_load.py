@@ -22,7 +22,7 @@ def load_incoming(
     """Create the incoming table anew and append each delivery. Returns the loaded and the refused deliveries.
 
     A delivery whose files BigQuery cannot decode is refused, and none of its rows are loaded. Safe to repeat. Raises
-    JobFailed when BigQuery fails for another reason than the files.
+    what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files.
     """
     if not examined:
         return (), ()

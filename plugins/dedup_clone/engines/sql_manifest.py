@@ -25,7 +25,7 @@ def build_manifest(
 ) -> Manifest:
     """Build the manifest.
 
-    Raises ContractViolation when target has, on a delivered date, another number of rows than the parent's manifest.
+    Raises ContractViolation when target's number of rows on a delivered date is not that of the parent's manifest.
     `applied`: the deliveries in the incoming table. `delivered_rows_dropped`: how many of their rows are older than the
     retention.
     """

@@ -32,9 +32,9 @@ def staging_configuration(
 ) -> dict[str, Any]:
     """The configuration of the job that fills staging with the rows of the manifest's generation.
 
-    Call it before `begin_load`, which resets the record STAGING. Raises CheckFailed if there are too many files to
-    load, or if the statement would read more than the feed's `max_bytes_billed`; ContractViolation if the candidate of
-    engine `spark` or `cdc` names no files.
+    Call it before `begin_load` (publish/load.py), which resets the record STAGING. Raises CheckFailed if there are too
+    many files to load, or if the statement would read more than the feed's `max_bytes_billed`; ContractViolation if the
+    candidate of engine `spark` or `cdc` names no files.
     """
     if candidate.load_uris_uri is not None:
         return table_load_configuration(services, candidate, manifest)
@@ -49,13 +49,14 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
-    """Record in STAGING that staging is loaded, and drop an SQL engine's incoming table.
+    """Record in STAGING (state/staging.py) that staging is loaded, and drop an SQL engine's incoming table.
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
-    merged into rows that these statements changed. In that case a SELECT replaces all rows of staging first. Raises
-    what `run_step_job` raises, and CheckFailed if that SELECT would read more than the feed's `max_bytes_billed`.
+    merged into rows that these statements changed. In that case the query of engine `bigquery` first replaces all rows
+    of staging. Raises what `run_step_job` raises, and CheckFailed if that query would read more than the feed's
+    `max_bytes_billed`.
     """
-    # An earlier try of the task drops this table at its end.
+    # If the table is gone, an earlier try of the task dropped it at its end, after any replacement of the rows.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
@@ -69,7 +70,10 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
 def _deduplicate_configuration(
     services: Services, spec: PublishSpec, manifest: Manifest, step: str = LOAD_STEP
 ) -> dict[str, Any]:
-    """The query that replaces all rows of staging. `step`: of the attempt, for the job's label and for errors."""
+    """The query that replaces all rows of staging; a script if the table has REQUIRED columns.
+
+    `step`: the attempt's step, for the job's label and for errors.
+    """
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
     request = services.manifests.request(spec.attempt)
     form = services.feed.form if request is None else request.form
@@ -92,7 +96,7 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 
 
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
-    """A MERGE into staging; if staging may hold anything but the parent, the SELECT that replaces all its rows."""
+    """A MERGE into staging; if staging may hold other rows than the parent's, the query that replaces all its rows."""
     if not (staging_holds_parent(services, spec) and _staging_is_unchanged(services)):
         return _deduplicate_configuration(services, spec, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD]

@@ -54,7 +54,8 @@ def changes_to_stream(
 ) -> Changes | None:
     """What to stream, and into which table; None if a load job must fill staging.
 
-    Logs why a load job must do it, unless another engine or a rollback made the generation.
+    Logs why a load job must do it, unless another engine or a rollback made the generation. Raises ContractViolation if
+    the parent's manifest or the list of changes is gone.
     """
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
@@ -109,7 +110,7 @@ def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, p
 
 
 def _change_since_parent_checks(services: Services, parent: Manifest) -> str | None:
-    """How staging differs from what the parent's checks found, as text; None if it does not.
+    """Why staging may differ from what the parent's checks found, as text; None if it does not.
 
     Staging may have been changed since, for example by a late task of a run that was recovered as dead.
     """
@@ -186,7 +187,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest,
     """Return whether BigQuery has applied all rows that were streamed into the table `table_name`.
 
     If it has, and the table is staging, record that staging holds the generation. Raises CheckFailed when BigQuery
-    takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
+    takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`, and what `finish_load` raises.
     """
     record = services.streamed_changes.read(spec.attempt)
     assert record

@@ -33,7 +33,10 @@ class Baseline:
 
 
 def compute_baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
-    """The medians over the last publishes in `history`. Replays and others without a lag are left out."""
+    """The medians over the last publishes in `history`.
+
+    Replays and other records without a lag, or without the phase `until_lease`, are left out.
+    """
     publishes = [r for r in _with_lag(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
         return Baseline(sla / 2, sla / 4, is_measured=False)

@@ -79,7 +79,7 @@ class DagActivity:
 
 @dataclass(frozen=True)
 class PendingJob:
-    """A BigQuery job of the running attempt that has not started. `since`: when BigQuery accepted the job.
+    """A BigQuery job that the running attempt created and that has not started. `since`: when BigQuery accepted it.
 
     `is_statement`: whether the job is one statement of a script.
     """
@@ -114,7 +114,7 @@ class FeedState:
     its swap; none if that attempt did not include the newest waiting delivery. `excluded` are deliveries that a
     rollback took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next
     check. `lease_holder_running` is False if no run holds the lease. `target` is None if it was not read, `watch_dag`
-    and `publish_dag` if Airflow does not know the DAG.
+    and `publish_dag` if Airflow does not know the DAG, `pending_job` if BigQuery was not asked or no job waits.
     """
 
     feed: str

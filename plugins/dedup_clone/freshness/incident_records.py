@@ -1,10 +1,10 @@
 """Records open incidents in the state bucket, so that each notifier is sent each beginning and each end once.
 
-A record is created only if it is absent, and replaced only under the object generation that was read. So when two
-processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), only one notifies. The
-record lists the notifiers that were reached; a notifier that failed is retried at the next check. While a process
-notifies, it holds a claim on the record; if the process dies, the claim expires and another process continues, which
-may notify again those that the dead process had reached.
+A record is created only if it is absent, and replaced only if nobody wrote it since it was read. So when two processes
+see the same incident (two watchdog runs, or the watchdog and a missed deadline), only one notifies. The record lists
+the notifiers that were reached; a notifier that failed is retried at the next check. While a process notifies, it holds
+a claim on the record; if the process dies, the claim expires and another process continues, which may notify again
+those that the dead process had reached.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class IncidentRecord:
 
 
 def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
-    """The incidents that were reported and have not ended. Damaged records are left out."""
+    """The incidents that were reported and have not ended. Damaged records are left out. Raises LaterRelease."""
     found = (store.parse_if_sound(IncidentRecord, name, store.read(name)) for name in _record_names(store, feed))
     return [record.incident for record in found if record is not None and record.ended_at is None]
 

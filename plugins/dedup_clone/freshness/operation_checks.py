@@ -134,7 +134,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each open refusal (at most the newest REFUSALS_READ), and for each invalid marker."""
+    """One incident for each open refusal (`state.refused` has only the newest), and for each invalid marker."""
     for delivery in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,

@@ -1,7 +1,7 @@
 """Reads the state of a feed for the freshness checks.
 
-It reads a few small objects and listings, and metadata of target and of the running step's job. What Airflow knows is
-passed in. No query reads table data.
+It reads a few small objects and listings, and metadata of target, of materialized views and of the running step's job.
+What Airflow knows is passed in. No query reads table data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_feed_state(
 ) -> FeedState:
     """Read the feed's state. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
 
-    Without `reads_bigquery`, the state has neither target nor the running step's job.
+    If `reads_bigquery` is False, `target` and `pending_job` of the state are None.
 
     CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
     that a run was at work, so that the new content of target is not taken for drift. The ledger is read after CURRENT.

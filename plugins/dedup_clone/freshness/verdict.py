@@ -21,15 +21,15 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 VERDICT_VERSION = 1
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 MAX_HEADLINE = 1000  # characters of a headline in the summary: Cloud Storage limits the metadata to 8 KiB
-NEWEST_SUFFIX = ", the newest one"  # in a headline: no newer snapshot is known, and all deliveries could be seen
+NEWEST_SUFFIX = ", the newest one"  # ends a headline if no newer snapshot is known, and none can have been overlooked
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 
 class FreshnessStatus(StrEnum):
     """LATE: a delivery has missed its SLA, or the live snapshot is too old. AT_RISK: any other incident is open.
 
-    STOPPED: the feed's file is invalid, so nothing is registered or published. EMPTY: nothing was published yet, and
-    nothing is wrong.
+    STOPPED: the feed's file is invalid, so nothing is registered or published. If no incident is open: FRESH, or EMPTY
+    if nothing was published yet.
     """
 
     FRESH = "fresh"
@@ -64,10 +64,10 @@ class VerdictSummary:
 class FreshnessVerdict:
     """The result of one check of a feed. `headline`: what readers see. `incidents`: the most important first.
 
-    `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
-    that are not live yet. `due_at`: when the oldest of them must be live, None when none waits. `is_started`: whether a
-    delivery has arrived, or a generation is live. `runbook`: the address of the runbook, which has a heading for each
-    kind of incident.
+    `check_interval_s`: the seconds until the next check. `next_expected_at`: the next expected arrival, None for a feed
+    that has none. `waiting`: the number of deliveries that are not live yet. `due_at`: when the oldest of them must be
+    live, None when none waits. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`: the
+    address of the runbook, which has a heading for each kind of incident.
     """
 
     format_version: int

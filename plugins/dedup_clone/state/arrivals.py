@@ -102,9 +102,9 @@ class LandingWatch:
 
     Each marker costs a request, so most polls skip the markers of old snapshots that the last full listing found. The
     first poll, and then every `polls_per_full_listing`-th, requests all markers. So a marker in a new folder, or of one
-    of the newest snapshots, is found by the next poll; a marker of an old snapshot that is written again, by the next
-    full listing. Arrival records are listed only if a poll found a marker whose delivery was not registered when they
-    were last listed.
+    of the newest snapshots, is found by the next poll. The marker of an old snapshot, if it is written again, is found
+    by the next full listing. Arrival records are listed only if a poll found a marker whose delivery was not registered
+    when they were last listed.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 @dataclass(frozen=True)
 class PartitionFingerprint:
-    """A fingerprint of the rows of one partition: their number, and XOR (`exclusive_or`) and sum of the row hashes."""
+    """A fingerprint of one partition: number of rows, and XOR (`exclusive_or`) and sum (`total`) of the row hashes."""
 
     rows: int
     exclusive_or: int

@@ -16,8 +16,8 @@ FOLDER = "_status/"  # no feed can have this name
 class StatusRow:
     """The live generation of one feed.
 
-    `replay`: whether a replay made the generation. `restores`: the generation whose content a rollback made live again;
-    None if no rollback made this generation.
+    `replay`: whether a replay of deliveries or dates that were live before made the generation. `restores`: the
+    generation whose content a rollback made live again; None if no rollback made this generation.
     """
 
     feed: str

@@ -44,9 +44,10 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True)
 class IndexArrival:
-    """One registered delivery. `bytes`: total size of its files. `reason`, `refused_at`: set only if it was refused.
+    """One registered delivery. `reason`, `refused_at`: set only if it was refused.
 
-    `dates`: the dates of its date folders, as text with ranges; empty without date folders, or if they are not known.
+    `files`, `bytes`: number and total size of the objects in its folder, the marker excepted. `dates`: the dates of its
+    date folders, as text with ranges; empty without date folders, or if they are not known.
     """
 
     STORED_NAMES: ClassVar[dict[str, str]] = {"state": "fate"}
@@ -63,7 +64,7 @@ class IndexArrival:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """The result of one check. `phase`: `before` or `after` the swap. `level`: pass, warn or fail."""
+    """The result of one check (see CheckResult). `phase`: `before` or `after` the swap. `level`: pass, warn or fail."""
 
     phase: str
     check: str
@@ -88,8 +89,9 @@ class IndexChecks:
 class IndexGeneration:
     """A committed generation.
 
-    `checked_at`: a time at which staging contained the generation; None if there is none or it is not known.
-    `has_files`: whether the generation's data folder still exists.
+    `restores`: as in LedgerRecord (ledger.py). `checked_at`: a time at which staging contained the generation; None if
+    there is none or it is not known. `has_files`: whether prune retains the generation's data folder. Of generations
+    before an erasure, `checked_at` and `data_folder` are None, so that nobody restores erased keys.
     """
 
     generation: int
@@ -138,7 +140,7 @@ class IndexProjection:
     """What the publish of a complete snapshot would cost, in USD, if the table had its full size.
 
     `full_size_gb`: the full size that the feed file declares. `times`: the full size divided by the table's present
-    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of the last run is not known.
+    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of no earlier run is known.
     `merge_usd`, `qualify_usd`: the cost of one MERGE or QUALIFY statement with the same result.
     """
 
@@ -186,8 +188,8 @@ class Index:
 class StoredIndex:
     """The index and its object generation.
 
-    `index` is None if the object is absent or another release wrote it in another form. `object_generation` is 0 if the
-    object is absent.
+    `index` is None if the object is absent, is damaged, or was written by another release in another form.
+    `object_generation` is 0 if the object is absent.
     """
 
     index: Index | None
@@ -214,7 +216,7 @@ class IndexFile:
         try:
             return from_json(Index, stored.text, where=self._store.uri(self._name))
         except ContractViolation:
-            return None  # another release wrote it; it can be derived anew
+            return None  # damaged, or written by another release; the index can be derived anew
 
 
 def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
@@ -223,7 +225,10 @@ def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
 
 
 def indexed_and_later_attempts(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
-    """The records in the index, and those of attempts that ended since the index was written, newest last."""
+    """The records in the index, and those of attempts that ended since the index was written, newest last.
+
+    `index`: None if there is no readable index; the newest MAX_RECORDS records of the ledger are then returned.
+    """
     ledger = Ledger(store, feed)
     if index is None:
         return ledger.read_last(MAX_RECORDS)

@@ -94,7 +94,7 @@ class Landing:
         folders_by_marker = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
         folders_by_marker = {name: folder for name, folder in folders_by_marker.items() if name not in skip}
         existing = {info.name: info for info in self.store.stat(list(folders_by_marker))}
-        listing, unmarked = MarkerListing([], []), list[str]()
+        listing, absent_markers = MarkerListing([], []), list[str]()
         for name, folder in folders_by_marker.items():
             info = existing.get(name)
             if info is not None and folder.snapshot_id is not None:
@@ -103,9 +103,9 @@ class Landing:
             elif info is not None:
                 listing.invalid.append(self._invalid(info, folder.reason))
             elif folder.snapshot_id is not None:
-                unmarked.append(name)
+                absent_markers.append(name)
         listing.markers.sort(key=lambda marker: marker.delivery)
-        listing.invalid.extend(self._folders_as_markers(unmarked))
+        listing.invalid.extend(self._folders_as_markers(absent_markers))
         return listing
 
     def inventory(self, feed: str, marker: Marker) -> Arrival:
@@ -122,9 +122,12 @@ class Landing:
             late_objects=tuple(info.name for info in objects if info.created_at > marker.created_at),
         )
 
-    def _folders_as_markers(self, unmarked: list[str]) -> list[InvalidMarker]:
-        """The folders that have a marker's name: some writers create a folder `_SUCCESS/` instead of an object."""
-        first_objects = [next(iter(self.store.objects(f"{name}/")), None) for name in unmarked]
+    def _folders_as_markers(self, absent_markers: list[str]) -> list[InvalidMarker]:
+        """The folders that have a marker's name: some writers create a folder `_SUCCESS/` instead of an object.
+
+        `absent_markers`: the object names of markers that do not exist.
+        """
+        first_objects = [next(iter(self.store.objects(f"{name}/")), None) for name in absent_markers]
         return [self._invalid(i, "it is a folder, expected an object") for i in first_objects if i is not None]
 
     def _invalid(self, info: ObjectInfo, reason: str) -> InvalidMarker:

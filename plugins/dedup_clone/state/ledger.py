@@ -45,7 +45,8 @@ class Cost:
       applied no delivery (rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
       not be read.
     - spark_usd: the price of the Spark run; None if it is not known.
-    - dcu_hours: the DCU hours (see SparkUsage) that the Spark run used; None unless the service reported them.
+    - dcu_hours: the DCU hours (see contract/spark_usage.py) that the Spark run used; None unless the service reported
+      them.
     """
 
     query_bytes_billed: int
@@ -71,12 +72,13 @@ class LedgerRecord:
 
     - reason: why the attempt failed or its deliveries were refused; for a published one, the reason that its operator
       gave.
+    - restores: the generation whose content a rollback makes live again; None for every other attempt.
     - plans: what wrote the dates of the generation (DateOutcome in contract/manifest.py).
     - deliveries: the deliveries that were applied whole: none for rollbacks, replays of single dates, bootstraps,
       rebuilds and erasures. For a failed or refused publish: the deliveries that it was to apply.
     - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
-      that the attempt would have applied. For a bootstrap: the table's highest update id (0 while unknown) and the time
-      when the bootstrap began.
+      that the attempt would have applied. For a bootstrap, and for a rebuild or erasure that failed: the highest id of
+      a snapshot or row (0 while unknown), and the time when the attempt acquired the lease.
     - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
       the first time. None if there is none (rollbacks, replays, bootstraps, rebuilds, erasures), for failed attempts,
       and if the arrival or the parent could not be read.
@@ -85,8 +87,8 @@ class LedgerRecord:
     - cost: None if it could not be read, and for a failed or refused attempt.
     - shares: new, missing and changed rows as fractions of the rows on dates that parent and deliveries have, by check
       name.
-    - loads: number of load jobs of the whole table, including failed jobs. All loads of single dates together count as
-      one.
+    - loads: number of load jobs of the whole table (with an SQL engine: of jobs with its statement), including failed
+      jobs. All loads of single dates together count as one.
     - erased_rows: number of rows that an erasure removed; None for every other attempt.
     - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
     - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
@@ -95,6 +97,7 @@ class LedgerRecord:
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
+    - dropped_rows, bytes_read, bytes_written: as in Manifest and DedupMetrics (contract/manifest.py).
     - kept_rows: number of survivors. ties: number of surplus rows of duplicate keys within single deliveries.
     """
 
@@ -134,7 +137,7 @@ class LedgerRecord:
 
     @property
     def is_bootstrap(self) -> bool:
-        """Whether the attempt took over an existing table: no parent, no restored generation and no delivery."""
+        """Whether the attempt was a bootstrap: it has no parent, no restored generation and no delivery."""
         return self.parent is None and self.restores is None and not self.deliveries
 
     @property
@@ -163,7 +166,7 @@ class LedgerRecord:
     def has_usual_shares(self) -> bool:
         """Whether the shares are those of deliveries that became live for the first time, on dates of a parent.
 
-        Those of a first publish, and of a replay that changes nothing, are 0, and would lower the median.
+        A first publish and a replay that changes nothing have shares of 0, which would lower the median.
         """
         is_published = self.outcome is Outcome.PUBLISHED and self.is_publish
         return is_published and self.parent is not None and not self.is_replay

@@ -29,7 +29,7 @@ class Manifests:
         return self._store.read_record(DedupRequest, self._layout.request(attempt))
 
     def candidate(self, attempt: str) -> Candidate | None:
-        """The candidate of `attempt`; None when the dedup job did not finish."""
+        """The candidate of `attempt`; None if the dedup job has not finished."""
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
 
     def last_job_run(self, attempt: str) -> JobRun | None:

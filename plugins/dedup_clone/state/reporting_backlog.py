@@ -26,7 +26,7 @@ SECONDS_PER_LOAD = 75
 
 @dataclass(frozen=True)
 class ReportingLoad:
-    """One load of both reporting tables. `holder`: who began it, the name of an attempt or the watchdog.
+    """One load of both reporting tables. `holder`: who began it, as an attempt's name or `watchdog`.
 
     `status_digest`: digest of the status rows to load; None if the status table has them already, or if there are none.
     `ledger_rows`: names of the objects whose rows are appended to the ledger table.
@@ -89,7 +89,7 @@ class StoredWriter:
 
 
 class ReportingBacklog:
-    """The rows that the ledger table lacks, and the writer's record, which is in the object `writer`."""
+    """The rows that the ledger table lacks, and the writer's record. `writer`: the name of this record's object."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -25,8 +25,8 @@ class Staging:
     LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
     `manifest_digest`. BEHIND_TARGET: staging is older than target, because the attempt streams changes into target.
     `is_streamed`: the attempt streams changes over its parent's rows, in state BEHIND_TARGET into target, else into
-    staging. In state LOADING BigQuery may still be applying these changes. `streamed_into_target`: the newest
-    generation of an attempt before this one that streamed changes into target; 0 if none did.
+    staging. In state LOADING BigQuery may still be applying these changes. `streamed_into_target`: the
+    `newest_in_target` of the record that this one replaced; 0 in the first record.
     """
 
     state: StagingState
@@ -58,7 +58,10 @@ class StagingFile:
         return self._store.read_record(Staging, self._name)
 
     def write(self, staging: Staging) -> None:
-        """Replace the record, but retain what it says of target. Raises LostRace when another run replaces it."""
+        """Replace the record, whose `streamed_into_target` becomes the former record's `newest_in_target`.
+
+        Raises LostRace when another run replaces the record at the same time.
+        """
         stored, expected = self._store.read(self._name), 0
         if stored is not None:
             expected, former = stored.object_generation, from_json(Staging, stored.text, where=self._name)

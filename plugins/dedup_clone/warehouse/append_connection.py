@@ -80,7 +80,7 @@ class AppendConnection:
         self._requests.put(None)
 
     def _receive(self) -> None:
-        # Without this header BigQuery does not know in which location the table is.
+        # BigQuery finds the location of the table by this header.
         metadata = (("x-goog-request-params", f"write_stream={self._stream}"),)
         try:
             requests = iter(self._requests.get, None)

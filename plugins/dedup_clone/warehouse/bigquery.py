@@ -225,7 +225,8 @@ class Warehouse:
     def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float, timeout_s: float = math.inf) -> list[JobMetadata]:
         """Wait until all existing jobs among `job_ids` have ended, successfully or not; return their metadata.
 
-        Raises TimeoutError when they take longer than `timeout_s`.
+        `poll_s`: the longest time between two polls, in seconds. Raises TimeoutError when the jobs take longer than
+        `timeout_s`.
         """
         ended, deadline = [], time.monotonic() + timeout_s
         for job_id in job_ids:

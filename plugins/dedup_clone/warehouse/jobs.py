@@ -69,7 +69,7 @@ class Jobs:
         job = kind.from_api_repr({"jobReference": reference, "configuration": dict(configuration)}, self._client)
         try:
             job._begin()  # client.query and client.load_table_from_uri also call this, but accept fewer settings
-        except Conflict:  # raises NotFound if the id belongs to no job of this location
+        except Conflict:  # the id is in use; get_job raises NotFound if its job is in another location
             self._client.get_job(job_id, project=self._project, location=self._location)
 
     def wait(self, job_id: str, *, poll_s: float) -> EndedJob:

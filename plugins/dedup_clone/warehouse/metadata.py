@@ -97,10 +97,11 @@ class Observation:
 
 @dataclass(frozen=True)
 class JobMetadata:
-    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`, `reason`: of a failed job.
+    """A BigQuery job. `kind`: query, load, …. `started_at`, `ended_at`: None until it starts or ends.
 
-    `created_at`: when it was accepted; from then until it starts it is PENDING. `child_jobs`: of a script, how many of
-    its statements have run as jobs of their own.
+    `error`, `reason`: message and error code of a failed job; None for other jobs. `created_at`: when the job was
+    accepted; from then until it starts it is PENDING. `child_jobs`: how many statements of a script have run as jobs of
+    their own; 0 for other jobs.
     """
 
     job_id: str

@@ -35,8 +35,8 @@ def read_row_policies(client: Client, table: TableReference) -> dict[str, str]:
 def missing_access(client: Client, table: TableReference) -> list[str]:
     """What this account lacks to clone the table as of a past time, one text for each; empty if it may clone it.
 
-    A table without row access policies needs nothing. BigQuery does not promise that its answers about permissions are
-    exact: the clone may still fail because one is missing.
+    For a table without row access policies nothing is missing. BigQuery does not promise that its answers about
+    permissions are exact: the clone may still fail because one is missing.
     """
     policies = list(_row_policies(client, table))
     if not policies:
@@ -61,7 +61,7 @@ def _row_policies(client: Client, table: TableReference) -> Iterator[dict[str, A
 
 
 def _grantees(client: Client, table: TableReference, policy: dict[str, Any]) -> str:
-    """The members whom the policy lets read rows, in alphabetical order. They are in the policy's IAM policy only."""
+    """The members whom the row access policy lets read rows, in alphabetical order. Only its IAM policy names them."""
     found = _call(client)(method="POST", path=f"{_path(table)}/{_id(policy)}:getIamPolicy", data={})
     members = (member for binding in found.get("bindings", ()) for member in binding.get("members", ()))
     return ", ".join(sorted(set(members))) or "nobody"

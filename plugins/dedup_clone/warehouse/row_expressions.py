@@ -52,11 +52,11 @@ def key_text(table: TableContract) -> str:
     """
     named = [(f"key_{number}", name) for number, name in enumerate(table.keys, start=1)]
     shown = [item for item in named if item[1] != table.partition_column] or named
-    parts: list[str] = []
+    arguments: list[str] = []
     for number, (path, name) in enumerate(shown):
         text = f"TO_HEX({path})" if table.column(name).type == "BYTES" else f"CAST({path} AS STRING)"
-        parts += [f"'{', ' if number else ''}{name}='", text]
-    return f"CONCAT({', '.join(parts)})"
+        arguments += [f"'{', ' if number else ''}{name}='", text]
+    return f"CONCAT({', '.join(arguments)})"
 
 
 def _null_fields(column: Column, name: str, path: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,8 @@ that shows where it ends, so that different rows never have the same text: NULL 
 an array `2[…]` with its length. BigQuery's documentation defines every form to the last character.
 
 TO_JSON_STRING is not used: its digits of a FLOAT64 are not defined, and it writes NaN and the text "NaN" alike.
-Two differences are ignored, since query results do not show them: NULL and empty arrays, and the sign of zero.
+Two differences are ignored, since query results do not show them: between NULL and empty arrays, and in the sign of
+zero.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dedup_clone.warehouse.row_expressions import quoted
 
 def row_text(table: TableContract) -> str:
     """The expression for the text of one row, which is never NULL."""
-    values = ",\n      ".join(_value(column, quoted(column.name), 1) for column in table.columns)
-    return f"CONCAT(\n      {values}\n    )"
+    arguments = ",\n      ".join(_value(column, quoted(column.name), 1) for column in table.columns)
+    return f"CONCAT(\n      {arguments}\n    )"
 
 
 def _value(column: Column, path: str, depth: int) -> str:
@@ -25,8 +26,8 @@ def _value(column: Column, path: str, depth: int) -> str:
     if column.mode is ColumnMode.REPEATED:
         return _array(column, path, depth)
     if column.fields:
-        fields = ", ".join(_value(field, f"{path}.{quoted(field.name)}", depth) for field in column.fields)
-        return f"IF({path} IS NULL, 'n;', CONCAT('(', {fields}, ')'))"
+        field_texts = ", ".join(_value(field, f"{path}.{quoted(field.name)}", depth) for field in column.fields)
+        return f"IF({path} IS NULL, 'n;', CONCAT('(', {field_texts}, ')'))"
     return f"CONCAT(IFNULL({_scalar(column.type, path)}, 'n'), ';')"
 
 

@@ -16,7 +16,11 @@ from dedup_clone.warehouse.row_text_sql import row_text
 
 @dataclass(frozen=True)
 class TableNames:
-    """The identifiers of a feed's tables in statements, such as `{{ names.target }}`. Settings have validated them."""
+    """The identifiers of a feed's tables in statements, such as `{{ names.target }}`. Settings have validated them.
+
+    `staging_table` and the other names that end in `_table` are names in the dataset. `staging`, `incoming`, `changes`
+    and `target` are quoted, with project and dataset.
+    """
 
     project: str
     dataset: str
@@ -116,9 +120,9 @@ def render_query(query: str, *, name: str, names: TableNames, is_now: bool = Fal
     import jinja2
 
     # A subquery, because a query may give `{{ staging }}` an alias, and FOR SYSTEM_TIME must follow a table's alias.
-    rows = f"(SELECT * FROM {names.staging}{'' if is_now else ' FOR SYSTEM_TIME AS OF @checked_at'})"
+    subquery = f"(SELECT * FROM {names.staging}{'' if is_now else ' FOR SYSTEM_TIME AS OF @checked_at'})"
     try:
-        return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=rows)
+        return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=subquery)
     except jinja2.TemplateError as error:
         raise ConfigurationError(
             f"SQL check [{name}]: {error}. A query may use {{{{ staging }}}} only: correct the query's file."

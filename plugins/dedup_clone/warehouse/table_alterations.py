@@ -38,9 +38,9 @@ class TableAlterations:
         self._client.update_table(table, ["clustering_fields"])
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
-        """Set the descriptions of columns, by column path, and the primary key, unless `primary_key` is empty.
+        """Set the descriptions of columns, by column path, and the table's primary key.
 
-        Descriptions of other columns, and foreign keys, stay.
+        Descriptions of other columns, and foreign keys, stay; so does the primary key if `primary_key` is empty.
         """
         from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 

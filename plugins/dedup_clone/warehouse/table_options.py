@@ -61,7 +61,8 @@ def with_values(
 ) -> list[dict[str, Any]]:
     """Copies of a schema's fields, in the form of the REST API, with another value of the property `key`.
 
-    `values`: the new values of this property, by column path. Fields without a new value keep theirs.
+    `values`: the new values of this property, by column path. Fields without a new value keep theirs. `prefix`: the
+    path of the STRUCT that the fields are in, with a dot at the end; empty for top-level columns.
     """
     changed = []
     for field in fields:
