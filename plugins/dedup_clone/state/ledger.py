@@ -185,7 +185,8 @@ def job_steps(job_ids: Iterable[str]) -> list[str]:
 def count_loads(job_ids: Iterable[str]) -> int:
     """The number of loads (see `LedgerRecord.loads`) among these BigQuery jobs of one attempt."""
     steps = job_steps(job_ids)
-    return steps.count("load") + any(step.startswith("load_") for step in steps)
+    # Engine `merge` may run a second job for the whole table, of step `replace`.
+    return steps.count("load") + steps.count("replace") + any(step.startswith("load_") for step in steps)
 
 
 class Ledger:
