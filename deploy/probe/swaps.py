@@ -57,7 +57,7 @@ def swap_under_readers(probe: ProbeDataset) -> str:
     if faults:
         raise DoesNotHold(f"{len(faults)} of {right_answers + len(faults)} answers are wrong, the first: {faults[0]}")
     if reader_stopped_by is not None:
-        raise reader_stopped_by
+        raise CannotTry(f"No reader was left: {reader_stopped_by}") from reader_stopped_by
     if not right_answers:
         raise CannotTry(f"No query was answered during {SWAPS_UNDER_READERS} swaps.")
     return f"{SWAPS_UNDER_READERS} swaps, {right_answers} answers, each with all rows of one table."
