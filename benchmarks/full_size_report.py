@@ -44,16 +44,17 @@ def prices(main_results: Results) -> str:
         cost = expected_cost(engine, PRODUCTS, row_bytes, delivered=rows, existing=rows)
         return table_multiple(cost.query_bytes_billed)
 
+    # For each line: its name, how many times the table's size is read, and the price of a publish in USD.
     lines = [
         ("`spark`, dates adopted", 0.0, adopted),
         ("`spark`, dates rewritten", 0.0, rewritten),
         ("`cdc`, dates rewritten", 1.0, rewritten + model.stream_usd),
         *(
-            (name, times, model.on_demand_usd(times))
-            for name, times in {
+            (name, multiple, model.on_demand_usd(multiple))
+            for name, multiple in {
                 "QUALIFY alone, as published": table_multiple(billed_input.qualify_bytes_billed),
                 "MERGE alone": table_multiple(billed_input.merge_bytes_billed),
-                **{f"dbt, {model_of_dbt}": times for model_of_dbt, times in _DBT_TABLE_MULTIPLES.items()},
+                **{f"dbt, {model_of_dbt}": multiple for model_of_dbt, multiple in _DBT_TABLE_MULTIPLES.items()},
                 "`bigquery` with examination and counts": engine_multiple(Engine.BIGQUERY),
                 "`merge` with examination and counts": engine_multiple(Engine.MERGE),
             }.items()
@@ -66,12 +67,12 @@ def prices(main_results: Results) -> str:
         [
             [
                 name,
-                f"{times:.2f}",
+                f"{multiple:.2f}",
                 _usd(usd),
                 _usd(usd * a_day),
-                f"{times * model.assumed.table_bytes / TIB * a_day:.0f}",
+                f"{multiple * model.assumed.table_bytes / TIB * a_day:.0f}",
             ]
-            for name, times, usd in lines
+            for name, multiple, usd in lines
         ],
     )
 

@@ -1,6 +1,6 @@
 """Reads the profile that a command works with, and the file that describes the profile's Managed Airflow environment.
 
-The environment of profile `gcp` is in deploy/environment.yaml, that of `staging` in deploy/environment.staging.yaml.
+Profile `gcp` has the file deploy/environment.yaml; `staging` would have deploy/environment.staging.yaml.
 """
 
 from __future__ import annotations

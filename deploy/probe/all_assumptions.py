@@ -52,6 +52,7 @@ def all_assumptions() -> tuple[Assumption, ...]:
         kept_properties,
         repeated_jobs,
     )
+    # In each module, the decorator `assumption` has registered the module's assumptions.
     return tuple(assumption for module in modules for assumption in module.assumption.registered)
 
 

@@ -22,7 +22,7 @@ def watch_dag_id(feed: str) -> str:
 
 
 def publish_run_id(landed: Landed) -> str:
-    """The id of the delivery's publish run. The watch DAG derives it from the delivery, so it is always the same."""
+    """The id of the delivery's first publish run, which the watch DAG derives from the delivery."""
     return f"publish__{landed.snapshot_id}__{landed.marker_generation}"
 
 
@@ -80,7 +80,7 @@ class DeliveryProgress:
 
 
 def active_tasks(tasks: list[Task]) -> str:
-    """A text with the active tasks of a run and their state: the first state of _ACTIVE in which there are tasks."""
+    """The tasks of a run that are in the same active state, and this state, as text. Earlier states in _ACTIVE win."""
     for state in _ACTIVE:
         task_ids = [task.task_id for task in tasks if task.state == state]
         if task_ids:

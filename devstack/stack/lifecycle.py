@@ -51,8 +51,8 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
     """Start all parts that do not run, and return the stack's ports once all are healthy.
 
     If a start fails, all parts are stopped, also those that ran before. Raises StackBusy, without stopping anything,
-    during another start or stop; other StackErrors; and Unreachable if a server does not respond to a request for a
-    bucket, the dataset, the job's code or a permission.
+    during another start or stop; other StackErrors; and Unreachable if a server does not respond while buckets and the
+    dataset are made, the job's code is uploaded and rights are granted.
     """
     with _exclusive(layout):
         started = time.monotonic()
@@ -151,6 +151,7 @@ def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
         pid = supervisor.pid()
         states = supervisor.part_states()
         all_but_database = states.keys() - {parts.DATABASE}
+        # Until the parts have been asked to stop, the scheduler is suspended, so that it starts no task again.
         with processes.running_tasks_killed(states[parts.SCHEDULER].pid):
             supervisor.ask_to_stop(all_but_database)
         supervisor.wait_until_stopped(all_but_database)

@@ -25,10 +25,10 @@ def row_changes(
             no_rows = arrow_schema(target.schema).empty_table()
             return RowChanges(removed, no_rows, {"deleted": target.count(removed)})
         case Update():
-            values = session.materialize(_update_sql(statement, evaluator, target))
-            target.refuse_repeated_rows(values, "TRUE")
-            rows = target.updated_rows(statement.assignments, values)
-            return RowChanges(values, rows, {"updated": rows.num_rows})
+            ids_and_values = session.materialize(_update_sql(statement, evaluator, target))
+            target.refuse_repeated_rows(ids_and_values, "TRUE")
+            rows = target.updated_rows(statement.assignments, ids_and_values)
+            return RowChanges(ids_and_values, rows, {"updated": rows.num_rows})
         case Merge():
             return MergeEvaluator(statement, evaluator, target).changes()
 

@@ -1,9 +1,13 @@
 """Caches query results: a repeated query over unchanged tables returns its earlier result and bills nothing.
 
-Some queries are never cached: those with a destination table, external tables or `useQueryCache: false`, those with
-functions of the current time, SESSION_USER, random functions or TABLESAMPLE, those that read the past,
-INFORMATION_SCHEMA or tables with policies, with rows in the streaming buffer or with pending row changes, and those
-that read no table. Source: "Using cached query results".
+Some queries are never cached:
+
+- those whose configuration has a destination table, external tables or `useQueryCache: false`;
+- those with functions of the current time, SESSION_USER, random functions or TABLESAMPLE;
+- those that read no table, the past of one, or INFORMATION_SCHEMA;
+- those that read a table with policies, rows in the streaming buffer or pending row changes.
+
+Source: "Using cached query results".
 """
 
 from __future__ import annotations

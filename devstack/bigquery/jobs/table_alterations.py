@@ -26,7 +26,10 @@ def alter_table(
     evaluator: SqlEvaluator,
     commit_info_of: CommitInfoOf,
 ) -> Outcome:
-    """Executes ALTER TABLE. If it raises StandInError, nothing has changed."""
+    """Executes ALTER TABLE. If it raises StandInError, nothing has changed.
+
+    `commit_info_of`: makes what the new version stores of this job, from the statement's outcome.
+    """
     catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
     change_settings: Callable[[TableSettings], TableSettings]
     if isinstance(statement, AlterTablePrimaryKey):

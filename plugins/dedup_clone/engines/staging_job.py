@@ -1,4 +1,4 @@
-"""Configures the BigQuery job of the load task: a load job if there are files, else the SQL engine's statement."""
+"""The BigQuery job that fills staging (a load job if there are files, else the SQL engine's statement), and its end."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def staging_configuration(
     """The configuration of the job that fills staging with the rows of the manifest's generation.
 
     Call it before `begin_load` (publish/load.py), which resets the record STAGING. Raises CheckFailed if there are too
-    many files to load, or if the statement would read more than the feed's `max_bytes_billed`; ContractViolation if the
-    candidate of engine `spark` or `cdc` names no files.
+    many files to load, or if a dry run says that the statement would read more than the feed's `max_bytes_billed` (of a
+    script it cannot say so); ContractViolation if the candidate of engine `spark` or `cdc` names no files.
     """
     if candidate.load_uris_uri is not None:
         return table_load_configuration(services, candidate, manifest)
@@ -56,7 +56,7 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
     of staging. Raises what `run_step_job` raises, and CheckFailed if that query would read more than the feed's
     `max_bytes_billed`.
     """
-    # If the table is gone, an earlier try of the task dropped it at its end, after any replacement of the rows.
+    # This task drops the incoming table last. So if it is gone, an earlier try has replaced the rows where necessary.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")

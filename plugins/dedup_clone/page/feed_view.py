@@ -62,7 +62,8 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
     if records.intent is not None and view.get("stopped") is not None:
-        view["stopped"] = None  # the run may publish the delivery, or an open approval asks a person to act
+        # A delivery that a check stopped is not shown as such then: the run may publish it, or waits for an approval.
+        view["stopped"] = None
     return {**view, "has_index": records.index is not None, "problem": records.problem, "running": running}
 
 

@@ -62,17 +62,17 @@ class CheckSettings(StrictModel):
     """Bounds of the checks before the swap. Shares are of the new table's rows on dates of both parent and delivery."""
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
-    """Result if a delivery has a key more than once; one row of the key counts."""
+    """What a key that a delivery has more than once leads to. Of its rows one is published."""
     max_missing_dates: Annotated[int, Field(ge=0)] = Field(default=1, examples=[0])
     """Dates of the parent that a delivery may lack."""
     max_new_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows whose key the parent lacks."""
     max_survivor_share: Share = Field(default=0.2, examples=[0.05])
-    """Largest share of rows that stay although the delivery lacks their key."""
+    """Largest share of rows that stay because the delivery, for the first time, lacks their key."""
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """How many times its median over the last 20 publishes a share may be, from the 7th publish on (null: any)."""
+    """Largest share as a multiple of its median over the last 20 publishes, from the 7th publish on (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     sql: tuple[SqlCheck, ...] = ()

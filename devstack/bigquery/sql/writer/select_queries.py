@@ -150,7 +150,7 @@ def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_st
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
     """GROUP BY with the keys that ALL stands for.
 
-    After DuckDB's own GROUP BY ALL, the ORDER BY of the query accepts no selected expression.
+    They are written out, because after GROUP BY ALL DuckDB refuses an ORDER BY that repeats a selected expression.
     """
     keys = []
     for item in projections:
@@ -226,7 +226,7 @@ def first_select(query: exp.Expr) -> exp.Select | None:
 def _column_reference(item: exp.Expr) -> exp.Expr:
     """A reference by name to a result column of a set operation, for ORDER BY; `*` for a column without a name.
 
-    Such a column can be sorted by its number only. Because of the `*`, ORDER BY keeps the number.
+    Such a column can be sorted by its number only: for `*`, ORDER BY keeps the number instead of writing a name for it.
     """
     name = struct_field_name(item)
     return exp.column(name, quoted=True) if name and not item.is_star else exp.Star()

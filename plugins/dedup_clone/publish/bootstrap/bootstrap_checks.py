@@ -21,10 +21,10 @@ FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 def check_existing_table(
     services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest
 ) -> list[CheckResult]:
-    """Compare the existing table with what `attempt` loaded into staging, and check that nobody changed the table.
+    """Compare the existing table with the new generation, and check that nobody changed the table.
 
-    The row counts of all partitions are compared, and all columns of some partitions. Raises what `run_step_job`
-    raises.
+    The row counts of all partitions are compared with the manifest, and all columns of some partitions with staging.
+    Raises what `run_step_job` raises.
     """
     return [
         _rows_equal(record.existing, manifest),

@@ -93,9 +93,9 @@ def open_inputs(
         return open_source(files, [delivered.delivery.snapshot_id] * len(files), caches_values=may_survive)
 
     parent = task.parent
-    # The larger the expected share of differing rows, the smaller the buckets. Smaller buckets save work only if
-    # keys are new, because rows of which only values changed are not compared by key. So the share is used only if the
-    # publish that made the parent had new keys.
+    # Buckets are smaller the more keys are expected to differ: then fewer equal keys are compared beside them. Rows of
+    # which only values differ need no comparison of keys. So the share of differing rows is used only if the publish
+    # that made the parent had new keys.
     has_new_keys = parent is not None and parent.entry.new_keys > 0
     bits = bits_for(rows, parent.differing_share if parent and has_new_keys else None, len(task.older))
     parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
