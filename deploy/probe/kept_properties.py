@@ -155,8 +155,8 @@ def nested_column_relaxes(probe: ProbeDataset) -> str:
     """Relaxes a REQUIRED field of a STRUCT and of an ARRAY, as a publish does, and inserts a row with NULL in both."""
     table = make_table(probe, "relaxed", "info STRUCT<x INT64 NOT NULL>, parts ARRAY<STRUCT<x INT64 NOT NULL>>")
     project = probe.dataset.split(".")[0]
-    changes = TableAlterations(probe.client, project=project, dataset=probe.name)
-    changes.relax_columns("relaxed", ["info.x", "parts.x"])
+    alterations = TableAlterations(probe.client, project=project, dataset=probe.name)
+    alterations.relax_columns("relaxed", ["info.x", "parts.x"])
     nothing = "STRUCT(CAST(NULL AS INT64) AS x)"
     probe.query(f"INSERT INTO `{table}` (id, info, parts) VALUES (1, {nothing}, [{nothing}])")
     fields = fields_of(probe, "relaxed")

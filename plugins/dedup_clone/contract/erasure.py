@@ -172,7 +172,8 @@ def _parse_value(column: Column, line_number: int, text: str) -> Any:
 
 def _date(text: str) -> date | None:
     # Python also reads dates like 20260131, and numbers like 1_000. Here they are probably mistyped keys.
-    return date.fromisoformat(text) if "-" in text and "W" not in text else None
+    value = date.fromisoformat(text)
+    return value if value.isoformat() == text else None
 
 
 def _numeric(text: str) -> Decimal | None:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import TableField, to_duckdb_type
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
-from devstack.bigquery.sql.writer.columns_and_structs import struct_items, struct_sql
+from devstack.bigquery.sql.writer.columns_and_structs import has_rows_of_query, struct_items, struct_sql
 from devstack.bigquery.sql.writer.literals import named_fields
 from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
@@ -55,8 +55,7 @@ def _constructor_sql(writer: Writer, node: exp.Expr, target: TableField) -> str 
     fields = struct_items(node) if target.type == "STRUCT" and target.mode != "REPEATED" else None
     if fields is not None:
         return _typed_struct(writer, fields, target)
-    is_query = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query)  # ARRAY(SELECT …)
-    if isinstance(node, exp.Array) and not is_query and target.mode == "REPEATED":
+    if isinstance(node, exp.Array) and not has_rows_of_query(node) and target.mode == "REPEATED":
         element = TableField("", target.type, fields=target.fields)
         return f"[{', '.join(_typed_element(writer, item, element) for item in node.expressions)}]"
     return None

@@ -189,14 +189,19 @@ def _tuple(writer: Writer, node: exp.Tuple) -> str:
 @handles(exp.Array, supported_args="expressions")
 def _array(writer: Writer, node: exp.Array) -> str:
     items = node.expressions
-    is_bracketed = node.args.get("value_constructor")  # [(SELECT …)] has one element, ARRAY(SELECT …) has all rows
-    if len(items) == 1 and isinstance(items[0], exp.Query) and not is_bracketed:
+    if has_rows_of_query(node):
         return f"ARRAY({writer.write(items[0])})"
     first = struct_items(items[0]) if items else None
     if first is None:
         return f"[{', '.join(writer.write_all(items))}]"
     names = [struct_field_name(item) or f"_field_{i}" for i, item in enumerate(first, start=1)]
     return f"[{', '.join(_element_struct(writer, item, names) for item in items)}]"
+
+
+def has_rows_of_query(node: exp.Array) -> bool:
+    """Whether the array has all rows of a query: ARRAY(SELECT …). In brackets, [(SELECT …)] has one element."""
+    items = node.expressions
+    return len(items) == 1 and isinstance(items[0], exp.Query) and not node.args.get("value_constructor")
 
 
 def _element_struct(writer: Writer, node: exp.Expr, names: list[str]) -> str:
