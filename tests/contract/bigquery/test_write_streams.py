@@ -6,6 +6,7 @@ Pages of BigQuery's documentation: Storage RPC reference, BigQueryWrite; Batch l
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -190,14 +191,18 @@ def test_only_buffered_streams_are_flushed_and_the_default_stream_is_never_final
 
 def test_a_created_stream_has_one_connection(client: bigquery.Client, writer: BigQueryWriteClient, table: str) -> None:
     stream = create(writer, table, Type.COMMITTED)
+    second_is_done = threading.Event()
 
     def requests() -> Iterator[Any]:
         yield append_request(stream, ROW, rows(1))
-        append(writer, append_request(stream, ROW, rows(2)))
+        assert second_is_done.wait(60)
         yield append_request(stream, None, rows(3))
 
-    responses = list(writer.append_rows(requests()))
-    assert [response.error.code for response in responses] == [0, ABORTED]
+    responses = writer.append_rows(requests())
+    before = next(responses)  # a client may send a request before the server has read the one before it
+    append(writer, append_request(stream, ROW, rows(2)))
+    second_is_done.set()
+    assert [response.error.code for response in (before, *responses)] == [0, ABORTED]
     assert ids(client, table) == [1, 2]
 
 
