@@ -43,7 +43,8 @@ def start_process(
             command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
         )
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_healthy(health_url):
+    # Another program's server may answer at the port if this one has ended because the port was taken.
+    while not is_healthy(health_url) or process.poll() is not None:
         if process.poll() is not None or time.monotonic() > deadline:
             stop_process(process)
             raise RuntimeError(f"[{' '.join(command)}] did not become healthy, its log: {log.read_text()[-4000:]}")

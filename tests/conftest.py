@@ -14,9 +14,12 @@ import shutil
 import tempfile
 import typing
 
+import hypothesis
 import pytest
 import requests.sessions
 from google.api_core.future.polling import DEFAULT_POLLING
+
+from devstack.stack import ports
 
 _home = tempfile.mkdtemp(prefix="airflow-home-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
@@ -42,6 +45,14 @@ requests.sessions.get_netrc_auth = lambda url, raise_errors=False: None
 # each request.
 if hasattr(typing, "_get_protocol_attrs"):
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
+
+# Two workers that draw the same free port at one time would start two servers at it.
+_worker, _workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+ports.FREE_PORTS = ports.FREE_PORTS[int(_worker.removeprefix("gw")) :: int(_workers)]
+
+# By default an example that takes more than 0.2 s fails, which it also does if other processes hold it up.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 # Garbage collections that examine all imported objects again take much of the time of short tests. So garbage is not
 # collected during imports, and later collections skip the objects that exist by then.

@@ -49,7 +49,10 @@ class LocalStack:
 def start_local_stack(folder: Path) -> Iterator[LocalStack]:
     layout = Layout.from_environment({}, folder)
     layout.make_folders()
-    ports = Ports(*(any_free_port() for _ in Ports.__dataclass_fields__))
+    free: list[int] = []
+    for _ in Ports.__dataclass_fields__:
+        free.append(any_free_port(free))
+    ports = Ports(*free)
     client_config.write(layout, ports)
     variables = client_config.read(layout.stack_env)
     with ExitStack() as stack:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Self
 
 import psutil
@@ -66,13 +67,17 @@ class JobProcess:
     def workers(self) -> list[psutil.Process]:
         """Those that Spark's Python daemon has forked."""
         below = psutil.Process(self._process.pid).children(recursive=True)
-        asked = [(process, process.as_dict(["ppid", "cmdline"])) for process in below if process.is_running()]
+        asked = []
+        for process in below:
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                asked.append((process, process.as_dict(["ppid", "cmdline"])))
         daemons = {process.pid for process, facts in asked if _DAEMON in (facts["cmdline"] or ())}
         return [process for process, facts in asked if process.pid in daemons and facts["ppid"] in daemons]
 
     def kill_workers(self) -> None:
         for worker in self.workers():
-            worker.kill()
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
 
 
 class ProcessArea(SparkJobFeed):

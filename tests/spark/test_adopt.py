@@ -122,7 +122,8 @@ def _delete(target: Path) -> None:
 
 
 def _damage(target: Path) -> None:
-    target.write_bytes(target.read_bytes()[:-1] + b"\x77")
+    content = target.read_bytes()
+    target.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
 def _of_another_date(target: Path) -> None:

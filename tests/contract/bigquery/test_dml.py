@@ -15,6 +15,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
+from testkit.waiting import wait_for
 from tests.shared.stand_in_client import (
     PROJECT,
     TODAY,
@@ -281,11 +282,13 @@ def test_two_statements_run_and_twenty_wait(client: bigquery.Client, table: str,
     """Source: "Using data manipulation language (DML)", UPDATE, DELETE, MERGE DML concurrency."""
     prefix = f"line-{uuid.uuid4().hex[:8]}"
     control.add_fault(match={"job_type": "query", "job_id": f"^{prefix}"}, effect="delay", seconds=10, times=2)
-    jobs = [
+    jobs = []
+    for number in range(1, 24):
         # They match no rows, because two statements that change the same rows could conflict.
-        client.query(f"DELETE FROM {table} WHERE id = -{number}", job_id=f"{prefix}-{number:02}", job_retry=None)
-        for number in range(1, 24)
-    ]
+        statement = f"DELETE FROM {table} WHERE id = -{number}"
+        jobs.append(client.query(statement, job_id=f"{prefix}-{number:02}", job_retry=None))
+        if number <= 2:  # a later job must not overtake the two that the fault holds
+            wait_for(lambda: client.get_job(jobs[-1].job_id).state == "RUNNING", "the job runs", poll_interval_s=0.01)
     ended = [client.get_job(job.job_id) for job in jobs]
     refused = [job for job in ended if job.error_result is not None]
     assert [job.error_result["reason"] for job in refused] == ["resourcesExceeded"]

@@ -312,7 +312,7 @@ def test_faults_fail_delay_and_queue_jobs(client: bigquery.Client, table: str, c
 
 def test_jobs_that_are_pending_are_waited_for(client: bigquery.Client, control: Control) -> None:
     job_id = f"pending-{uuid.uuid4().hex}"
-    control.add_fault(match={"job_id": job_id}, effect="queue", seconds=0.5)
+    control.add_fault(match={"job_id": job_id}, effect="queue", seconds=3)
     client.query("SELECT 1", job_id=job_id, job_retry=None)
     assert client.get_job(job_id).state == "PENDING"
     ControlledStandIn(client).wait_for_all_jobs()
@@ -333,7 +333,7 @@ def test_a_query_may_run_for_six_hours(tmp_path: Path) -> None:
     """Source: "Quotas and limits", query jobs. Load jobs have the same limit."""
     with start_stand_in(tmp_path) as address:
         client, control = bigquery_client(address), Control(address)
-        control.add_fault(match={"job_type": "query"}, effect="delay", seconds=1)
+        control.add_fault(match={"job_type": "query"}, effect="delay", seconds=5)
         job = client.query("SELECT 1", job_retry=None)
         while client.get_job(job.job_id).state != "RUNNING":
             time.sleep(0.01)

@@ -136,7 +136,7 @@ def test_a_cancelled_job_ends_its_program(client: bigquery.Client, dataset: str,
 def test_a_job_that_exceeds_its_time_ends_its_program(client: bigquery.Client, dataset: str, tmp_path: Path) -> None:
     path = tmp_path / "pid"
     script = procedure(f"{dataset}.p", code=SLEEPS.format(path=str(path))) + f"CALL {dataset}.p()"
-    job = client.query(script, job_config=bigquery.QueryJobConfig(job_timeout_ms=8_000))
+    job = client.query(script, job_config=bigquery.QueryJobConfig(job_timeout_ms=30_000))
     job = wait_for(lambda: (found := client.get_job(job.job_id)).state == "DONE" and found)
     assert "timed out" in job.error_result["message"]
     wait_for(lambda: has_ended(int(path.read_text())))

@@ -36,5 +36,5 @@ def test_the_time_of_a_queued_load_is_seen_and_counted(clients: tuple[Storage, B
     world.swap(spec, world.check(spec))
     record = world.commit(spec)
     assert record.lag_s
-    assert record.phases["queued"] == pytest.approx(QUEUED_S, abs=0.8)
+    assert QUEUED_S - 0.1 <= record.phases["queued"] <= record.lag_s
     assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)

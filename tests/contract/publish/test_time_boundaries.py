@@ -47,8 +47,8 @@ class TimedWorld(FeedOnStandIn):
         self._moved += ahead
 
     def next_midnight(self, *, less: timedelta = timedelta(0)) -> datetime:
-        """The next midnight in UTC that is still ahead, with `less` subtracted."""
-        today = self.bigquery_time().date()
+        """The next midnight in UTC that is still ahead with `less` subtracted, with `less` subtracted."""
+        today = (self.bigquery_time() + less).date()
         return datetime(today.year, today.month, today.day, tzinfo=UTC) + timedelta(days=1) - less
 
 

@@ -150,8 +150,13 @@ def test_statement_waits_seven_hours_at_most(tmp_path: Path) -> None:
     """ "Quotas and limits", data manipulation language: maximum time in queue."""
     clock = Clock(tmp_path / "clock.json")
     queue, stop = DmlQueue(clock), threading.Event()
+
+    def advance() -> None:
+        wait_until(lambda: bool(queue._mutation_queues[T].waiting))
+        clock.advance(7 * HOUR_US + 1)
+
     with queue.admit(T, stop), queue.admit(T, stop):
-        threading.Timer(0.2, lambda: clock.advance(7 * HOUR_US + 1)).start()
+        threading.Thread(target=advance).start()
         with pytest.raises(ResourcesExceeded, match="seven hours"), queue.admit(T, stop):
             pass
 
