@@ -13,12 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.backfill import backfill_tasks
 from dedup_clone.orchestration.backfill.backfill_form import backfill_params
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
@@ -40,7 +40,7 @@ def backfill(setup: FeedSetup) -> DAG:
             return backfill_tasks.show_backfill(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the next task is skipped
-        approve_backfill = ApprovalOperator(
+        approve_backfill = AskOnceOperator(
             task_id="approve_backfill",
             subject=f"Publish archived snapshots of {setup.feed.feed}?",
             body="{{ ti.xcom_pull(task_ids='show_backfill') }}",

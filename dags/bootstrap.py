@@ -18,13 +18,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.bootstrap import bootstrap_tasks
 from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_BOOTSTRAP, spec_field
@@ -45,7 +45,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
         show = bootstrap_tasks.ShowExistingOperator(task_id=bootstrap_tasks.SHOW_TASK, setup=setup)
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-        approve_bootstrap = ApprovalOperator(
+        approve_bootstrap = AskOnceOperator(
             task_id="approve_bootstrap",
             subject=f"Take over the existing table as the first generation of {setup.feed.feed}?",
             body="{{ ti.xcom_pull(task_ids='show_existing')['text'] }}",

@@ -16,13 +16,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.erasure.erasure_form import erasure_params
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_ERASURE, spec_field
@@ -45,7 +45,7 @@ def erase(setup: FeedSetup) -> DAG:
             return erasure_tasks.show_erasure(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-        approve_erasure = ApprovalOperator(
+        approve_erasure = AskOnceOperator(
             task_id="approve_erasure",
             subject=f"Erase keys of {setup.feed.feed} for good?",
             body="{{ ti.xcom_pull(task_ids='show_erasure')['text'] }}",

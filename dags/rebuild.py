@@ -18,12 +18,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, spec_field
@@ -46,7 +46,7 @@ def rebuild(setup: FeedSetup) -> DAG:
             return rebuild_tasks.show_rebuild(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-        approve_rebuild = ApprovalOperator(
+        approve_rebuild = AskOnceOperator(
             task_id="approve_rebuild",
             subject=f"Rebuild the table of {setup.feed.feed}?",
             body="{{ ti.xcom_pull(task_ids='show_rebuild')['text'] }}",

@@ -14,11 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments
 from dedup_clone.orchestration.retirement import retirement_tasks
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
@@ -40,7 +40,7 @@ def retire(setup: FeedSetup) -> DAG:
             return retirement_tasks.show_retirement(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
-        approve_retirement = ApprovalOperator(
+        approve_retirement = AskOnceOperator(
             task_id="approve_retirement",
             subject=f"Retire {setup.feed.feed}, and {{{{ params.target }}}} its table?",
             body="{{ ti.xcom_pull(task_ids='show_retirement')['text'] }}",

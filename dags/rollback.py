@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.rollback import rollback_tasks
 from dedup_clone.orchestration.rollback.rollback_form import rollback_params
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
@@ -44,7 +44,7 @@ def rollback(setup: FeedSetup) -> DAG:
             return rollback_tasks.show_difference(setup, Context(**context))
 
         # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
-        approve_rollback = ApprovalOperator(
+        approve_rollback = AskOnceOperator(
             task_id="approve_rollback",
             subject=f"Roll {setup.feed.feed} back to generation {{{{ params.generation }}}}?",
             body="{{ ti.xcom_pull(task_ids='show_difference')['text'] }}",

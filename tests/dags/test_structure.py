@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock, patch
 
 import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 from jsonschema import Draft202012Validator, FormatChecker
 
@@ -153,6 +154,15 @@ def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag)
     assert len({text.split(":")[0] for text in texts}) == 5 * len(FEEDS)
     explained = [name for name, text in texts.items() if f"`{name.split()[1]}`" in text.split("\n\n")[-1]]
     assert explained == list(texts)
+
+
+def test_an_approval_that_nobody_answers_in_time_fails_without_a_retry_which_a_lost_worker_has(bag: DagBag) -> None:
+    approvals = [task for dag in bag.dags.values() for task in dag.tasks if isinstance(task, ApprovalOperator)]
+    assert len(approvals) == 7 * len(FEEDS)
+    for task in approvals:
+        assert task.retries, task
+        with pytest.raises(AirflowFailException, match="Nobody answered in time"):
+            task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
 
 
 def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:

@@ -178,7 +178,7 @@ def test_a_rejection_and_a_timeout_fail_the_task_without_retry_and_an_approval_h
         awaiting_approval.answer("Reject")
     event = {"error": "no answer within an hour", "error_type": "timeout"}
     context = awaiting_approval.context(awaiting_approval.approve_task)
-    with pytest.raises(AirflowFailException, match="no answer within an hour"):
+    with pytest.raises(AirflowFailException, match="Nobody answered in time"):
         awaiting_approval.approve_task.execute_complete(context, event)
     awaiting_approval.answer("Approve")
     assert not awaiting_approval.world.services.current.require_intent(

@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
-from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import (
     fail_without_retry,
@@ -68,14 +68,13 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
         return self.execute(context)
 
 
-class ApproveAcceptedOperator(ApprovalOperator):
+class ApproveAcceptedOperator(AskOnceOperator):
     """Waits until a person approves the swap in spite of the accepted checks that failed.
 
     `check_task`: the id of the task whose XCom EVIDENCE is shown to that person.
 
     While the task waits, another run may take over the lease. After that an approval is too late, and the task fails.
-    After a rejection or a timeout the task fails without a retry. The task has retries because Airflow can lose an
-    answer that arrives before the scheduler knows that the task is deferred; the retry asks again.
+    After a rejection, too, the task fails without a retry.
     """
 
     def __init__(self, *, setup: FeedSetup, check_task: str, **kwargs: Any) -> None:
@@ -94,7 +93,7 @@ class ApproveAcceptedOperator(ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         try:
             answer = super().execute_complete(context, event)
-        except (HITLRejectException, HITLTimeoutError) as error:
+        except HITLRejectException as error:
             raise AirflowFailException(str(error)) from error
         with fail_without_retry():
             end_approval_wait(open_feed_services(self.setup), pull_spec(context))
