@@ -106,9 +106,9 @@ def current(lease: Intent | None = None, generation: int | None = 7) -> Current:
     return Current(1, "sales", generation, None if generation is None else f"digest{generation}", 7, lease)
 
 
-def waits(age: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> WaitingDelivery:
+def waits(age: timedelta, snapshot_id: int = 8, *, marker: int = 1, registered: bool = True) -> WaitingDelivery:
     """A delivery that waits and arrived `age` before NOW."""
-    return WaitingDelivery(Delivery(snapshot_id, 1), NOW - age, registered)
+    return WaitingDelivery(Delivery(snapshot_id, marker), NOW - age, registered)
 
 
 def audits(*outcomes: AuditOutcome) -> Audits:
@@ -151,8 +151,8 @@ def feed_state(
     return dataclasses.replace(healthy, **changes)
 
 
-def refused(snapshot_id: int) -> OpenRefusal:
-    return OpenRefusal(Delivery(snapshot_id, 1), "NULL keys", NOW)
+def refused(snapshot_id: int, marker: int = 1) -> OpenRefusal:
+    return OpenRefusal(Delivery(snapshot_id, marker), "NULL keys", NOW)
 
 
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)

@@ -10,6 +10,7 @@ from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
+from dedup_clone.freshness.newer_deliveries import describe_newer_not_live
 from dedup_clone.freshness.operation_checks import (
     check_dags,
     check_deliveries,
@@ -161,13 +162,7 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     if waiting:
         more = "" if nothing_live else " more"
         yield f"{waiting}{more} {'waits' if waiting == 1 else 'wait'}{_reason_waiting(state)}"
-    live_snapshot = state.live.snapshot_id if state.live else -1  # below all ids
-    refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
-    if refused:
-        yield f"{refused}{'' if nothing_live else ' newer'} refused"
-    excluded = sum(delivery.snapshot_id > live_snapshot for delivery in state.excluded)
-    if excluded:
-        yield f"{excluded} newer excluded by a rollback"
+    yield from describe_newer_not_live(state)
     invalid = len(state.invalid_markers)
     if invalid:
         yield f"{invalid} {'marker names' if invalid == 1 else 'markers name'} no delivery"

@@ -111,10 +111,11 @@ class FeedState:
 
     `history` are the ledger records of publishes, replays and bootstraps, `failures` those of attempts that committed
     no generation, both newest last. `failed_checks` are the checks whose failure ended the last failed attempt before
-    its swap; none if that attempt did not include the newest waiting delivery. `excluded` are deliveries that a
-    rollback took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next
-    check. `lease_holder_running` is False if no run holds the lease. `target` is None if it was not read, `watch_dag`
-    and `publish_dag` if Airflow does not know the DAG, `pending_job` if BigQuery was not asked or no job waits.
+    its swap; none if that attempt did not include the newest waiting delivery. `included` are the deliveries in the
+    live generation, `excluded` those that a rollback took out. `arrivals` are the times at which deliveries arrived,
+    `check_interval` is the time until the next check. `lease_holder_running` is False if no run holds the lease.
+    `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job`
+    if BigQuery was not asked or no job waits.
     """
 
     feed: str
@@ -137,6 +138,7 @@ class FeedState:
     check_interval: timedelta
     audits: Audits
     pending_job: PendingJob | None = None
+    included: tuple[Delivery, ...] = ()
 
     @property
     def sla(self) -> timedelta:

@@ -6,7 +6,7 @@ What Airflow knows is passed in. No query reads table data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
@@ -22,6 +22,7 @@ from dedup_clone.freshness.feed_state import (
     TargetState,
     WaitingDelivery,
 )
+from dedup_clone.freshness.newer_deliveries import latest_of_each_snapshot, newest_live
 from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -77,7 +78,7 @@ def read_feed_state(
         failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
-        refused=tuple(_refused(services, live, registered_at)),
+        refused=tuple(_refused(services, live, manifest)),
         excluded=() if manifest is None else manifest.excluded,
         invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=_target_state(services, table, live, manifest) if reads_bigquery else None,
@@ -86,6 +87,7 @@ def read_feed_state(
         failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
         check_interval=check_interval,
         audits=AuditsFile(services.store, feed).read(),
+        included=() if manifest is None else manifest.deliveries,
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 
@@ -132,26 +134,27 @@ def _waiting(
         yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
-def _refused(services: Services, live: LedgerRecord | None, registered: Collection[Delivery]) -> Iterable[OpenRefusal]:
-    """The newest open refusals, at most REFUSALS_READ. `registered`: all registered deliveries.
+def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest | None) -> Iterable[OpenRefusal]:
+    """The newest open refusals, at most REFUSALS_READ. `manifest`: of the live generation.
 
-    A refusal is open if it was recorded since the last swap. (The commit after the swap records the refusals of the
-    same publish.) It is also open if its snapshot is newer than the live one and was not delivered again: a replay,
-    rollback, erasure or rebuild swaps, too, but makes no newer snapshot live.
+    A refusal is open if it was recorded since the last swap, or if its delivery is newer than the live ones: a replay,
+    rollback, erasure or rebuild swaps, too, but makes no newer delivery live. (The commit after a swap records the
+    refusals of the same publish.) It is not open if a later delivery of its snapshot was refused, too, or became live.
     """
-    latest = {delivery.snapshot_id: delivery for delivery in sorted(registered)}
-
-    def is_open(delivery: Delivery | None, recorded_at: datetime) -> bool:
-        if delivery is None:
-            return False
-        if live is None or live.swapped_at is None or recorded_at >= live.swapped_at:
-            return True
-        return delivery.snapshot_id > live.snapshot_id and latest.get(delivery.snapshot_id, delivery) <= delivery
-
     prefix = services.layout.refused
-    infos = [i for i in services.store.objects(prefix) if is_open(delivery_of(i.name, prefix), i.created_at)]
-    newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
-    for refusal in services.store.read_records(Refusal, newest):
+    found = [(delivery_of(info.name, prefix), info) for info in services.store.objects(prefix)]
+    refusals = [(delivery, info) for delivery, info in found if delivery is not None]
+    included, excluded = ((), ()) if manifest is None else (manifest.deliveries, manifest.excluded)
+    latest = latest_of_each_snapshot([*(delivery for delivery, _ in refusals), *included, *excluded])
+    newest, swapped_at = newest_live(live, included), None if live is None else live.swapped_at
+
+    def is_open(delivery: Delivery, recorded_at: datetime) -> bool:
+        is_recent = newest is None or swapped_at is None or recorded_at >= swapped_at
+        return delivery in latest and (is_recent or delivery > newest)
+
+    infos = [info for delivery, info in refusals if is_open(delivery, info.created_at)]
+    newest_names = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
+    for refusal in services.store.read_records(Refusal, newest_names):
         yield OpenRefusal(refusal.delivery, refusal.reason, refusal.refused_at)
 
 

@@ -61,11 +61,15 @@ def test_a_delivery_waits_although_its_landing_was_cleaned(world: FeedOnStandIn)
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
 
 
+def refuse(world: FeedOnStandIn, name: str, reason: str = "NULL keys") -> None:
+    (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
+    world.services.arrivals.refuse(Refusal(refused, reason, "run", datetime.now(UTC)))
+
+
 def test_refused_deliveries_are_wrong_until_a_later_one_is_live(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
-    refused = next(d for d in world.services.arrivals.deliveries() if d.name == name)
-    world.services.arrivals.refuse(Refusal(refused, "file x, column y: 3 NULL keys", "run", datetime.now(UTC)))
+    refuse(world, name, "file x, column y: 3 NULL keys")
     (refusal,) = read_state(world.services).refused
     assert refusal.reason == "file x, column y: 3 NULL keys"
     assert wrong(world, after=2 * HOUR) == [f"delivery_refused-{name}"]
@@ -75,13 +79,30 @@ def test_refused_deliveries_are_wrong_until_a_later_one_is_live(world: FeedOnSta
 
 def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(world: FeedOnStandIn) -> None:
     good, name = world.land(7, [row(7, 1)]), world.land(8, [row(8, 1)])
-    refused = next(d for d in world.services.arrivals.deliveries() if d.name == name)
-    world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+    refuse(world, name)
     world.publish(good)
     world.publish(good, replay=True, reason="again")
     assert wrong(world) == [f"delivery_refused-{name}"]
     assert "1 newer refused" in evaluate(datetime.now(UTC), read_state(world.services)).headline
-    world.land(8, [row(8, 1)])
+    corrected = world.land(8, [row(8, 1)])
+    assert wrong(world) == [f"delivery_refused-{name}"]
+    world.publish(corrected)
+    assert wrong(world) == []
+
+
+def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnStandIn) -> None:
+    good, bad = world.land(7, [row(7, 1)]), world.land(7, [row(7, 1, 21)])
+    refuse(world, bad)
+    world.publish(good)
+    world.publish(good, replay=True, reason="again")
+    assert wrong(world) == [f"delivery_refused-{bad}"]
+    assert (
+        "; a correction of snapshot 7 was refused" in evaluate(datetime.now(UTC), read_state(world.services)).headline
+    )
+    worse = world.land(7, [row(7, 1, 22)])
+    refuse(world, worse)
+    assert wrong(world) == [f"delivery_refused-{worse}"]
+    world.publish(world.land(7, [row(7, 1, 23)]))
     assert wrong(world) == []
 
 
@@ -166,9 +187,7 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    name = world.land(8, [row(8, 1)])
-    (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
-    world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+    refuse(world, world.land(8, [row(8, 1)]))
     world.publish(world.land(9, [row(9, 1)]))
     spec, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
     world.swap(spec, swap)
@@ -221,11 +240,11 @@ def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyP
 
     asked: list[object] = []
 
-    def refuse(*arguments: object, **named: object) -> None:
+    def refuse_queries(*arguments: object, **named: object) -> None:
         asked.append(arguments)
         raise AssertionError("the watchdog ran a query")
 
-    monkeypatch.setattr(world.bigquery, "query", refuse)
+    monkeypatch.setattr(world.bigquery, "query", refuse_queries)
     read_state(world.services)
     assert asked == []
 

@@ -29,6 +29,7 @@ from tests.shared.freshness_states import (
     waits,
 )
 
+LIVE = (Delivery(6, 1), Delivery(7, 1))
 ASKED = replace(intent(minutes(1)), waits_for_approval=True)
 NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
 
@@ -76,6 +77,27 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (feed_state(refused=(refused(8), refused(6))), "Readers see snapshot 7; 1 newer refused."),
         (feed_state(excluded=(Delivery(8, 1),)), "Readers see snapshot 7; 1 newer excluded by a rollback."),
+        (
+            feed_state(included=LIVE, refused=(refused(7, 2),)),
+            "Readers see snapshot 7; a correction of snapshot 7 was refused.",
+        ),
+        (
+            feed_state(included=LIVE, excluded=(Delivery(7, 2), Delivery(8, 1), Delivery(8, 2))),
+            "Readers see snapshot 7; a correction of snapshot 7 was excluded by a rollback; "
+            "1 newer excluded by a rollback.",
+        ),
+        (
+            feed_state(included=LIVE, refused=(refused(6, 2), refused(8, 1), refused(8, 2))),
+            "Readers see snapshot 7; 1 newer refused.",
+        ),
+        (
+            feed_state(included=LIVE, refused=(refused(8, 1),), waiting=(waits(minutes(1), 8, marker=2),)),
+            "Readers see snapshot 7; 1 more waits.",
+        ),
+        (
+            feed_state(refused=tuple(refused(number) for number in range(8, 28))),
+            "Readers see snapshot 7; 20 or more newer refused.",
+        ),
         (
             feed_state(watch_dag=activity(is_paused=True)),
             "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC.",

@@ -1,0 +1,44 @@
+"""Tells which deliveries are newer than those that are live: of a later snapshot, or a correction of the newest one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dedup_clone.contract.delivery import INT64_MAX, Delivery
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.state.ledger import LedgerRecord
+
+
+def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Delivery | None:
+    """The newest of the deliveries that the live generation includes; None if nothing is live.
+
+    A generation may include no delivery, as after a bootstrap. Then its highest update id counts as a snapshot id.
+    """
+    bootstrap = None if live is None else Delivery(live.snapshot_id, INT64_MAX)
+    return max(included, default=bootstrap)
+
+
+def latest_of_each_snapshot(deliveries: Iterable[Delivery]) -> set[Delivery]:
+    return set({delivery.snapshot_id: delivery for delivery in sorted(deliveries)}.values())
+
+
+def describe_newer_not_live(state: FeedState) -> Iterator[str]:
+    """One text for the newer deliveries that were refused, and one for those that a rollback took out.
+
+    Of each snapshot only the latest delivery counts, and if that one waits, none.
+    """
+    refused = [refusal.delivery for refusal in state.refused]
+    latest = latest_of_each_snapshot([*refused, *state.excluded, *(w.delivery for w in state.waiting)])
+    or_more = " or more" if state.may_lack_refusals else ""
+    yield from _describe(state, latest.intersection(refused), "refused", or_more)
+    yield from _describe(state, latest.intersection(state.excluded), "excluded by a rollback")
+
+
+def _describe(state: FeedState, deliveries: set[Delivery], what_happened: str, or_more: str = "") -> Iterator[str]:
+    newest = newest_live(state.live, state.included)
+    newer = [delivery for delivery in deliveries if newest is None or delivery > newest]
+    corrections = [d for d in newer if newest is not None and d.snapshot_id == newest.snapshot_id]
+    if corrections:
+        yield f"a correction of snapshot {corrections[0].snapshot_id} was {what_happened}"
+    if count := len(newer) - len(corrections):
+        yield f"{count}{or_more}{'' if newest is None else ' newer'} {what_happened}"
