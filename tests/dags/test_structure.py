@@ -13,7 +13,7 @@ from unittest.mock import Mock, patch
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, ParamValidationError
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
@@ -121,7 +121,10 @@ def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
 
 
 def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagBag) -> None:
-    """Airflow marks a field as required unless its type may be null. It shows null in a number or a date as empty."""
+    """Airflow marks a field as required, and starts no run while it is empty, unless its type may be null.
+
+    It sends null for an emptied field, and shows null in a number or a date as empty, else as `values_display` says.
+    """
     required = {}
     for dag_id, dag in bag.dags.items():
         for name, param in dag.params.items():
@@ -129,10 +132,14 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
             types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
             assert schema["title"], where
             assert param.description, where
-            assert value is not None or "integer" in types or schema.get("format") == "date", where
+            shown = schema.get("values_display", {}).get("null") or "integer" in types or schema.get("format") == "date"
+            assert value is not None or shown, where
             assert ("array" in types) == isinstance(value, list), where
-            valid = Draft202012Validator(schema, format_checker=FormatChecker()).is_valid(value)
+            validator = Draft202012Validator(schema, format_checker=FormatChecker())
+            valid = validator.is_valid(value)
             assert valid or "null" not in types, f"{where} must be filled in, and is not marked"
+            assert value or not valid or "null" in types, f"{where} may stay empty, and is marked"
+            assert validator.is_valid(None) == ("null" in types), f"{where} cannot be emptied"
             if not valid or "(required" in schema["title"]:
                 required.setdefault(dag_id, []).append(name)
     assert {dag: required[f"{FEED}_{dag}"] for dag in OF_EACH_FEED if f"{FEED}_{dag}" in required} == {
@@ -144,6 +151,15 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
         "rebuild": ["reason"],
         "retire": ["reason"],
     }
+
+
+def test_a_reason_of_spaces_starts_no_run(bag: DagBag) -> None:
+    for dag_name in {"rollback", "bootstrap", "backfill", "erase", "rebuild", "retire"}:
+        reason = bag.dags[f"{FEED}_{dag_name}"].params.get_param("reason")
+        assert reason.resolve(" prices were reset") == " prices were reset"
+        for text in ("", "  \t"):
+            with pytest.raises(ParamValidationError):
+                reason.resolve(text)
 
 
 def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag) -> None:

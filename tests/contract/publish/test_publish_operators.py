@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
@@ -17,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE
-from dedup_clone.orchestration.publish.publish_form import publish_params
+from dedup_clone.orchestration.publish.publish_form import publish_params, read_publish_request
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS
 from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
 from dedup_clone.settings.check_settings import CheckSettings
@@ -210,6 +211,16 @@ def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> No
     assert dates.resolve(["2026-01-01..2026-01-31", "2026-02-03"]) == ["2026-01-01..2026-01-31", "2026-02-03"]
     with pytest.raises(ParamValidationError):
         dates.resolve([text])
+
+
+@pytest.mark.parametrize("empty", [{}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}])
+def test_a_run_takes_engine_and_plan_from_the_feed_unless_one_is_chosen(by_hand: Run, empty: dict[str, Any]) -> None:
+    form = ParamsDict(publish_params(by_hand.world.feed))
+    form.update({"snapshot_id": "7", "dry_run": None, **empty})
+    delivery = by_hand.world.land(7, [row(7, 1)])
+    context = by_hand.context(by_hand.resolve_task, **{**form.validate(), "reason": "once more"})
+    request = read_publish_request(by_hand.world.services, context)
+    assert (request.delivery.name, request.engine, request.plan) == (delivery, None, None)
 
 
 def test_the_form_offers_the_plans_of_an_operator_and_refuses_the_oracle_and_the_fallback(world: FeedOnStandIn) -> None:

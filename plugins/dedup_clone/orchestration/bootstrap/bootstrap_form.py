@@ -31,7 +31,7 @@ def bootstrap_params() -> dict[str, Param]:
         ),
         "drop_expired": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],
             title="Leave out expired rows",
             description="Accept that rows older than the feed's retention will not be in target.",
         ),
@@ -54,7 +54,7 @@ def bootstrap_params() -> dict[str, Param]:
         ),
         "dry_run": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],
             title="Dry run",
             description="Only show what would be exported, loaded, left out and billed, and what prevents the "
             "bootstrap: see the log or the result of show_existing.",

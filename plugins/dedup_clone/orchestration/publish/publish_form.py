@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from airflow.sdk import Context, Param
 
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
@@ -46,19 +48,9 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             description="Only these dates of the delivery, each YYYY-MM-DD or a range YYYY-MM-DD..YYYY-MM-DD; "
             "empty: all of it.",
         ),
-        "engine": Param(
-            "",
-            type="string",
-            enum=["", *(str(engine) for engine in Engine)],
-            title="Engine",
-            description="What deduplicates; empty: the feed's engine.",
-        ),
-        "plan": Param(
-            "",
-            type="string",
-            enum=["", *(str(plan) for plan in REPLAY_PLANS)],
-            title="Plan",
-            description="How Spark deduplicates; empty: the feed's plan.",
+        "engine": _optional_choice(Engine, title="Engine", description="What deduplicates; empty: the feed's engine."),
+        "plan": _optional_choice(
+            REPLAY_PLANS, title="Plan", description="How Spark deduplicates; empty: the feed's plan."
         ),
         "accepted_checks": Param(
             [],
@@ -70,14 +62,14 @@ def publish_params(feed: Feed) -> dict[str, Param]:
         ),
         "dry_run": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],
             title="Dry run",
             description="Only show what would be read, computed, loaded, deleted and billed, and whether target would "
             "change: see the log or the result of resolve_publish.",
         ),
         "take_over": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],
             title="Take over the feed",
             description="Make this Airflow environment publish the feed instead of the one that does now: pause the "
             "feed's DAGs there first. This run publishes nothing; the watch DAG then starts runs for the deliveries "
@@ -98,6 +90,18 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             section="Filled by the watch DAG",
         ),
     }
+
+
+def _optional_choice(values: Iterable[str], *, title: str, description: str) -> Param:
+    """A list to choose from. Airflow sends null while nothing is chosen; the page Snapshots sends an empty text."""
+    return Param(
+        None,
+        type=["null", "string"],
+        enum=[None, *(str(value) for value in values), ""],
+        values_display={"null": "as the feed says"},
+        title=title,
+        description=description,
+    )
 
 
 def read_publish_request(services: Services, context: Context) -> PublishRequest:

@@ -39,7 +39,7 @@ def rebuild_params() -> dict[str, Param]:
     return {
         "renamed": Param(
             {},
-            type="object",
+            type=["null", "object"],
             additionalProperties={"type": "string"},
             title="Renamed columns",
             description='Former and new names, as {"colour": "color"}. Without an entry a column that the feed file '
@@ -57,7 +57,7 @@ def read_rebuild_request(context: Context) -> RebuildRequest:
         dag_id=run.dag_id,
         run_id=run.run_id,
         reason=params["reason"],
-        renamed=dict(params["renamed"]),
+        renamed=dict(params["renamed"] or {}),
         duplicates=Duplicates(params["duplicates"]),
         compared_dates=int(params["compared_dates"]),
     )

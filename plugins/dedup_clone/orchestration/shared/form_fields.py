@@ -10,8 +10,8 @@ from dedup_clone.publish.approval import requester_and_reason
 
 
 def required_reason(description: str) -> Param:
-    """The field for a reason. Airflow starts no run while it is empty."""
-    return Param("", type="string", minLength=1, title="Reason", description=description)
+    """The field for a reason. Airflow starts no run while it is empty or has only spaces."""
+    return Param("", type="string", pattern=r"\S", title="Reason", description=description)
 
 
 def with_requester_and_reason(context: Context, text: str) -> str:
