@@ -140,7 +140,7 @@ class IndexProjection:
     """What the publish of a complete snapshot would cost, in USD, if the table had its full size.
 
     `full_size_gb`: the full size that the feed file declares. `times`: the full size divided by the table's present
-    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of no earlier run is known.
+    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of no comparable run is known.
     `merge_usd`, `qualify_usd`: the cost of one MERGE or QUALIFY statement with the same result.
     """
 

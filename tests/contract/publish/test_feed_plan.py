@@ -165,6 +165,8 @@ def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: 
     assert status == 2
     assert "engine spark becomes bigquery" in shown
     assert "USD on demand for each complete snapshot" in shown
+    world.feed = world.feed.model_copy(update={"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED})
+    assert "USD on demand to stream and apply each snapshot's changes" in plans.show(world)[1]
 
 
 @pytest.mark.exhaustive

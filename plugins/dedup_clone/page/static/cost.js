@@ -29,7 +29,7 @@ function sparkPart(entry) {
   return lacksSpark(entry) ? "The cost of Spark is not known here" : `Spark is ${usd(entry.spark_usd)} of it`;
 }
 
-const MISSING = "This is without Spark, which is most of the cost. The last run reported no price, as on the local stack.";
+const MISSING = "This is without Spark, which is most of the cost. No run for one complete snapshot in order reported a price; on the local stack none does.";
 
 function projected(projection) {
   if (!projection) return null;

@@ -21,7 +21,8 @@ from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.prune import obsolete_after_next_publish
-from dedup_clone.publish.records.publish_costs import expected_cost, with_stream
+from dedup_clone.publish.records.cost_projection import with_expected_stream
+from dedup_clone.publish.records.publish_costs import expected_cost
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.state.index import published_records
@@ -265,18 +266,8 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
     existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
     cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, existing=existing)
-    if engine is not Engine.CDC or live is None or table is None:
-        return cost
-    return with_stream(cost, round(_expected_changes(services, live) * row_bytes), table.size)
-
-
-def _expected_changes(services: Services, live: Manifest) -> float:
-    """How many rows engine `cdc` would stream: the median of the last publishes, at most `cdc.max_changed_share`."""
-    records = published_records(services.store, services.feed.feed)
-    publishes = [r for r in records if r.is_publish and r.parent is not None]
-    counts = [r.new_rows + r.changed_rows for r in publishes if r.changed_rows is not None]
-    max_rows = services.feed.cdc.max_changed_share * live.rows
-    return min(median(counts[-PUBLISHES_COMPARED:]), max_rows) if counts else max_rows
+    records = published_records(services.store, services.feed.feed) if engine is Engine.CDC else []
+    return with_expected_stream(services, cost, engine, live, table, records)
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:

@@ -21,6 +21,7 @@ from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
 from dedup_clone.publish.previews.setting_changes import setting_changes
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_bytes
+from dedup_clone.publish.records.cost_projection import with_expected_stream
 from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -227,9 +228,11 @@ def _query_cost(services: Services, live: Manifest, staging: TableMetadata | Non
     """What BigQuery will bill for each publish by the feed file's engine, as text."""
     if services.feed.engine is Engine.SPARK or staging is None or not staging.rows:
         return NO_COST
-    if services.feed.engine is Engine.CDC:
-        return f"about {usd_on_demand(staging.size):.2f} USD on demand to apply each snapshot's changes, from now on"
-    row_bytes = staging.size / staging.rows
+    engine, row_bytes = services.feed.engine, staging.size / staging.rows
     table = services.feed.table.to_contract()
-    cost = expected_cost(services.feed.engine, table, row_bytes, delivered=live.rows, existing=live.rows)
-    return f"about {cost.query_usd:.2f} USD on demand for each complete snapshot, from now on"
+    cost = expected_cost(engine, table, row_bytes, delivered=live.rows, existing=live.rows)
+    if engine is not Engine.CDC:
+        return f"about {cost.query_usd:.2f} USD on demand for each complete snapshot, from now on"
+    records = published_records(services.store, services.feed.feed)
+    cost = with_expected_stream(services, cost, engine, live, staging, records)
+    return f"about {cost.stream_usd:.2f} USD on demand to stream and apply each snapshot's changes, from now on"

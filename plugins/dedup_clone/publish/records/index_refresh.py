@@ -232,9 +232,10 @@ def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
 
 
 def _projected_cost(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
-    """The cost at the full size: computed after a publish, otherwise taken from the stored index."""
-    if inputs.stored and all(record.outcome is not Outcome.PUBLISHED for record in inputs.new_attempts):
-        return inputs.stored.projection
+    """The cost at the full size: computed after a publish or for another engine, else taken from the stored index."""
+    stored, engine = inputs.stored, services.feed.engine
+    if stored and stored.engine is engine and all(r.outcome is not Outcome.PUBLISHED for r in inputs.new_attempts):
+        return stored.projection
     return cost_at_full_size(services, inputs.live, records)
 
 
