@@ -39,8 +39,9 @@ CHECKS = (
 _NOT_PUBLISHING = {
     IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
     IncidentKind.WATCH_FAILING: "the watch DAG fails",
-    IncidentKind.WATCH_IDLE: "the watch DAG does not run",
+    IncidentKind.WATCH_IDLE: "the watch DAG registers nothing",
     IncidentKind.PUBLISH_PAUSED: "the publish DAG is paused",
+    IncidentKind.TARGET_MATERIALIZED_VIEW: "a materialized view of target prevents publishes",
 }
 # The kinds of incidents that are looked for only if BigQuery answers.
 BIGQUERY_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW, IncidentKind.JOB_PENDING)
@@ -158,6 +159,9 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one, or is not all that they see."""
     if any(incident.kind is IncidentKind.TARGET_DRIFT for incident in incidents):
         yield "target is not what the last publish left"
+    unequal = sum(incident.kind is IncidentKind.CONTENT_UNEQUAL for incident in incidents)
+    if unequal:
+        yield f"an audit found other values on {unequal} {'date' if unequal == 1 else 'dates'}"
     waiting, nothing_live = len(state.waiting), state.current.generation is None
     if waiting:
         more = "" if nothing_live else " more"

@@ -65,7 +65,7 @@ class TargetState:
 
 @dataclass(frozen=True)
 class DagActivity:
-    """A DAG in Airflow. `has_active_run`: a run is queued or running.
+    """A DAG in Airflow. `has_active_run`: a run is queued or running. `is_deferred`: its task waits in the triggerer.
 
     `succeeded_at`, `failed_at`: when the last run that succeeded, or failed, ended; None if there is no such run.
     """
@@ -76,6 +76,7 @@ class DagActivity:
     succeeded_at: datetime | None
     failed_at: datetime | None
 
+    is_deferred: bool = False
 
 @dataclass(frozen=True)
 class PendingJob:

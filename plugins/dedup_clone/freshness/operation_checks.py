@@ -13,13 +13,16 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
 # budget (docs/hour.md).
 MAX_PENDING_SHARE = 1 / 6
-IDLE_AFTER = timedelta(minutes=10)  # without a run of the watch DAG; normally the next one starts within seconds
+# The watch DAG is idle if it has had no run for so long, or has not registered a marker for so long. Normally the next
+# run starts within seconds, and even the marker of an old snapshot is found within five minutes.
+IDLE_AFTER = timedelta(minutes=10)
 
 
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The watch and publish DAGs must be unpaused.
 
-    The watch DAG must also have run lately, and its last run must not have failed.
+    The watch DAG must also have run lately, and registered what has landed, and its last run must not have failed. Its
+    active run is sound once its task waits for a marker: at most one run is active, so the failed one came before.
     """
 
     def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
@@ -32,25 +35,26 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
         yield incident(watch, IncidentKind.WATCH_PAUSED, now, what, step)
     elif watch is not None:
         failed, succeeded = watch.failed_at, watch.succeeded_at
-        if failed is not None and (succeeded is None or failed > succeeded):
+        if failed is not None and (succeeded is None or failed > succeeded) and not watch.is_deferred:
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
             yield incident(watch, IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
         ended = max((end for end in (failed, succeeded) if end is not None), default=None)
-        if not watch.has_active_run and _is_idle(now, state, ended):
-            since = "ever" if ended is None else f"since {format_time(ended)}"
-            what = f"DAG [{watch.dag_id}] has no run and had none {since}: no delivery is registered."
+        landed = min((w.arrived_at for w in state.waiting if not w.is_registered), default=now)
+        if not watch.has_active_run and ended is not None and now - ended > IDLE_AFTER:
+            what = f"DAG [{watch.dag_id}] has no run and had none since {format_time(ended)}: nothing is registered."
             step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
-            yield incident(watch, IncidentKind.WATCH_IDLE, ended or now, what, step)
+            yield incident(watch, IncidentKind.WATCH_IDLE, ended, what, step)
+        elif now - landed > IDLE_AFTER:
+            run = "has an active run, which" if watch.has_active_run else "has no run, and"
+            what = f"DAG [{watch.dag_id}] {run} has not registered a delivery that landed {format_time(landed)}."
+            step = (
+                "see whether scheduler, DAG processor and triggerer are healthy, whether the DAG has an import error, "
+                "and whether the log of notice_delivery names listings that failed."
+            )
+            yield incident(watch, IncidentKind.WATCH_IDLE, landed, what, step)
     if publish is not None and publish.is_paused:
         what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
         yield incident(publish, IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
-
-
-def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
-    """Whether the watch DAG's last run `ended` long ago, or, if the DAG never ran, a delivery has waited long."""
-    if ended is not None:
-        return now - ended > IDLE_AFTER
-    return any(not w.is_registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
 
 
 def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:

@@ -105,7 +105,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["promise_missed"]),
     "it counts although it is not registered": (
         feed_state(waiting=(waits(minutes(61), registered=False),)),
-        ["promise_missed"],
+        ["promise_missed", "watch_idle"],
     ),
     # -- arrivals and age
     "expected, and there": (feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)), []),
@@ -124,6 +124,18 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "watch is paused": (feed_state(watch_dag=activity(is_paused=True, has_active_run=False)), ["watch_paused"]),
     "watch failed, and failed since": (feed_state(watch_dag=activity(failed_at=NEW_FAILURE)), ["watch_failing"]),
     "watch failed, and has recovered": (feed_state(watch_dag=activity(failed_at=OLD_FAILURE)), []),
+    "watch failed, and a later run waits for a marker": (
+        feed_state(watch_dag=activity(failed_at=NEW_FAILURE, is_deferred=True)),
+        [],
+    ),
+    "watch has a run that does not register what has landed": (
+        feed_state(watch_dag=activity(is_deferred=True), waiting=(waits(minutes(11), registered=False),)),
+        ["watch_idle"],
+    ),
+    "watch has a run that may still register what has landed": (
+        feed_state(watch_dag=activity(), waiting=(waits(minutes(9), registered=False),)),
+        [],
+    ),
     "watch failed and was not started again": (
         feed_state(watch_dag=activity(failed_at=NOW - minutes(11), has_active_run=False)),
         ["watch_failing", "watch_idle"],

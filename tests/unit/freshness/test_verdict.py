@@ -11,6 +11,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, ReportedMarker
 from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.state.audits import AuditOutcome
 from tests.shared.freshness_states import (
     DAILY,
     GIVEN_UP,
@@ -18,6 +19,7 @@ from tests.shared.freshness_states import (
     NOW,
     REPEATED,
     activity,
+    audits,
     current,
     feed_state,
     intent,
@@ -104,7 +106,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (
             feed_state(watch_dag=activity(has_active_run=False, succeeded_at=NOW - minutes(11))),
-            "Readers see snapshot 7; the watch DAG does not run since 2026-06-15 11:49:00 UTC.",
+            "Readers see snapshot 7; the watch DAG registers nothing since 2026-06-15 11:49:00 UTC.",
         ),
         (
             feed_state(publish_dag=activity("sales_publish", is_paused=True)),
@@ -113,6 +115,14 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         (
             feed_state(target=target(table(labels={}))),
             "Readers see snapshot 7; target is not what the last publish left.",
+        ),
+        (
+            feed_state(target=target(materialized_views=("totals",))),
+            "Readers see snapshot 7; a materialized view of target prevents publishes since 2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            feed_state(audits=audits(AuditOutcome.UNEQUAL, AuditOutcome.UNEQUAL)),
+            "Readers see snapshot 7; an audit found other values on 2 dates.",
         ),
         (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
         (

@@ -195,6 +195,7 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
         has_active_run=RuntimeTaskInstance.get_dr_count(dag_id, states=["running", "queued"]) > 0,
         succeeded_at=_last_end(dag_id, "success"),
         failed_at=_last_end(dag_id, "failed"),
+        is_deferred=RuntimeTaskInstance.get_ti_count(dag_id, states=["deferred"]) > 0,
     )
 
 
