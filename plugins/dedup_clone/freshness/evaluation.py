@@ -125,11 +125,10 @@ def _what_readers_see(state: FeedState) -> str:
         return "Nothing is published yet"
     if live is None:
         return f"Readers see generation {generation}"
-    if live.is_bootstrap:
-        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}"
-    if live.restores is not None:
-        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}"
-    return f"Readers see snapshot {live.snapshot_id}"
+    again = "" if live.restores is None else f" again, by a rollback to generation {live.restores}"
+    if live.is_taken_over:
+        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{again and ','}{again}"
+    return f"Readers see snapshot {live.snapshot_id}{again}"
 
 
 def _newest_note(state: FeedState) -> str:
@@ -138,7 +137,7 @@ def _newest_note(state: FeedState) -> str:
     Empty if the headline names no snapshot, or one that a rollback restored.
     """
     live = state.live
-    return "" if live is None or live.is_bootstrap or live.restores is not None else NEWEST_SUFFIX
+    return "" if live is None or live.is_taken_over or live.restores is not None else NEWEST_SUFFIX
 
 
 def _replay_note(state: FeedState) -> str:

@@ -75,10 +75,10 @@ class DagActivity:
     has_active_run: bool
     succeeded_at: datetime | None
     failed_at: datetime | None
-
     is_deferred: bool = False
 
 @dataclass(frozen=True)
+
 class PendingJob:
     """A BigQuery job that the running attempt created and that has not started. `since`: when BigQuery accepted it.
 
@@ -174,3 +174,6 @@ def describe_live(live: LedgerRecord | None, generation: int | None, now: dateti
         f"snapshot {live.snapshot_id} (generation {live.generation}), which arrived {format_time(live.arrived_at)}, "
         f"{format_duration(now - live.arrived_at)} ago"
     )
+    if live.is_taken_over:
+        taken_over = format_time(live.arrived_at)
+        return f"the table taken over {taken_over}, up to update id {live.snapshot_id} (generation {live.generation})"

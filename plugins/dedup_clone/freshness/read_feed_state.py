@@ -66,7 +66,7 @@ def read_feed_state(
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
     failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
     newest_failed = bool(waiting and failures) and max(w.delivery for w in waiting) in failures[-1].deliveries
-    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
+    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_taken_over)}
     return FeedState(
         feed=feed,
         settings=services.feed.freshness,

@@ -66,7 +66,8 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
         IncidentKind.TARGET_TOO_OLD,
         Severity.ALERT,
         since=state.live.arrived_at + timedelta(minutes=limit),
-        what=f"the snapshot in target arrived {age} ago; its maximum age is {limit} min.",
+        what=f"the {'table' if state.live.is_taken_over else 'snapshot'} in target "
+        f"{'was taken over' if state.live.is_taken_over else 'arrived'} {age} ago; its maximum age is {limit} min.",
         readers_see=state.readers_see(now),
         next_step="see whether a snapshot waits or none has arrived; this feed's other alerts say why.",
     )
@@ -94,6 +95,8 @@ def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
     # The failed run itself may still hold the lease, if it could not release it.
     if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
         return ""
+    if state.is_stopped_before_dedup:
+        return f"stopped by {'; '.join(f'check [{r.check}]: {r.brief or r.found}' for r in state.failed_checks)}"
     reason = next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")
     return reason or ("" if run is None else f"the log of run [{run.run_id}] says why")
 

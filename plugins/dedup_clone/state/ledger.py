@@ -44,9 +44,8 @@ class Cost:
     - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None if the attempt
       applied no delivery (rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
       not be read.
-    - spark_usd: the price of the Spark run; None if it is not known.
-    - dcu_hours: the DCU hours (see contract/spark_usage.py) that the Spark run used; None unless the service reported
-      them.
+    - spark_usd: the price of the Spark runs, failed ones too; None if it is not known.
+    - dcu_hours: the DCU hours (see contract/spark_usage.py) that they used; None unless the service reported them.
     """
 
     query_bytes_billed: int
@@ -78,13 +77,14 @@ class LedgerRecord:
       rebuilds and erasures. For a failed or refused publish: the deliveries that it was to apply.
     - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
       that the attempt would have applied. For a bootstrap, and for a rebuild or erasure that failed: the highest id of
-      a snapshot or row (0 while unknown), and the time when the attempt acquired the lease.
+      a snapshot or row (0 while unknown), and the time when the attempt acquired the lease. While the generation
+      includes no delivery, these stay those of the bootstrap.
     - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
       the first time. None if there is none (rollbacks, replays, bootstraps, rebuilds, erasures), for failed attempts,
       and if the arrival or the parent could not be read.
     - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag. Empty if
       they could not be read. For a failed or refused attempt: the phases of its dedup job.
-    - cost: None if it could not be read, and for a failed or refused attempt.
+    - cost: None if it could not be read. For a failed or refused attempt: as far as it is recorded.
     - shares: new, missing and changed rows as fractions of the rows on dates that parent and deliveries have, by check
       name.
     - loads: number of load jobs of the whole table (with an SQL engine: of jobs with its statement), including failed
@@ -94,6 +94,8 @@ class LedgerRecord:
     - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
       contract/manifest.py); None without clustering.
     - change_rows: number of the generation's rows in `FEED_changes`; None if the job wrote no changes.
+    - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken over;
+      False also for bootstraps of former releases.
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
@@ -134,6 +136,12 @@ class LedgerRecord:
     rebuilt: bool = False
     change_rows: int | None = None
     is_direct: bool = False
+    taken_over: bool = False
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether readers see the rows of a table that was taken over, and of no delivery."""
+        return self.taken_over or self.is_bootstrap
 
     @property
     def is_bootstrap(self) -> bool:

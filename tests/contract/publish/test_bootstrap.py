@@ -50,13 +50,15 @@ def test_a_table_that_merge_maintained_is_taken_over_with_equal_contents_as_the_
 def test_the_next_snapshot_is_published_on_top_and_a_rollback_goes_back_to_what_was_taken_over(
     maintained: FeedOnStandIn,
 ) -> None:
-    steps.bootstrap(maintained)
+    taken_over = steps.bootstrap(maintained)
     record = maintained.publish(maintained.land(9, [row(9, 2, 30), row(9, 5)]))
+    assert not record.is_taken_over
     assert maintained.rows() == expected(row(8, 1, 99), row(9, 2, 30), row(8, 4), row(9, 5), row(7, 3, day=YESTERDAY))
     assert (record.generation, record.parent, record.new_rows, record.changed_rows) == (2, 1, 1, 1)
     record = maintained.roll_back(1)
     assert maintained.rows() == expected(*MAINTAINED)
     assert (record.restores, record.snapshot_id, record.lag_s) == (1, 8, None)
+    assert (record.is_taken_over, record.arrived_at) == (True, taken_over.arrived_at)
 
 
 @pytest.mark.exhaustive
@@ -118,10 +120,11 @@ def test_readers_of_the_ledger_know_it_from_a_publish(maintained: FeedOnStandIn)
 
 @pytest.mark.exhaustive
 def test_some_dates_of_a_snapshot_can_be_replayed_on_top(maintained: FeedOnStandIn) -> None:
-    steps.bootstrap(maintained)
+    taken_over = steps.bootstrap(maintained)
     name = maintained.land(9, [row(9, 2, 30), row(9, 3, 31, day=YESTERDAY)])
     record = maintained.publish(name, replay=True, run_id="by hand", dates=(YESTERDAY,))
-    assert (record.snapshot_id, record.deliveries) == (8, ())
+    assert (record.snapshot_id, record.deliveries, record.is_taken_over) == (8, (), True)
+    assert record.arrived_at == taken_over.arrived_at
     shown = dry_run(maintained.services, maintained.publish_request(name))
     assert shown.changes_target
 

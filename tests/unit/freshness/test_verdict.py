@@ -68,6 +68,14 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             feed_state(live=record(7, deliveries=())),
             "Readers see the table that was taken over, up to update id 7.",
         ),
+        (
+            feed_state(live=record(7, deliveries=(), parent=6, erased_rows=3, taken_over=True)),
+            "Readers see the table that was taken over, up to update id 7.",
+        ),
+        (
+            feed_state(live=record(7, deliveries=(), parent=6, restores=5, taken_over=True)),
+            "Readers see the table that was taken over, up to update id 7, again, by a rollback to generation 5.",
+        ),
         (feed_state(live=None), "Readers see generation 7."),
         (
             feed_state(live=record(7, lag_s=None, deliveries=(Delivery(6, 1),), parent=6)),

@@ -64,8 +64,8 @@ def published_record(
     newly_live_arrived_at = None
     if is_parent_known and not replays_some_dates:
         newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
-    # A bootstrap includes no deliveries, and an arrival record may be lost. Then the time when the attempt acquired the
-    # lease counts as the arrival.
+    # A bootstrap has no arrival, and an arrival record may be lost. Then the time when the attempt acquired the lease
+    # counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
     swapped_at = _swapped_at(services, swap, target, jobs)
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
@@ -121,6 +121,7 @@ def published_record(
         rebuilt=intent.kind is IntentKind.REBUILD,
         change_rows=change_rows,
         is_direct=swap.cloned_at is None,
+        taken_over=not manifest.deliveries,
     )
 
 
@@ -153,7 +154,12 @@ def _replays_some_dates(services: Services, manifest: Manifest) -> bool:
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
-    return find_arrival_time(services, manifest.deliveries[-1]) if manifest.deliveries else None
+    """The arrival of the newest delivery; without deliveries that of the generation from which the rows come."""
+    if manifest.deliveries:
+        return find_arrival_time(services, manifest.deliveries[-1])
+    origin = manifest.parent if manifest.restores is None else manifest.restores
+    record = None if origin is None else services.ledger.read(services.manifests.read(origin).attempt)
+    return None if record is None else record.arrived_at
 
 
 def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
