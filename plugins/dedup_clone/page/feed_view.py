@@ -109,7 +109,7 @@ def index_view(
         "dates": _dates(index, now),
         "audit": to_plain(index.audit),
         "checks": [_checks(index, attempt) for attempt in index.checks],
-        "costs": _costs(shown),
+        "costs": _costs(shown, index.failures),
         "projection": {**to_plain(index.projection), "runs_spark": index.engine.runs_spark}
         if index.projection
         else None,
@@ -152,11 +152,6 @@ def _stopped(index: Index) -> dict[str, Any] | None:
     waiting, last = _waiting(index), index.failures[-1] if index.failures else None
     if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
         return None
-    verdicts = next((c.verdicts for c in index.checks if c.attempt == last.attempt), ())
-    failed = [v for v in verdicts if v.phase == "before" and v.level == str(Level.FAIL)]
-    if not failed:
-        return None
-    acceptable = {*ACCEPTABLE_CHECKS, *_sql_checks(index)}
     return {
         "snapshot_id": str(waiting[-1].delivery.snapshot_id),
         "marker_generation": str(waiting[-1].delivery.marker_generation),
@@ -240,8 +235,11 @@ def _sql_checks(index: Index) -> list[str]:
     return sorted({v.check for checks in index.checks for v in checks.verdicts if v.check.startswith(SQL_CHECK_PREFIX)})
 
 
-def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
-    """Summed costs of the publishes and replays for which the cost of a MERGE is known (state/ledger.py, `Cost`)."""
+def _costs(records: tuple[LedgerRecord, ...], failures: tuple[LedgerRecord, ...]) -> dict[str, Any]:
+    """Summed costs of the publishes and replays for which the cost of a MERGE is known (state/ledger.py, `Cost`).
+
+    `usd` includes `failed_usd`, that of the attempts after the first of them that published nothing.
+    """
     compared = [(r, r.cost) for r in records if r.cost is not None and r.cost.merge_usd is not None]
     costs = [cost for _, cost in compared]
     unknown = any(_runs_spark(r) and cost.spark_usd is None for r, cost in compared)
@@ -249,7 +247,9 @@ def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
         "runs_spark": any(_runs_spark(r) for r, _ in compared),
         "spark_usd": None if unknown else sum(c.spark_usd or 0 for c in costs),
         "publishes": len(costs),
-        "usd": sum(c.total_usd for c in costs),
+        "usd": sum(c.total_usd for c in costs) + sum(failed),
+        "failed_usd": sum(failed),
         "merge_usd": sum(c.merge_usd or 0 for c in costs),
         "qualify_usd": sum(c.qualify_usd or 0 for c in costs),
     }
+    failed = [f.cost.total_usd for f in failures if f.cost and compared and f.generation > compared[0][0].generation]

@@ -22,6 +22,7 @@ from dedup_clone.publish.records.attempt_records import (
     record_refusals,
 )
 from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
@@ -146,7 +147,7 @@ def _ledger_record(
         bytes_written=metrics.bytes_written if metrics else 0,
         shares={},
         phases=dict(metrics.seconds) if metrics else {},
-        cost=None,
+        cost=failed_attempt_cost(services, intent, candidate),
         loads=count_loads(intent.jobs),
     )
 

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import Workload
@@ -162,7 +163,11 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
         log=lambda *_, **__: None,
         manifests=SimpleNamespace(candidate=lambda attempt: SimpleNamespace(manifest="a manifest")),
         layout=FeedLayout("worked_example"),
-        store=SimpleNamespace(create=lambda name, text: True, put=STORED.__setitem__),
+        store=SimpleNamespace(
+            create=lambda name, text: True,
+            put=STORED.__setitem__,
+            read_if_sound=lambda kind, name: from_json(kind, STORED[name], where=name) if name in STORED else None,
+        ),
     )
     monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)
     monkeypatch.setattr(engine_dispatch, "pull_spec", lambda context: spec)

@@ -1,4 +1,4 @@
-"""What a Spark run used is stored when it ended well, as its service reports it, and priced."""
+"""What Spark runs used is stored when they have ended, as their service reports it, and priced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_each_runner_stores_what_its_run_used(runner: str, fakes, simulate: Simu
         assert usage.usd(job_seconds=3600) == pytest.approx(DCU_HOURS * 0.07)
     else:
         assert usage.dcu_hours is None
-        assert usage.usd(job_seconds=3600) == pytest.approx(usage.vcpus * 0.05)
+        hours = 1 if runner == "procedure" else 1 / 60  # the service tells how long a job on a cluster took
+        assert usage.usd(job_seconds=3600) == pytest.approx(usage.vcpus * 0.05 * hours)
 
 
 def test_without_a_price_of_machines_their_cost_is_unknown(fakes, simulate: Simulate) -> None:
@@ -39,7 +40,26 @@ def test_without_a_price_of_machines_their_cost_is_unknown(fakes, simulate: Simu
     assert from_json(SparkUsage, text, where="test").usd(job_seconds=3600) is None
 
 
-def test_a_failed_run_stores_nothing(fakes, simulate: Simulate) -> None:
+@pytest.mark.parametrize("runner", ["serverless", "cluster"])
+def test_what_failed_runs_used_is_added(runner: str, fakes, simulate: Simulate) -> None:
+    fakes(runner, endings=[(FAILED, "no such file"), (FAILED, "no such file")])
+    settings = RUNNERS[runner][1].model_copy(update={"usd_per_vcpu_hour": 0.05})
+    assert simulate(runner, settings=settings).run().state == "success"
+    ((name, text),) = STORED.items()
+    usage = from_json(SparkUsage, text, where=name)
+    runs = 3
+    assert usage.run.endswith(f"-{runs}")
+    if runner == "serverless":
+        assert usage.all_dcu_hours == pytest.approx(runs * DCU_HOURS)
+        assert usage.usd(job_seconds=None) == pytest.approx(runs * DCU_HOURS * SPARK.usd_per_dcu_hour)
+    else:
+        assert usage.usd(job_seconds=None) == pytest.approx(runs * usage.vcpus * 60 / 3600 * 0.05)
+    assert usage.after(usage) == usage  # a task that finds the same run again adds nothing
+
+
+def test_what_runs_used_is_stored_although_all_failed(fakes, simulate: Simulate) -> None:
     fakes("serverless", endings=[(FAILED, "no such file")] * 9)
-    assert simulate("serverless").run().state == "failed"
-    assert STORED == {}
+    done = simulate("serverless").run()
+    ((name, text),) = STORED.items()
+    assert done.state == "failed"
+    assert from_json(SparkUsage, text, where=name).all_dcu_hours == pytest.approx(4 * DCU_HOURS)

@@ -8,13 +8,16 @@ import pytest
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.index_refresh import refresh_index
+from dedup_clone.publish.recovery import recover
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import IndexFile, IndexProjection
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import LedgerRecord, Outcome
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 USED = SparkUsage("dc-1", dcu_hours=5.0, vcpus=12, usd_per_dcu_hour=0.06, usd_per_vcpu_hour=None)
@@ -38,6 +41,22 @@ def test_what_spark_used_is_priced_in_the_ledger_and_without_a_full_size_not_pro
     sql = f"SELECT spark_usd, dcu_hours FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(pytest.approx(0.3), 5.0)]
     assert cost_at_full_size(world.services, world.services.manifests.read(1), ()) is None
+
+
+def test_an_attempt_that_a_check_stops_has_its_cost_too(world: FeedOnStandIn) -> None:
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=0.5)})
+    publish(world, 7, USED)
+    spec = world.resolve(world.land(8, [row(8, n, 99) for n in range(10)]))
+    world.services.store.put(world.services.layout.spark_usage(spec.attempt), to_json(USED))
+    world.deduplicate(spec)
+    world.load(spec)
+    with pytest.raises(CheckFailed):
+        world.check(spec)
+    recover(world.services, dag_id="other", run_id="other")
+    (stopped,) = world.services.ledger.read_last(1)
+    assert stopped.outcome is Outcome.FAILED
+    assert stopped.cost is not None
+    assert (stopped.cost.spark_usd, stopped.cost.merge_usd) == (pytest.approx(0.3), None)
 
 
 def project(world: FeedOnStandIn, *records: LedgerRecord) -> IndexProjection:

@@ -50,7 +50,9 @@ class ProcedureRunner:
             return None
         error = job.error_result or {}
         timed_out = bool(error) and _exceeded_timeout(job)
-        return SparkRun(name, _state(job.state, error), error.get("message", ""), self._urls(name), timed_out=timed_out)
+        lasted_s = (job.ended - job.started).total_seconds() if job.ended and job.started else None
+        state, message = _state(job.state, error), error.get("message", "")
+        return SparkRun(name, state, message, self._urls(name), timed_out=timed_out, lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict

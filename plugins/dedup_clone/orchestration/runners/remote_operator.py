@@ -150,10 +150,10 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def _finish(self, context: Context, runner: SparkRunner, run: SparkRun) -> str:
         """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
         self._push_links(context, run)
+        self._save_usage(context, run)
         runner.clean_up(run.name)
         if run.state is SparkRunState.SUCCEEDED:
             self.log.info("Spark run %s succeeded", run.name)
-            self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
         # A job on a created cluster fails when Dataproc deletes the cluster after the timeout. Dataproc does not report
@@ -215,14 +215,17 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         )
 
     def _save_usage(self, context: Context, run: SparkRun) -> None:
-        """Stores what the run used; `commit_generation` prices it."""
+        """Stores what the run used, and adds what the attempt's earlier runs did; its ledger record prices it."""
         services, attempt = open_feed_services(self.setup), pull_spec(context).attempt
-        prices = self.setup.deployment.spark
+        prices, name = self.setup.deployment.spark, services.layout.spark_usage(attempt)
         with best_effort(services, f"the cost of Spark run [{run.name}] is missing in the ledger"):
             size = size_run(read_workload(services, attempt), self.setup.feed.spark, runner_of(self.setup))
             vcpus = size.cores + self.setup.feed.spark.driver_cores
-            usage = SparkUsage(run.name, run.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour)
-            services.store.put(services.layout.spark_usage(attempt), to_json(usage))
+            usage = SparkUsage(
+                run.name, run.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour, run.lasted_s
+            )
+            earlier = services.store.read_if_sound(SparkUsage, name)
+            services.store.put(name, to_json(usage.after(earlier)))
 
     def _push_links(self, context: Context, run: SparkRun) -> None:
         """Stores the run's links at once, because Airflow itself would store them only when the task ends."""

@@ -35,7 +35,7 @@ class SparkRun:
 
     `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how many seconds a finished
-    job on a cluster took; None for other runs.
+    job of a cluster or procedure took; None for other runs.
     """
 
     name: str

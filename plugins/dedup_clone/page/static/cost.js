@@ -58,7 +58,7 @@ export function renderCost(container, { live, costs, projection }) {
     h("p", { class: "figure" }, amount(live.usd, live), h("small", {}, " for this snapshot")),
     bars(live.usd, live, "This publish"),
     h("p", { class: "muted" }, `${sparkPart(live)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
-      `${amount(costs.usd, costs)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
+      `${amount(costs.usd, costs)}${costs.failed_usd ? `, ${usd(costs.failed_usd)} of it for attempts that failed` : ""}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
       `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
     projected(projection),
   ].filter(Boolean));

@@ -83,9 +83,9 @@ def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
     return replace(cost, streamed_bytes=streamed_bytes, apply_bytes=apply_bytes, stream_usd=usd)
 
 
-def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float) -> Cost:
-    """Add to `cost` that of the Spark run, whose job took `job_seconds`; nothing if no run reported its usage."""
-    return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.dcu_hours)
+def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float | None) -> Cost:
+    """Add to `cost` that of the attempt's Spark runs; nothing if none reported its usage. `job_seconds`: see `usd`."""
+    return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.all_dcu_hours)
 
 
 def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> Cost:
