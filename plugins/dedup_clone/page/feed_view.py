@@ -5,7 +5,7 @@ Snapshot ids and object generations are strings, because JavaScript's numbers ar
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, Level
@@ -193,6 +193,7 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "changed_rows": record.changed_rows,
         "retained_rows": record.kept_rows,
         "dropped_rows": record.dropped_rows,
+        "lag_of": _lag_of(record),
         "cluster_overlap": record.cluster_overlap,
         "is_direct": record.is_direct,
         "phases": record.phases,
@@ -208,6 +209,14 @@ def _runs_spark(record: LedgerRecord) -> bool:
 
 
 def _failure(record: LedgerRecord) -> dict[str, Any]:
+def _lag_of(record: LedgerRecord) -> dict[str, str] | None:
+    """The delivery from whose arrival the lag counts; after a late snapshot it is not the newest one. None without."""
+    if record.lag_s is None or record.swapped_at is None or not record.deliveries:
+        return None
+    arrived_at = record.swapped_at - timedelta(seconds=record.lag_s)
+    return {"snapshot_id": str(record.deliveries[-1].snapshot_id), "arrived_at": arrived_at.isoformat()}
+
+
     return {
         "generation": record.generation,
         "snapshot_id": str(record.snapshot_id),

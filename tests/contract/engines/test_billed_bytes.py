@@ -40,6 +40,9 @@ def test_the_alternatives_cost_what_they_are_billed(
     feed.publish(feed.land(1, pages(1, text_bytes)), engine=engine)
     record = feed.publish(feed.land(2, pages(2, text_bytes)), engine=engine)
     assert record.cost is not None
+    assert "spark_start" not in record.phases
+    assert record.lag_s is not None
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
     statement = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, record.attempt, "load", 1))
     assert statement is not None
     assert statement.bytes_billed >= 2 * MIN_BYTES_BILLED

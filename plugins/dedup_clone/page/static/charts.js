@@ -90,7 +90,8 @@ export function renderLag(container, { publishes, sla, now }) {
     [positions(shown), padded(shown, clipped(minutes, limit)), positions(shown).map(() => sla), padded(shown, clipped(over, limit))],
     (i) => {
       const p = shown[shown.length > 1 ? i : 0];
-      return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)} UTC (${local(p.arrived_at)}): readers saw it ${duration(p.lag_s)} later.`;
+      const { snapshot_id: id, arrived_at: at } = p.lag_of ?? p;
+      return `Snapshot ${id}, arrived ${moment(at, now)} UTC (${local(at)}): readers saw it ${duration(p.lag_s)} later.`;
     });
 }
 

@@ -24,6 +24,9 @@ export const runLink = (dagId, runId, text) => airflowLink(["dags", dagId, ...(r
 export const answerLink = (dagId, runId, taskId, text) =>
   airflowLink(["dags", dagId, "runs", runId, "tasks", taskId, "required_actions"], text);
 
+/** Names the snapshot whose lag it is if that is not the newest one, because it came late. */
+const lagOf = ({ lag_of: of, snapshot_id: newest }) => (of && of.snapshot_id !== newest ? ` of ${of.snapshot_id}` : "");
+
 export function renderPublishes(container, { publishes, sla, now }) {
   if (!publishes.length) {
     container.replaceChildren(h("p", { class: "muted" }, "No publish yet. The first snapshot that lands is published automatically."));
@@ -35,7 +38,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
     { title: "Snapshot", number: true, cell: (p) => p.snapshot_id },
     { title: "Arrived", short: true, cell: (p) => time(p.arrived_at, now) },
     { title: "Swapped", short: true, cell: (p) => time(p.swapped_at, now) },
-    { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)) },
+    { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : [h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)), lagOf(p)] },
     { title: "Rows", number: true, cell: (p) => count(p.rows) },
     { title: "New", number: true, cell: (p) => count(p.new_rows) },
     { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },

@@ -44,8 +44,9 @@ def publish_phases(
     written_at = {info.name: info.created_at for info in services.store.stat([dedup_name, candidate_name])}
     candidate_at, dedup_started_at = written_at.get(candidate_name), written_at.get(dedup_name)
     job_s = sum(candidate.metrics.seconds.values())
-    # The candidate of a rollback has no seconds, because no job made it.
-    job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
+    # The candidate of a rollback has no seconds, because no job made it. An engine in SQL starts no Spark.
+    runs_spark = candidate.manifest is not None and candidate.manifest.engine.runs_spark
+    job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s and runs_spark else None
     loads = [*_times_of(ended, LOAD_STEP), *_times_of(ended, REPLACE_STEP)]
     swaps = _times_of(ended, "swap")
     if streamed is not None and streamed.applied_at is not None:
