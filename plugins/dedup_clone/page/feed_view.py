@@ -152,6 +152,11 @@ def _stopped(index: Index) -> dict[str, Any] | None:
     waiting, last = _waiting(index), index.failures[-1] if index.failures else None
     if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
         return None
+    verdicts = next((c.verdicts for c in index.checks if c.attempt == last.attempt), ())
+    failed = [v for v in verdicts if v.phase == "before" and v.level == str(Level.FAIL)]
+    if not failed:
+        return None
+    acceptable = {*ACCEPTABLE_CHECKS, *_sql_checks(index)}
     return {
         "snapshot_id": str(waiting[-1].delivery.snapshot_id),
         "marker_generation": str(waiting[-1].delivery.marker_generation),
