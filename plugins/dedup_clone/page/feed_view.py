@@ -193,12 +193,12 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "arrived_at": record.arrived_at.isoformat(),
         "swapped_at": to_plain(record.swapped_at),
         "lag_s": record.lag_s if kind is PublishKind.PUBLISH else None,
+        "lag_of": _lag_of(record),
         "rows": record.rows,
         "new_rows": record.new_rows,
         "changed_rows": record.changed_rows,
         "retained_rows": record.kept_rows,
         "dropped_rows": record.dropped_rows,
-        "lag_of": _lag_of(record),
         "cluster_overlap": record.cluster_overlap,
         "is_direct": record.is_direct,
         "phases": record.phases,
@@ -209,11 +209,6 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
     }
 
 
-def _runs_spark(record: LedgerRecord) -> bool:
-    return record.engine.runs_spark and record.restores is None
-
-
-def _failure(record: LedgerRecord) -> dict[str, Any]:
 def _lag_of(record: LedgerRecord) -> dict[str, str] | None:
     """The delivery from whose arrival the lag counts; after a late snapshot it is not the newest one. None without."""
     if record.lag_s is None or record.swapped_at is None or not record.deliveries:
@@ -222,6 +217,11 @@ def _lag_of(record: LedgerRecord) -> dict[str, str] | None:
     return {"snapshot_id": str(record.deliveries[-1].snapshot_id), "arrived_at": arrived_at.isoformat()}
 
 
+def _runs_spark(record: LedgerRecord) -> bool:
+    return record.engine.runs_spark and record.restores is None
+
+
+def _failure(record: LedgerRecord) -> dict[str, Any]:
     return {
         "generation": record.generation,
         "snapshot_id": str(record.snapshot_id),
@@ -256,6 +256,7 @@ def _costs(records: tuple[LedgerRecord, ...], failures: tuple[LedgerRecord, ...]
     """
     compared = [(r, r.cost) for r in records if r.cost is not None and r.cost.merge_usd is not None]
     costs = [cost for _, cost in compared]
+    failed = [f.cost.total_usd for f in failures if f.cost and compared and f.generation > compared[0][0].generation]
     unknown = any(_runs_spark(r) and cost.spark_usd is None for r, cost in compared)
     return {
         "runs_spark": any(_runs_spark(r) for r, _ in compared),
@@ -266,4 +267,3 @@ def _costs(records: tuple[LedgerRecord, ...], failures: tuple[LedgerRecord, ...]
         "merge_usd": sum(c.merge_usd or 0 for c in costs),
         "qualify_usd": sum(c.qualify_usd or 0 for c in costs),
     }
-    failed = [f.cost.total_usd for f in failures if f.cost and compared and f.generation > compared[0][0].generation]
