@@ -21,6 +21,7 @@ from dedup_clone.state.index import (
     IndexDate,
     IndexGeneration,
     IndexProjection,
+    IndexStopped,
     IndexVerdict,
     TimeTravel,
 )
@@ -182,6 +183,13 @@ def late(now: datetime = NOW) -> Index:
         arrivals=(*index.arrivals, refused, waits),
         failures=(failure,),
         checks=(*index.checks, checks(122, fails=True)),
+        stopped=IndexStopped(
+            delivery(122),
+            failure.dag_id,
+            failure.run_id,
+            tuple(v for v in checks(122, fails=True).verdicts if v.level == "fail"),
+            is_before_dedup=False,
+        ),
         excluded=(delivery(90),),
         audit=IndexAudit((now.date(),), now.date(), 120, "unequal", now - timedelta(hours=1)),
     )

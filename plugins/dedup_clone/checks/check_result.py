@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from textwrap import shorten
 
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
@@ -22,6 +23,7 @@ class Level(StrEnum):
     FAIL = "fail"
 
 
+_SHORT_TEXT = 120  # characters of found, and of expected, in a headline
 _ACCEPTED_PREFIX = "accepted by the operator: "
 
 
@@ -43,6 +45,12 @@ class CheckResult:
     next_step: str = ""
     brief: str = ""
     examples: tuple[str, ...] = ()
+
+    @property
+    def in_short(self) -> str:
+        """`brief`; if that is empty, name and evidence, the latter shortened."""
+        found, expected = (shorten(text, _SHORT_TEXT, placeholder=" …") for text in (self.found, self.expected))
+        return self.brief or f"{self.check}: {found}, expected {expected}"
 
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"

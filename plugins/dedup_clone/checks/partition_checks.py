@@ -58,7 +58,8 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
         not wrong,
         found=listed(wrong, between="; ") if wrong else "equal",
         expected=f"{manifest.rows} rows in {len(expected)} partitions as in manifest {manifest.generation}",
-        next_step="somebody else wrote the table, or files were changed: clear the run from load_staging.",
+        next_step="somebody else wrote the table, or files were changed: "
+        + ("roll back, or replay the snapshot." if check == "target_rows" else "clear the run from load_staging."),
     )
 
 

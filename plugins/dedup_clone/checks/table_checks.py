@@ -146,7 +146,10 @@ def check_policies(check: str, found: Policies, declared: PolicySettings) -> Che
         if policies or tags
         else "all present",
         expected=f"policies {listed(expected)} as the feed declares them" if expected else "none declared",
-        next_step="let whoever governs the data put them on staging again; then clear the run from load_staging.",
+        next_step="let whoever governs the data put them on staging again; then clear the run from load_staging."
+        if check == "staging_policies"
+        else "readers see more than they may: let whoever governs the data put them on target and staging at once, or "
+        "roll back; then replay the snapshot.",
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.feed_state import MIXED, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.newer_deliveries import describe_newer_not_live
 from dedup_clone.freshness.operation_checks import (
@@ -19,7 +20,7 @@ from dedup_clone.freshness.operation_checks import (
     check_publish_runs,
 )
 from dedup_clone.freshness.sla_checks import check_age, check_sla
-from dedup_clone.freshness.target_checks import check_contents, check_target
+from dedup_clone.freshness.target_checks import check_after_swap, check_contents, check_target
 from dedup_clone.freshness.verdict import NEWEST_SUFFIX, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
@@ -27,6 +28,7 @@ CHECKS = (
     check_sla,
     check_arrivals,
     check_age,
+    check_after_swap,
     check_contents,
     check_dags,
     check_publish_runs,
@@ -120,6 +122,11 @@ def _headline(state: FeedState, incidents: list[Incident]) -> str:
 
 
 def _what_readers_see(state: FeedState) -> str:
+    text = _what_is_live(state)
+    return f"{text} {MIXED}" if state.target_is_mixed else text
+
+
+def _what_is_live(state: FeedState) -> str:
     generation, live = state.current.generation, state.live
     if generation is None:
         return "Nothing is published yet"
@@ -134,9 +141,11 @@ def _what_readers_see(state: FeedState) -> str:
 def _newest_note(state: FeedState) -> str:
     """How a headline without caveats ends: with NEWEST_SUFFIX.
 
-    Empty if the headline names no snapshot, or one that a rollback restored.
+    Empty if the headline names no snapshot, or one that a rollback restored, or says that target is mixed.
     """
     live = state.live
+    if state.target_is_mixed:
+        return ""
     return "" if live is None or live.is_taken_over or live.restores is not None else NEWEST_SUFFIX
 
 
@@ -158,6 +167,8 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one, or is not all that they see."""
     if any(incident.kind is IncidentKind.TARGET_DRIFT for incident in incidents):
         yield "target is not what the last publish left"
+    if state.failed_after_swap:
+        yield f"failed after its swap: {_in_short(state.failed_after_swap)}"
     unequal = sum(incident.kind is IncidentKind.CONTENT_UNEQUAL for incident in incidents)
     if unequal:
         yield f"an audit found other values on {unequal} {'date' if unequal == 1 else 'dates'}"
@@ -184,10 +195,15 @@ def _reason_waiting(state: FeedState) -> str:
     intent, run = state.current.intent, state.failed_run
     # A run that is at work may pass the checks that stopped the run before it.
     if state.failed_checks and (intent is None or intent.waits_for_approval):
-        return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
+        again = run is not None and run.repeat_at is not None and f"; tried again at {format_time(run.repeat_at)}"
+        return f", stopped: {_in_short(state.failed_checks)}{again or ''}"
     if run is None or run.is_repeated:
         return ""
     if not run.reason and run.repeat_at is not None:  # no incident reports it yet
         return f": the last run published nothing, the next one starts at {format_time(run.repeat_at)}"
     until = "a person acts" if run.repeat_at is None else f"the next run at {format_time(run.repeat_at)}"
     return f" until {until}, because {run.reason}"
+
+
+def _in_short(failed: Iterable[CheckResult]) -> str:
+    return "; ".join(result.in_short for result in failed)

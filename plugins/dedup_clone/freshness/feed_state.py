@@ -14,6 +14,7 @@ from dedup_clone.state.current import Current
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
 
+MIXED = "and perhaps some rows of the next"  # what readers see besides, while target is mixed
 REFUSALS_READ = 20  # at most so many open refusals are reported: the newest
 
 
@@ -77,8 +78,8 @@ class DagActivity:
     failed_at: datetime | None
     is_deferred: bool = False
 
-@dataclass(frozen=True)
 
+@dataclass(frozen=True)
 class PendingJob:
     """A BigQuery job that the running attempt created and that has not started. `since`: when BigQuery accepted it.
 
@@ -111,8 +112,10 @@ class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
     `history` are the ledger records of publishes, replays and bootstraps, `failures` those of attempts that committed
-    no generation, both newest last. `failed_checks` are the checks whose failure ended the last failed attempt before
-    its swap; none if that attempt did not include the newest waiting delivery. `included` are the deliveries in the
+    no generation, both newest last. `failed_checks` are the checks before the swap that stopped the newest waiting
+    delivery, `is_stopped_before_dedup` says whether before any row was read (publish/records/stopped_publish.py).
+    `failed_after_swap` are the live generation's checks after its swap that failed. `target_is_mixed`: target may also
+    have rows of a generation that was not committed (state/staging.py). `included` are the deliveries in the
     live generation, `excluded` those that a rollback took out. `arrivals` are the times at which deliveries arrived,
     `check_interval` is the time until the next check. `lease_holder_running` is False if no run holds the lease.
     `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job`
@@ -140,6 +143,9 @@ class FeedState:
     audits: Audits
     pending_job: PendingJob | None = None
     included: tuple[Delivery, ...] = ()
+    is_stopped_before_dedup: bool = False
+    failed_after_swap: tuple[CheckResult, ...] = ()
+    target_is_mixed: bool = False
 
     @property
     def sla(self) -> timedelta:
@@ -161,7 +167,8 @@ class FeedState:
         return len(self.refused) >= REFUSALS_READ
 
     def readers_see(self, now: datetime) -> str:
-        return describe_live(self.live, self.current.generation, now)
+        text = describe_live(self.live, self.current.generation, now)
+        return f"{text}, {MIXED}" if self.target_is_mixed else text
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:
@@ -170,10 +177,10 @@ def describe_live(live: LedgerRecord | None, generation: int | None, now: dateti
         return "no table yet: nothing was published"
     if live is None:
         return f"generation {generation}"
+    if live.is_taken_over:
+        taken_over = format_time(live.arrived_at)
+        return f"the table taken over {taken_over}, up to update id {live.snapshot_id} (generation {live.generation})"
     return (
         f"snapshot {live.snapshot_id} (generation {live.generation}), which arrived {format_time(live.arrived_at)}, "
         f"{format_duration(now - live.arrived_at)} ago"
     )
-    if live.is_taken_over:
-        taken_over = format_time(live.arrived_at)
-        return f"the table taken over {taken_over}, up to update id {live.snapshot_id} (generation {live.generation})"

@@ -24,6 +24,7 @@ from dedup_clone.freshness.feed_state import (
 )
 from dedup_clone.freshness.newer_deliveries import latest_of_each_snapshot, newest_live
 from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
+from dedup_clone.publish.records.stopped_publish import find_stopped_publish
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
@@ -32,6 +33,7 @@ from dedup_clone.state.current import Intent
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.staging import Staging
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
@@ -65,7 +67,9 @@ def read_feed_state(
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
     failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
-    newest_failed = bool(waiting and failures) and max(w.delivery for w in waiting) in failures[-1].deliveries
+    registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
+    stopped = find_stopped_publish(services, registered, failures)
+    staging = services.store.read_if_sound(Staging, services.layout.staging)
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_taken_over)}
     return FeedState(
         feed=feed,
@@ -75,19 +79,22 @@ def read_feed_state(
         live=live,
         history=tuple(r for r in records if r.is_publish),
         failures=failures,
-        failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
+        failed_checks=() if stopped is None else stopped.failed,
+        is_stopped_before_dedup=stopped is not None and stopped.is_before_dedup,
+        failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
+        target_is_mixed=staging is not None and staging.target_is_mixed(current.generation),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live, manifest)),
         excluded=() if manifest is None else manifest.excluded,
+        included=() if manifest is None else manifest.deliveries,
         invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=_target_state(services, table, live, manifest) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
-        failed_run=find_failed_run(tuple(sorted(w.delivery for w in waiting if w.is_registered))),
+        failed_run=find_failed_run(registered),
         check_interval=check_interval,
         audits=AuditsFile(services.store, feed).read(),
-        included=() if manifest is None else manifest.deliveries,
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 

@@ -1,4 +1,4 @@
-"""Checks that target is what the last publish left, and that audited partitions hold what was published."""
+"""Checks that the last publish left target right, that it is still so, and what audits found in its partitions."""
 
 from __future__ import annotations
 
@@ -40,6 +40,25 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
             readers_see=state.readers_see(now),
             next_step="drop these views, or let them read a view of target, before the next snapshot is due.",
         )
+
+
+def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """No check after the swap of the live generation may have failed. Ends when another generation is live."""
+    failed = state.failed_after_swap
+    if not failed or state.live is None:
+        return
+    evidence = "; ".join(f"{r.check}: {r.found}, expected {r.expected}" for r in failed)
+    yield Incident(
+        IncidentKind.CHECKS_FAILED_AFTER_SWAP,
+        Severity.ALERT,
+        since=state.live.swapped_at or now,
+        what=f"checks failed after generation {state.live.generation} became live: {evidence}.",
+        readers_see=state.readers_see(now),
+        next_step=" ".join(f"[{r.check}]: {r.next_step}" for r in failed),
+        subject=str(state.live.generation),
+        dag_id=state.live.dag_id,
+        run_id=state.live.run_id,
+    )
 
 
 def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:

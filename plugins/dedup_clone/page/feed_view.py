@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, Level
+from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
@@ -145,25 +145,18 @@ def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
 
 
 def _stopped(index: Index) -> dict[str, Any] | None:
-    """The waiting delivery that arrived last, and the checks before the swap that ended the last failed attempt.
-
-    None if no check ended that attempt, or if the attempt did not include the delivery.
-    """
-    waiting, last = _waiting(index), index.failures[-1] if index.failures else None
-    if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
+    """The newest waiting delivery, and the checks that stopped it before its swap; None if none did."""
+    stopped = index.stopped
+    if stopped is None:
         return None
-    verdicts = next((c.verdicts for c in index.checks if c.attempt == last.attempt), ())
-    failed = [v for v in verdicts if v.phase == "before" and v.level == str(Level.FAIL)]
-    if not failed:
-        return None
-    acceptable = {*ACCEPTABLE_CHECKS, *_sql_checks(index)}
     return {
-        "snapshot_id": str(waiting[-1].delivery.snapshot_id),
-        "marker_generation": str(waiting[-1].delivery.marker_generation),
-        "dag_id": last.dag_id,
-        "run_id": last.run_id,
-        "failed": [to_plain(v) for v in failed],
-        "acceptable": all(v.check in acceptable for v in failed),
+        "snapshot_id": str(stopped.delivery.snapshot_id),
+        "marker_generation": str(stopped.delivery.marker_generation),
+        "dag_id": stopped.dag_id,
+        "run_id": stopped.run_id,
+        "failed": [to_plain(v) for v in stopped.verdicts],
+        "acceptable": all(may_be_accepted(v.check) for v in stopped.verdicts),
+        "is_before_dedup": stopped.is_before_dedup,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
@@ -95,7 +95,13 @@ def _is_direct(services: Services, spec: PublishSpec) -> bool:
 
 
 def check_before_dedup(
-    services: Services, parent: int | None, *, accepted: Collection[str] = (), reason: str = "", with_sql: bool = True
+    services: Services,
+    parent: int | None,
+    *,
+    accepted: Collection[str] = (),
+    reason: str = "",
+    with_sql: bool = True,
+    note: Callable[[CheckResults], None] | None = None,
 ) -> None:
     """Run the checks that do not depend on the new generation.
 
@@ -103,10 +109,12 @@ def check_before_dedup(
 
     The same checks run again before the swap, because staging and target may change meanwhile. `parent`: the live
     generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`: dry-run the feed's
-    own queries, too.
+    own queries, too. `note` is called with the results, whether or not one failed.
     """
     items = [*_table_results_before_dedup(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
     results = CheckResults("before", accept(items, accepted, reason))
+    if note is not None:
+        note(results)
     require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
 
 

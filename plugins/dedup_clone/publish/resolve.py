@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
@@ -17,6 +18,8 @@ from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
+from dedup_clone.publish.records.index_refresh import try_refresh_index
+from dedup_clone.publish.records.stopped_publish import note_checks_before_dedup
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec
@@ -40,7 +43,12 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     if decision.skip_reason:
         return decision.skip_reason
     accepted, reason = publish_request.accepted_checks, publish_request.reason
-    check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
+
+    def note(results: CheckResults) -> None:
+        if note_checks_before_dedup(services, publish_request, decision.backlog.apply, results):
+            try_refresh_index(services)
+
+    check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     intent = acquire_lease(
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )

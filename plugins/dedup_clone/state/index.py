@@ -86,6 +86,20 @@ class IndexChecks:
 
 
 @dataclass(frozen=True)
+class IndexStopped:
+    """The newest waiting delivery, which the checks of `verdicts` stopped before its swap in this run.
+
+    `is_before_dedup`: whether they ran before any row was read; such a run is repeated.
+    """
+
+    delivery: Delivery
+    dag_id: str
+    run_id: str
+    verdicts: tuple[IndexVerdict, ...]
+    is_before_dedup: bool
+
+
+@dataclass(frozen=True)
 class IndexGeneration:
     """A committed generation.
 
@@ -157,7 +171,7 @@ class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
     `generation` is None before the first publish. `records`: attempts that committed a generation. `failures`: attempts
-    that committed none.
+    that committed none. `stopped`: None if no check stopped the newest waiting delivery.
     """
 
     STORED_NAMES: ClassVar[dict[str, str]] = {"sla_minutes": "promise_minutes"}
@@ -182,6 +196,7 @@ class Index:
     time_travel: TimeTravel | None
     audit: IndexAudit | None
     projection: IndexProjection | None = None
+    stopped: IndexStopped | None = None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,11 @@ class FeedLayout:
         return f"{self.feed}/STAGING"
 
     @property
+    def checks_before_dedup(self) -> str:
+        """The checks that stopped the last publish before any row was read; absent if it passed them."""
+        return f"{self.feed}/checks_before_dedup.json"
+
+    @property
     def retired(self) -> str:
         return f"{self.feed}/RETIRED"
 

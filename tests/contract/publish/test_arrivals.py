@@ -211,6 +211,28 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     assert failed.reported_because == "a check before the swap failed"
 
 
+def test_a_run_that_a_check_ended_before_dedup_is_reported_and_repeated(watch: Watch) -> None:
+    world = watch.world
+    world.publish(world.land(7, [row(7, 1)]))
+    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    table.labels = {**table.labels, "dedup_clone_generation": "9"}
+    world.bigquery.update_table(table, ["labels"])
+    name = world.land(8, [row(8, 1)])
+    (run_id,) = watch.register()
+    with pytest.raises(CheckFailed):
+        world.resolve(name, run_id=run_id)
+    watch.fail(run_id)
+    newest = world.services.arrivals.deliveries()[-1:]
+    failed = find_failed_publish(world.services, "publish", newest)
+    assert failed is not None
+    assert (failed.reported_because, failed.repeat_at is None) == ("a check before the swap failed", False)
+    watch.later = timedelta(hours=1)
+    (repeat,) = watch.register()
+    repeated = find_failed_publish(world.services, "publish", newest)
+    assert repeated is not None, "the alert stays open while the repeat is active"
+    assert (repeated.run_id, repeated.is_repeated, repeat) == (run_id, True, f"{run_id}__2")
+
+
 @pytest.mark.parametrize(("marked", "limit_s"), [((), IDLE_LIMIT_S), ((7,), BACKLOG_LIMIT_S)])
 def test_while_a_delivery_waits_the_sensor_looks_again_soon(
     watch: Watch, marked: tuple[int, ...], limit_s: int

@@ -216,6 +216,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(refused=(refused(8), refused(9))),
         ["delivery_refused-8-1", "delivery_refused-9-1"],
     ),
+    "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["checks_failed_after_swap-7"]),
     "a marker names no delivery": (
         feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
         ["marker_misnamed-4711"],

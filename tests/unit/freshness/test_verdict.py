@@ -156,7 +156,8 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (
             feed_state(waiting=(waits(minutes(1)),), failed_checks=(replace(MANY_NEW, brief=""),)),
-            "Readers see snapshot 7; 1 more waits, stopped: check [new_share] failed.",
+            "Readers see snapshot 7; 1 more waits, stopped: new_share: 5 of 10 rows new, expected at most 20.00% as "
+            "configured.",
         ),
         (
             feed_state(current=current(ASKED)),

@@ -13,12 +13,14 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
+from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
 RUN_IDS_PER_CALL = 100
+FAILED_CHECK = "a check before the swap failed"
 ENDED = ("failed", "success")  # states of DAG runs in Airflow
 
 
@@ -61,14 +63,17 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     have succeeded: after a recovery of lost records, or of a deleted target, the deliveries that it published wait
     again.
 
-    A run that a check ended is not repeated, because the check would fail again, after the same work. From number
+    A run that a check ended is not repeated, because the check would fail again, after the same work. But one that a
+    check ended before dedup is: nothing was read, and once the cause is corrected the repeat publishes. From number
     RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. While
     such a repeat is active, the run that it repeats is returned all the same, so that the alert about it stays open.
     """
     if not waiting:
         return None
     newest, is_active = waiting[-1], _has_active_run(dag_id, waiting)
-    if is_active and not _count_runs(dag_id, [publish_run_id(newest, RUNS_BEFORE_REPORT + 1)]):
+    stopped = find_stopped_before_dedup(services)
+    is_stopped = stopped is not None and newest in stopped.deliveries
+    if is_active and not is_stopped and not _count_runs(dag_id, [publish_run_id(newest, RUNS_BEFORE_REPORT + 1)]):
         return None
     runs = _automatic_runs(dag_id, newest)
     if is_active:
@@ -78,7 +83,9 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     last, number = runs[-1], len(runs)
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     if _failed_by_check(services, last.run_id):
-        reason, no_repeat = "a check before the swap failed", True
+        reason, no_repeat = FAILED_CHECK, True
+    elif is_stopped:
+        reason, no_repeat = FAILED_CHECK, is_active or number == MAX_RUNS
     elif number >= RUNS_BEFORE_REPORT:
         failed = all(str(run.state) == "failed" for run in runs)
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")

@@ -29,22 +29,23 @@ function incident({ severity, kind, title, since, what, readers_see: see, next_s
 }
 
 /** The snapshot that checks stopped, their results, and how to accept or correct it. */
-function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable }, mayStart) {
+function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable, is_before_dedup: early }, mayStart) {
   const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
     detail: { snapshot, marker, checks: failed.map((f) => f.check) },
   }));
   return h("article", { class: "incident alert" },
-    h("h3", {}, pill("stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before readers saw it`),
+    h("h3", {}, pill("stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before the swap`),
     table("Why it was stopped", [
       { title: "Check", short: true, cell: (f) => f.check },
       { title: "Found", words: true, cell: found },
       { title: "Expected", words: true, cell: (f) => f.expected },
     ], failed),
     definitionList([
-      ["If the snapshot is right", acceptable
+      [acceptable ? "If the snapshot is right" : "Next step", acceptable
         ? mayStart ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
-        : "correct what the check names, then replay it: this check cannot be accepted."],
-      ["If it is wrong", "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
+        : `${failed.map((f) => `${f.check}: ${f.next_step}`).join(" ")} ${early ? "The publish is tried again by itself, or clear its run"
+          : "Then replay it"}: this check cannot be accepted.`],
+      ["If it is wrong", early ? null : "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
       ["Run", runLink(dag, run, run)],
     ]));
 }

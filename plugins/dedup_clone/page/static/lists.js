@@ -92,7 +92,7 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
     { title: "Arrived", short: true, cell: (a) => time(a.arrived_at, now) },
     { title: "Why", words: true, cell: (a) => [a.corrected_by ? h("strong", {}, `Corrected by delivery ${a.corrected_by}. `) : "", withTimes(a.reason)] },
   ], refused));
-  if (failures.length) parts.push(h("h3", {}, "Attempts that changed nothing"), table("Attempts that changed nothing", [
+  if (failures.length) parts.push(h("h3", {}, "Attempts that published nothing"), table("Attempts that published nothing", [
     { title: "Generation", number: true, cell: (f) => runLink(f.dag_id, f.run_id, String(f.generation)) },
     { title: "Snapshot", number: true, cell: (f) => f.snapshot_id },
     { title: "Outcome", short: true, cell: (f) => pill(f.outcome, f.outcome === "refused" ? "refused" : "fail") },

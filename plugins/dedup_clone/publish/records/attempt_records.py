@@ -49,9 +49,9 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
     return results
 
 
-def failed_checks(services: Services, attempt: str) -> tuple[CheckResult, ...]:
-    """The checks before the swap that ended the attempt; none if it ended for another reason, or was pruned."""
-    results = find_check_results(services, attempt, "before")
+def failed_checks(services: Services, attempt: str, phase: str = "before") -> tuple[CheckResult, ...]:
+    """The attempt's checks `before` or `after` the swap that failed; none if it ended earlier, or was pruned."""
+    results = find_check_results(services, attempt, phase)
     return tuple(r for r in results.items if r.level is Level.FAIL) if results else ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.landed_objects import objects_by_date
@@ -14,6 +15,7 @@ from dedup_clone.publish.records.attempt_records import find_check_results, find
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.records.stopped_publish import find_stopped_publish
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -31,6 +33,7 @@ from dedup_clone.state.index import (
     IndexFile,
     IndexGeneration,
     IndexProjection,
+    IndexStopped,
     IndexVerdict,
     TimeTravel,
     indexed_and_later_attempts,
@@ -90,6 +93,7 @@ def refresh_index(services: Services) -> None:
 def _derive(services: Services, inputs: _Inputs) -> Index:
     feed, live = services.feed, inputs.live
     records, failures = _attempts(inputs)
+    arrivals = _arrivals(services, inputs)
     return Index(
         feed=feed.feed,
         description=feed.description,
@@ -104,13 +108,16 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
         dates=_dates(live),
         records=records,
         failures=failures,
-        arrivals=_arrivals(services, inputs),
+        arrivals=arrivals,
         checks=_checks(services, inputs),
         generations=_generations(services, inputs, records),
         excluded=live.excluded if live else (),
         time_travel=_time_travel(services, inputs),
         audit=_audit(services),
         projection=_projected_cost(services, inputs, records),
+        stopped=_stopped(
+            services, inputs, failures, [a.delivery for a in arrivals if a.state is DeliveryState.WAITING]
+        ),
     )
 
 
@@ -178,11 +185,24 @@ def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
 
 def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
     results = find_check_results(services, attempt, phase)
-    if results is None:
-        return []
-    return [
-        IndexVerdict(phase, r.check, str(r.level), r.found, r.expected, r.next_step, r.examples) for r in results.items
-    ]
+    return [] if results is None else [_verdict(phase, result) for result in results.items]
+
+
+def _verdict(phase: str, result: CheckResult) -> IndexVerdict:
+    r = result
+    return IndexVerdict(phase, r.check, str(r.level), r.found, r.expected, r.next_step, r.examples)
+
+
+def _stopped(
+    services: Services, inputs: _Inputs, failures: tuple[LedgerRecord, ...], waiting: list[Delivery]
+) -> IndexStopped | None:
+    # Examples of attempts before an erasure may hold erased keys.
+    failures = tuple(r for r in failures if r.generation >= inputs.erasure_generation)
+    stopped = find_stopped_publish(services, waiting, failures)
+    if stopped is None:
+        return None
+    verdicts = tuple(_verdict("before", result) for result in stopped.failed)
+    return IndexStopped(max(waiting), stopped.dag_id, stopped.run_id, verdicts, stopped.is_before_dedup)
 
 
 def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:

@@ -1,0 +1,88 @@
+"""Which checks before the swap stopped the newest waiting delivery: watchdog, page and repeats ask here.
+
+Checks that fail after the run acquired the lease are among the attempt's records. Those that fail earlier, before any
+row is read, are kept in one record for the feed, until a publish passes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accepted_failures
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.records import to_json
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.best_effort import best_effort, try_read
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest
+from dedup_clone.state.ledger import LedgerRecord
+
+
+@dataclass(frozen=True)
+class StoppedPublish:
+    """A run that was to publish `deliveries`, and the checks before the swap that `failed`, accepted ones included.
+
+    `is_before_dedup`: whether these are checks that run before any row is read.
+    """
+
+    deliveries: tuple[Delivery, ...]
+    dag_id: str
+    run_id: str
+    failed: tuple[CheckResult, ...]
+    is_before_dedup: bool = False
+
+
+def note_checks_before_dedup(
+    services: Services, request: PublishRequest, deliveries: tuple[Delivery, ...], results: CheckResults
+) -> bool:
+    """Record that checks stop these deliveries before dedup, or delete the record if they passed. Never raises.
+
+    Returns whether the record changed. A replay of some dates leaves it alone: it includes no waiting delivery.
+    """
+    if request.dates is not None:
+        return False
+    name, failed = services.layout.checks_before_dedup, _failures(results, with_accepted=False)
+    with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
+        if failed:
+            stopped = StoppedPublish(deliveries, request.dag_id, request.run_id, failed, is_before_dedup=True)
+            services.store.put(name, to_json(stopped))
+            return True
+        stored = services.store.read(name)
+        return stored is not None and services.store.delete(name, expected_object_generation=stored.object_generation)
+    return False
+
+
+def find_stopped_publish(
+    services: Services, waiting: Collection[Delivery], failures: Sequence[LedgerRecord]
+) -> StoppedPublish | None:
+    """The last run that checked the newest of the `waiting` deliveries, if checks stopped it before its swap.
+
+    `failures`: the ledger records of attempts that committed no generation, newest last. Those that ended before their
+    checks, or had other deliveries, do not count. Checks that a person accepted count as failed: such an attempt ended
+    because nobody approved it, or later.
+    """
+    if not waiting:
+        return None
+    newest, before_dedup = max(waiting), find_stopped_before_dedup(services)
+    if before_dedup is not None and newest in before_dedup.deliveries:
+        return before_dedup
+    for record in reversed(failures):
+        if newest not in record.deliveries or not record.failed_after_load:
+            continue
+        results = find_check_results(services, record.attempt, "before")
+        if results is not None:
+            failed = _failures(results, with_accepted=True)
+            return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed) if failed else None
+    return None
+
+
+def find_stopped_before_dedup(services: Services) -> StoppedPublish | None:
+    """The run that checks stopped before dedup, until a publish passes them; None if there is none."""
+    name = services.layout.checks_before_dedup
+    return try_read(services, f"[{name}] is ignored", lambda: services.store.read_record(StoppedPublish, name))
+
+
+def _failures(results: CheckResults, *, with_accepted: bool) -> tuple[CheckResult, ...]:
+    accepted = accepted_failures(results.items) if with_accepted else ()
+    return tuple(r for r in results.items if r.level is Level.FAIL or r in accepted)

@@ -1,0 +1,194 @@
+"""Why the newest delivery waits: which checks stopped it, before dedup or before the swap, or failed after the swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
+from dedup_clone.freshness.feed_state import FailedRun
+from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.page.feed_view import index_view
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.records.index_refresh import try_refresh_index
+from dedup_clone.publish.recovery import commit_or_discard
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.state.index import Index, IndexFile
+from dedup_clone.state.staging import Staging, StagingState
+from dedup_clone.state.store import ObjectStore
+from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
+from tests.contract.feed_state_reader import read_state
+from tests.shared.freshness_states import NOW
+
+STOPPED = "1 more waits, stopped: 100 % changed rows, 50 % allowed"
+
+
+def headline(world: FeedOnStandIn) -> str:
+    return evaluate(datetime.now(UTC), read_state(world.services)).headline
+
+
+def index_of(world: FeedOnStandIn) -> Index:
+    index = IndexFile(world.services.store, world.feed.feed).read().index
+    assert index is not None
+    return index
+
+
+def stopped_run(world: FeedOnStandIn) -> str | None:
+    """The run of the card with the evidence on the page; None without a card."""
+    card = index_view(index_of(world), None, datetime.now(UTC))["stopped"]
+    return None if card is None else str(card["run_id"])
+
+
+def discard_attempt(world: FeedOnStandIn) -> None:
+    intent = world.services.current.read().intent
+    assert intent is not None
+    assert not commit_or_discard(world.services, intent)
+
+
+@pytest.fixture
+def stopped(world: FeedOnStandIn) -> str:
+    """A delivery that a check before the swap stopped, and after which nothing happened yet. Its name."""
+    checks = CheckSettings(max_new_share=1, max_survivor_share=1, max_changed_share=0.5, max_missing_dates=1)
+    world.feed = world.feed.model_copy(update={"checks": checks})
+    for snapshot_id in (6, 7):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, n) for n in range(10)]))
+    name = world.land(8, [row(8, n, 99) for n in range(10)])
+    with pytest.raises(CheckFailed):
+        world.publish(name, run_id="stopped")
+    discard_attempt(world)
+    return name
+
+
+def reject_acceptance(world: FeedOnStandIn, name: str) -> str:
+    spec, _ = world.publish_to_check(
+        name, replay=True, run_id="rejected", accepted_checks=("changed_share",), reason="new prices"
+    )
+    world.services.current.begin_approval_wait(spec.attempt)
+    return "rejected"
+
+
+def fail_a_rollback(world: FeedOnStandIn, name: str) -> str:
+    live = world.preview(1).live_generation
+    spec = resolve_rollback(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, live, "bad"))
+    assert world.check(spec)
+    return "stopped"
+
+
+def fail_a_replay_of_another_delivery(world: FeedOnStandIn, name: str) -> str:
+    (live, *_) = world.services.manifests.read(2).deliveries
+    world.deduplicate(world.resolve(live.name, replay=True, run_id="dates", reason="again", dates=frozenset({TODAY})))
+    return "stopped"
+
+
+def die_before_the_load(world: FeedOnStandIn, name: str) -> str:
+    world.deduplicate(world.resolve(name, run_id="died"))
+    return "stopped"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [reject_acceptance, die_before_the_load, fail_a_rollback, fail_a_replay_of_another_delivery],
+)
+def test_the_evidence_stays_after_a_later_attempt_that_published_nothing(
+    world: FeedOnStandIn, stopped: str, later: Callable[[FeedOnStandIn, str], str]
+) -> None:
+    assert (STOPPED in headline(world), stopped_run(world)) == (True, "stopped")
+    run_id = later(world, stopped)
+    discard_attempt(world)
+    assert (STOPPED in headline(world), stopped_run(world)) == (True, run_id)
+
+
+def test_watchdog_and_page_name_the_same_delivery_if_an_older_snapshot_arrives_last(
+    world: FeedOnStandIn, stopped: str
+) -> None:
+    world.land(5, [row(5, 1)])
+    try_refresh_index(world.services)
+    assert "2 more wait, stopped: 100 % changed rows" in headline(world)
+    card = index_view(index_of(world), None, datetime.now(UTC))["stopped"]
+    assert (card["snapshot_id"], card["run_id"]) == ("8", "stopped")
+
+
+def test_an_attempt_that_passed_its_checks_ends_the_evidence_of_the_one_before(
+    world: FeedOnStandIn, stopped: str
+) -> None:
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=1, max_survivor_share=1)})
+    world.publish_to_check(stopped, run_id="passed")
+    discard_attempt(world)
+    assert ("stopped" in headline(world), stopped_run(world)) == (False, None)
+
+
+def label_target(world: FeedOnStandIn, generation: int) -> None:
+    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    table.labels = {**table.labels, "dedup_clone_generation": str(generation)}
+    world.bigquery.update_table(table, ["labels"])
+
+
+def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_it(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    label_target(world, 9)
+    with pytest.raises(CheckFailed):
+        world.resolve(name, run_id="early")
+    state = read_state(world.services)
+    assert ([r.check for r in state.failed_checks], state.is_stopped_before_dedup) == (["target_is_parent"], True)
+    assert "1 more waits, stopped: target_is_parent: generation 9, expected generation 1" in headline(world)
+    repeated = replace(
+        state, failed_run=FailedRun("early", Delivery(8, 1), NOW, "a check", NOW + timedelta(minutes=10))
+    )
+    assert "; tried again at 2026-06-15 12:10:00 UTC" in evaluate(NOW, repeated).headline
+    incidents = {incident.kind: incident for incident in find_incidents(NOW, repeated)}
+    assert "target_is_parent: " in incidents[IncidentKind.PUBLISH_FAILED].what
+    assert "stopped by check [target_is_parent]" in incidents[IncidentKind.SLA_AT_RISK].what
+    assert stopped_run(world) == "early"
+    label_target(world, 1)
+    world.deduplicate(world.resolve(name, run_id="later"))
+    discard_attempt(world)
+    assert (read_state(world.services).failed_checks, stopped_run(world)) == ((), None)
+
+
+def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.land(7, [row(7, 1)])
+    world.services.store.put(world.services.layout.checks_before_dedup, "{")
+    assert read_state(world.services).failed_checks == ()
+
+    def fail(*arguments: object, **named: object) -> bool:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(ObjectStore, "delete", fail)
+    world.resolve(name)
+
+
+def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_generation(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1), row(7, 2)])
+    spec, checked = world.publish_to_check(name)
+    world.swap(spec, checked)
+    world.bigquery.query_and_wait(f"DELETE FROM `warehouse.{world.feed.target}` WHERE product_id = 1")
+    record, _ = commit_attempt(world.services, spec.attempt)
+    state = read_state(world.services)
+    assert [r.check for r in state.failed_after_swap] == ["target_rows"]
+    (incident,) = [
+        i for i in find_incidents(datetime.now(UTC), state) if i.kind is IncidentKind.CHECKS_FAILED_AFTER_SWAP
+    ]
+    assert (incident.since, "target_rows: " in incident.what) == (record.swapped_at, True)
+    assert "roll back, or replay the snapshot" in incident.next_step
+    assert "Readers see snapshot 7; failed after its swap: target_rows: " in headline(world)
+    assert "the newest one" not in headline(world)
+    world.publish(world.land(8, [row(8, 1), row(8, 2)]))
+    assert read_state(world.services).failed_after_swap == ()
+
+
+def test_rows_of_an_attempt_that_was_not_committed_are_in_headline_and_alerts(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.services.staging.write(Staging(StagingState.BEHIND_TARGET, "00000002-dead", 2, "", is_streamed=True))
+    state = read_state(world.services)
+    assert state.readers_see(NOW).endswith(", and perhaps some rows of the next")
+    assert headline(world).startswith("Readers see snapshot 7 and perhaps some rows of the next")
+    assert "the newest one" not in headline(world)
