@@ -36,29 +36,37 @@ def main(arguments: list[str]) -> int:
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    _logger.info("deduplicates the request [%s]", uri)
     session = StartingSession(f"dedup {uri}")
+    failure = f"dedup of [{uri}] was interrupted"
+    with ProgressReport(lambda: _task_counts(session)) as report:
+        try:
+            failure = _run(uri, session, report)
+        finally:
+            report.end_job(failure)
+            with suppress(Exception):  # if Spark's process has died, there is nothing to stop, and nothing more to say
+                session.stop()
+    return 1 if failure else 0
+
+
+def _run(uri: str, session: StartingSession, report: ProgressReport) -> str:
+    """Run the job. Return the log line about its failure, which says what to do; empty if it succeeded."""
     try:
         request = read_request(uri)
         job_log = JobLog(request)
-        with ProgressReport(job_log, request.attempt_uri, lambda: _task_counts(session)):
-            DedupJob(request, session, job_log).run()
-        return 0
+        report.begin_job(job_log, request.attempt_uri)
+        DedupJob(request, session, job_log).run()
+        return ""
     except DedupCloneError as error:  # its message says what to do
-        _logger.error("dedup of [%s] failed, nothing was published: %s", uri, error)
+        reason = str(error)
     except OSError as error:  # an object is absent, or the storage failed
-        advice = "correct this, unless it is temporary, then retry"
-        _logger.error("dedup of [%s] failed, nothing was published: %s; %s", uri, error, advice)
+        reason = f"{error}; correct this, unless it is temporary, then retry"
     except Exception as error:  # whatever Spark or a cloud client raises: the log still ends with one clear line
         _logger.exception("the failure in full:")
-        _logger.error(
-            "dedup of [%s] failed, nothing was published: %s",
-            uri,
-            f"{describe_failure(error)}; fix the error logged above, then retry",
-        )
-    finally:
-        with suppress(Exception):  # if Spark's process has died, there is nothing to stop, and nothing more to say
-            session.stop()
-    return 1
+        reason = f"{describe_failure(error)}; fix the error logged above, then retry"
+    failure = f"dedup of [{uri}] failed, nothing was published: {reason}"
+    _logger.error("%s", failure)
+    return failure
 
 
 def _task_counts(session: StartingSession) -> tuple[int, int] | None:

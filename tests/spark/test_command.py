@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,7 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     done = submit(second, events)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "feed=feed snapshot_id=2 generation=" in done.stdout
+    assert_never_silent(done.stdout)
     candidate = read_candidate(second)
     area.commit(candidate)
     assert sorted(area.rows(), key=str) == sorted(
@@ -109,6 +112,14 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
         f"feed generation {second.generation}: validate and compare of 1 dates",
         "copy files of the parent",
     ]
+
+
+def assert_never_silent(log: str) -> None:
+    """Assert that the job's own lines, from its first to its last, are at most five seconds apart."""
+    times = [
+        datetime.fromisoformat(at.replace(",", ".")) for at in re.findall(r"^20\d\d-\S+ \S+(?= )", log, re.MULTILINE)
+    ]
+    assert max(later - before for before, later in pairwise(times)) < timedelta(seconds=5)
 
 
 def logged_jobs(events: Path, request: DedupRequest) -> list[str]:

@@ -19,7 +19,7 @@ from pyspark import SparkContext
 from dedup_spark import storage
 from dedup_spark.execution.job_log import JobLog
 
-INTERVAL_S = 5.0
+INTERVAL_S = 4.0  # so that the log is never silent for more than five seconds
 _WRITE_TIMEOUT_S = 3.0  # shorter than the interval, so that a slow storage does not delay the next log line
 FILE_NAME = "progress.json"
 _logger = logging.getLogger("dedup_spark")
@@ -31,25 +31,28 @@ TaskCounts = Callable[[], tuple[int, int] | None]
 class ProgressReport:
     """Reports in the background while its `with` block runs. A failure to report never ends the job.
 
-    `attempt_uri`: the folder in which `progress.json` is stored, for the page Snapshots. `wait`: waits the given number
-    of seconds, or until the job has ended, and returns whether it has ended; tests replace it.
+    `wait`: waits the given number of seconds, or until the job has ended, and returns whether it has ended; tests
+    replace it.
     """
 
-    def __init__(
-        self,
-        job_log: JobLog,
-        attempt_uri: str,
-        task_counts: TaskCounts,
-        wait: Callable[[float], bool] | None = None,
-    ) -> None:
-        self._job_log = job_log
-        self._uri = storage.join(attempt_uri, FILE_NAME)
+    def __init__(self, task_counts: TaskCounts, wait: Callable[[float], bool] | None = None) -> None:
+        self._job: tuple[JobLog, str] | None = None
         self._task_counts = task_counts
         self._ended = Event()
         self._wait = wait or self._ended.wait
         self._thread = Thread(target=self._run, name="progress report", daemon=True)
         self._began = time.monotonic()
         self._can_write = True
+        self._without_job = "the request is read"
+
+    def begin_job(self, job_log: JobLog, attempt_uri: str) -> None:
+        """Report this job from now on. `attempt_uri`: the folder of `progress.json`, for the page Snapshots."""
+        self._job = job_log, storage.join(attempt_uri, FILE_NAME)
+
+    def end_job(self, failure: str) -> None:
+        """Report from now on that Spark stops, and the `failure`, if any, so that it stays in the log's last line."""
+        self._without_job = f"Spark stops; {failure}" if failure else "Spark stops"
+        self._job = None
 
     def __enter__(self) -> ProgressReport:
         self._thread.start()
@@ -71,24 +74,30 @@ class ProgressReport:
                 _logger.warning("the progress of the job is not known", exc_info=True)
 
     def report(self) -> None:
-        """Log one line, and store the same numbers in `progress.json`."""
-        progress, counts = self._job_log.progress, self._task_counts()
+        """Log one line, and store the same numbers in `progress.json` once the job has begun."""
+        seconds, job = time.monotonic() - self._began, self._job
+        if job is None:
+            _logger.info("at work for %.0f s: %s", seconds, self._without_job)
+            return
+        job_log, uri = job
+        progress, counts = job_log.progress, self._task_counts()
         tasks_done, tasks = counts or (0, 0)
         phase = "start" if counts is None else progress.phase
         done, of = progress.estimated_done(tasks_done / tasks if tasks else 0.0), progress.date_count
         dates = f", about {done} of {of} dates done" if of else ""
         running = f", {tasks_done} of {tasks} tasks of the running Spark jobs done" if tasks else ""
         waits = ": Spark starts" if counts is None else ""
-        seconds = time.monotonic() - self._began
-        self._job_log.info(f"at work for {seconds:.0f} s, phase [{phase}]{waits}{dates}{running}")
-        self._store({"phase": phase, "done": done, "of": of, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        job_log.info(f"at work for {seconds:.0f} s, phase [{phase}]{waits}{dates}{running}")
+        self._store(
+            uri, {"phase": phase, "done": done, "of": of, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        )
 
-    def _store(self, record: dict[str, str | int]) -> None:
+    def _store(self, uri: str, record: dict[str, str | int]) -> None:
         try:
-            storage.replace_text(self._uri, json.dumps(record), timeout_s=_WRITE_TIMEOUT_S)
+            storage.replace_text(uri, json.dumps(record), timeout_s=_WRITE_TIMEOUT_S)
         except Exception as error:  # whatever a cloud client raises: the page can do without the record
             if self._can_write:
-                _logger.warning("cannot write [%s], the page shows no progress: %s", self._uri, error)
+                _logger.warning("cannot write [%s], the page shows no progress: %s", uri, error)
             self._can_write = False
 
 

@@ -1,9 +1,10 @@
-"""The driver reports every five seconds how far the job is, whatever fails meanwhile."""
+"""The driver reports every four seconds how far the job is, whatever fails meanwhile."""
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,7 +45,9 @@ def report_times(count: int, log: JobLog, uri: str, task_counts: Callable[[], tu
         waited.append(seconds)
         return len(waited) > count
 
-    with ProgressReport(log, uri, task_counts, wait):
+    report = ProgressReport(task_counts, wait)
+    report.begin_job(log, uri)
+    with report:
         pass
     return waited
 
@@ -98,6 +101,32 @@ def test_lines_go_on_where_storage_and_spark_fail(tmp_path: Path, caplog: pytest
     levels = [record.levelname for record in caplog.records if record.name == "dedup_spark"]
     assert levels == ["INFO", "WARNING", "WARNING", "INFO"]  # that the file cannot be written is said once
     assert f"cannot write [{tmp_path}/file/{FILE_NAME}]" in caplog.text
+
+
+def test_the_command_reports_while_it_reads_the_request_and_stops_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def wait_for_line(text: str) -> None:
+        deadline = time.monotonic() + 60
+        while text not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def read_request(uri: str) -> NoReturn:
+        wait_for_line("at work for 0 s: the request is read")
+        raise OSError("absent")
+
+    monkeypatch.setattr(progress_report, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(command, "read_request", read_request)
+    session = SimpleNamespace(started=None, stop=lambda: wait_for_line("at work for 0 s: Spark stops"))
+    monkeypatch.setattr(command, "StartingSession", lambda name: session)
+    assert command.main(["--request", str(tmp_path / "request.json")]) == 1
+    lines = lines_of(caplog)
+    assert lines[0].startswith("deduplicates the request [")
+    assert "at work for 0 s: the request is read" in lines
+    assert lines[-1].startswith("at work for 0 s: Spark stops; dedup of [")
+    assert lines[-1].endswith("nothing was published: absent; correct this, unless it is temporary, then retry")
 
 
 def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
