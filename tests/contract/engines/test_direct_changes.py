@@ -12,6 +12,7 @@ from dedup_clone.audit.fingerprint_target import _live_target
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ContractViolation, LostRace
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.freshness.evaluation import evaluate
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.recovery import commit_or_discard
@@ -32,6 +33,7 @@ from tests.contract.engines.streamed_feed import (
     snapshot,
 )
 from tests.contract.feed_setups import setup_of
+from tests.contract.feed_state_reader import read_state
 
 
 @pytest.fixture
@@ -271,8 +273,13 @@ def test_a_failed_check_of_target_says_that_readers_see_rows_already(world: Stre
     with pytest.raises(CheckFailed, match=r"Readers see rows of this generation already(.|\n)*staging_rows"):
         world.check(spec)
     discard(world)
+    state = read_state(world.services)
+    assert state.target_is_mixed
+    headline = evaluate(world.services.now(), state).headline
+    assert " and perhaps some rows of the next; 1 more waits, stopped: staging_rows: " in headline
     world.publish(name, engine=Engine.SPARK)
     world.assert_equal(world.expected)
+    assert not read_state(world.services).target_is_mixed
 
 
 def test_direct_is_refused_with_checks_that_query_staging(world: StreamedFeed) -> None:

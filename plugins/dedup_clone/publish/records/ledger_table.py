@@ -14,7 +14,7 @@ LEDGER_TABLE = "dedup_clone_ledger"
 LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
 LEDGER_COLUMNS = {
     "feed": "name of the feed, and of its table",
-    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, without a generation",
+    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing",
     "reason": "why it failed or was refused; of a run by hand, the reason that was given",
     "snapshot_id": "id of the newest snapshot in the generation, or in a failed attempt",
     "generation": "number of the generation; numbers are never reused",
