@@ -29,7 +29,7 @@ ROWS = 300
     "text_bytes",
     [
         pytest.param(10, id="below the minimum charge"),
-        pytest.param(60_000, id="18 MB", marks=pytest.mark.exhaustive),
+        pytest.param(40_000, id="12 MB"),
     ],
 )
 @pytest.mark.parametrize("engine", [pytest.param(Engine.BIGQUERY, marks=pytest.mark.exhaustive), Engine.MERGE])
