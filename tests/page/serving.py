@@ -102,7 +102,7 @@ def site(now: datetime) -> Any:
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))
     shown.mount("/first", application(MemoryStore(page_indexes.make_index(1, 1, now=now))))
-    old = page_indexes.verdicts(now - timedelta(hours=4))
+    old = page_indexes.verdicts(now - timedelta(hours=4))[1:2]
     shown.mount("/unchecked", application(MemoryStore(page_indexes.late(now), verdicts=old)))
     shown.mount("/nothing", application(MemoryStore()))
     shown.mount("/at-work", application(at_work(now)))

@@ -88,7 +88,8 @@ def test_a_person_sees_only_the_feeds_whose_dags_that_person_may_read(store: Mem
 
 def test_the_list_of_feeds_has_the_verdict_of_each(client: TestClient) -> None:
     feeds = client.get("/api/feeds").json()["feeds"]
-    assert [(f["feed"], f["status"]) for f in feeds] == [("product_attributes", "fresh"), ("store_visits", "late")]
+    expected = [("product_attributes", "fresh"), ("store_visits", "late"), ("worked_example", "empty")]
+    assert [(f["feed"], f["status"]) for f in feeds] == expected
 
 
 def test_a_thousand_publishes_and_730_partitions_cost_three_reads_and_a_small_answer() -> None:
@@ -100,7 +101,7 @@ def test_a_thousand_publishes_and_730_partitions_cost_three_reads_and_a_small_an
     assert len(answer.content) < 200_000
     read = ["_freshness/product_attributes.json", "product_attributes/CURRENT", "product_attributes/index.json"]
     assert sorted(store.reads) == read
-    assert store.listings == 2
+    assert store.listings == 4  # feeds and their summaries, open incidents of this feed and of no feed
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: TestClient) -> None:

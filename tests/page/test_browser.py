@@ -178,7 +178,7 @@ def test_the_forms_are_disabled_for_a_viewer_who_is_told_why(shown: Callable[[st
 
 
 def test_before_the_first_arrival_the_page_says_what_will_happen(shown: Callable[[str], Page]) -> None:
-    assert "A feed appears here as soon as its first snapshot has arrived." in dom(shown("/nothing/"))
+    assert "A feed appears here as soon as the DAG freshness_watchdog has checked it." in dom(shown("/nothing/"))
 
 
 def test_each_time_is_shown_in_the_readers_zone_on_hover(browser: Browser, address: str) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from dedup_clone.contract.records import to_json
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
 from testkit.browser import Browser, Page
 from tests.page.serving import application, approval, serve, site
 from tests.page.shown_page import LOOK_AGAIN, dom, show
-from tests.shared.page_store import at_work
+from tests.shared.page_indexes import verdict
+from tests.shared.page_store import MemoryStore, at_work
 
 AT_WORK = "document.querySelector('#hero .at-work')"
 
@@ -53,6 +57,29 @@ def test_a_feed_whose_file_is_invalid_from_the_beginning_is_red_and_says_what_to
     assert "Line 3: no [keys]" in cards[0]
     assert "correct the file and deploy it" in cards[0]
     assert "feed_file_invalid" in cards[0]
+
+
+def test_a_feed_without_a_delivery_shows_what_delays_the_first_one(browser: Browser) -> None:
+    now = datetime.now(UTC)
+    paused = Incident(
+        IncidentKind.WATCH_PAUSED, Severity.ALERT, now, "the watch DAG is paused", "no table yet", "unpause it.",
+        dag_id="sales_watch",
+    )  # fmt: skip
+    checked = verdict("sales", FreshnessStatus.AT_RISK, now, headline="Nothing is published yet.", incidents=(paused,))
+    store = MemoryStore(verdicts=(replace(checked, is_started=False),))
+    store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"), now)
+    shown_site = site(now)
+    shown_site.mount("/before-the-first", application(store))
+    with serve(shown_site) as address:
+        page = show(browser, f"{address}/before-the-first/")
+        assert page.value("document.getElementById('hero').className") == "hero at-risk"
+        assert page.value("document.querySelector('#hero .headline a').pathname").endswith("/dags/sales_watch")
+        cards = page.value(
+            "[...document.querySelectorAll('.card')].filter((c) => c.checkVisibility()).map((c) => c.id)"
+        )
+        assert len(cards) == 1
+        assert page.value("document.querySelectorAll('#incidents article').length") == 2
+        assert page.problems == []
 
 
 def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbook(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.freshness.incident import Incident
+from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.state.current import Current, Intent, IntentKind
 from dedup_clone.state.index import Index
-from dedup_clone.state.store import StoredText
+from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText
 from tests.shared import page_indexes
 
 
@@ -44,6 +48,23 @@ class MemoryStore:
             raise NotFound(name)
         stored = self.texts[name]
         return None if stored.object_generation == known_object_generation else stored
+
+    def objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        self.listings += 1
+        names = sorted(name for name in self.texts if name.startswith(prefix))
+        return (ObjectInfo(name, 1, "", 0, page_indexes.NOW) for name in names)
+
+    def read(self, name: str) -> StoredText | None:
+        self.reads.append(name)
+        return self.texts.get(name)
+
+    def parse_if_sound(self, kind: Any, name: str, stored: StoredText | None) -> Any:
+        return ObjectStore.parse_if_sound(self, kind, name, stored)  # type: ignore[arg-type]
+
+    def report(self, feed: str, incident: Incident, opened_at: datetime, ended_at: datetime | None = None) -> None:
+        """Store the record of an incident."""
+        record = IncidentRecord(incident, opened_at, ended_at, None, ("log",), ())
+        self.texts[f"{feed}/incidents/{incident.name}.json"] = StoredText(to_json(record), 1)
 
 
 def at_work(now: datetime) -> MemoryStore:

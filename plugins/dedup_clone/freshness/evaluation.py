@@ -71,9 +71,13 @@ def evaluate(
 ) -> FreshnessVerdict:
     """The verdict at `now` (UTC). `previous`: the verdict before it; `reported`: see `keep_first_seen`.
 
+    A reported incident of a kind that could not be looked for is still in the verdict.
     `runbook`: the runbook's address, which the verdict repeats.
     """
+    reported = tuple(reported)
     incidents = keep_first_seen(find_incidents(now, state), now, previous, reported)
+    names, unchecked = {incident.name for incident in incidents}, unchecked_kinds(state)
+    incidents += [i for i in reported if i.kind in unchecked and i.name not in names]
     return FreshnessVerdict(
         format_version=VERDICT_VERSION,
         feed=state.feed,
@@ -100,8 +104,7 @@ def keep_first_seen(
 
     A check that cannot tell when its incident began sets `since` to `now`. If the incident is in the previous verdict,
     or among the `reported` ones, which have not ended, the `since` found there is used instead; that of a reported one
-    takes precedence. The previous verdict alone is not enough: if BigQuery did not answer, it lacks incidents that are
-    still open.
+    takes precedence. The previous verdict alone is not enough: it may be that of another version, which is not read.
     """
     before = [*(previous.incidents if previous else ()), *reported]
     first_seen = {incident.name: incident.since for incident in before}

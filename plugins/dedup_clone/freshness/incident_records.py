@@ -18,7 +18,10 @@ from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import ESCALATES_TO, Incident, IncidentKind
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.reporting_backlog import FOLDER
+from dedup_clone.state.store import ObjectStore, in_parallel
+
+NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records and alerts that belong to no feed
 
 # A claim expires after this time. Notifying takes less, even in a process that must start Airflow's API before it can
 # read a notifier's connection.
@@ -51,8 +54,14 @@ class IncidentRecord:
 
 def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
     """The incidents that were reported and have not ended. Damaged records are left out. Raises LaterRelease."""
-    found = (store.parse_if_sound(IncidentRecord, name, store.read(name)) for name in _record_names(store, feed))
-    return [record.incident for record in found if record is not None and record.ended_at is None]
+    return [record.incident for record in open_records(store, feed)]
+
+
+def open_records(store: ObjectStore, feed: str) -> list[IncidentRecord]:
+    """The records of the incidents that `open_incidents` returns. Raises LaterRelease."""
+    names = _record_names(store, feed)
+    found = in_parallel(lambda name: store.parse_if_sound(IncidentRecord, name, store.read(name)), names)
+    return [record for record in found if record is not None and record.ended_at is None]
 
 
 def _record_names(store: ObjectStore, feed: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Reads what the page shows from the state bucket: each feed's index.json, freshness verdict, CURRENT and job progress.
+"""Reads what the page shows from the state bucket: the index, verdict, open incidents, CURRENT and progress of feeds.
 
-Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
-needs two listings of objects, however many feeds there are, and the records of each feed of which the watchdog has seen
-neither a delivery nor a live generation.
+Objects are cached for a few seconds; after that, an object is read again only if it has changed, or is an incident. The
+list of all feeds needs two listings of objects, however many feeds there are, and the records of each feed of which the
+watchdog has seen neither a delivery nor a live generation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ContractViolation, LaterRelease
 from dedup_clone.contract.records import from_json
-from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, VerdictSummary, read_summaries
+from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecord, open_records
+from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import DeliveryState, Index
 from dedup_clone.state.layout import FeedLayout
@@ -37,6 +38,7 @@ class FeedRecords:
     index is unreadable; else empty. `intent`: the run that holds the lease; None if no run does. `progress`: how far
     that run's dedup job is; None if that is not known.
     `newest_of_any_feed`: the summary of the newest verdict of any feed; None if there is none.
+    `reported`: the records of open incidents of this feed, and of tables that have rows of all feeds.
     """
 
     feed: str
@@ -46,6 +48,7 @@ class FeedRecords:
     intent: Intent | None = None
     progress: JobProgress | None = None
     newest_of_any_feed: VerdictSummary | None = None
+    reported: tuple[IncidentRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,17 @@ class _CachedObject(Generic[T]):
 class _CachedFeed:
     """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run.
 
+    `incidents`: the records of the feed's open incidents; `shared_incidents`: those of incidents that belong to no feed.
     `read_at`: when the objects were last read, by the clock of FeedReader.
     """
 
+    layout: FeedLayout
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
     current: _CachedObject[Current]
     progress: _CachedObject[JobProgress] | None = None
+    incidents: tuple[IncidentRecord, ...] = ()
+    shared_incidents: tuple[IncidentRecord, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
     read_at: float = float("-inf")
 
@@ -126,22 +133,47 @@ class _CachedFeed:
     def intent(self) -> Intent | None:
         return self.current.record.intent if self.current.record else None
 
-    def refresh(self, store: ObjectStore, layout: FeedLayout) -> None:
-        refreshes = [self.index.refresh, self.verdict.refresh, self.current.refresh]
+    def refresh(self, store: ObjectStore) -> None:
+        refreshes = [self.index.refresh, self.verdict.refresh, self.current.refresh, self._refresh_incidents]
         in_parallel(lambda refresh: refresh(store), refreshes)
-        name = layout.progress(self.intent.attempt) if self.intent else ""
+        name = self.layout.progress(self.intent.attempt) if self.intent else ""
         if self.progress is None or self.progress.name != name:
             self.progress = _CachedObject(name, JobProgress) if name else None
         if self.progress is not None:
             self.progress.refresh(store)
 
-    def records(self, feed: str) -> FeedRecords | None:
-        """The records as last read; None without an index, unless the feed's file is invalid (verdict `stopped`)."""
+    def _refresh_incidents(self, store: ObjectStore) -> None:
+        feed = self.layout.feed
+        self.incidents = _open_records(store, feed)
+        # A feed's table of changes is of no interest to other feeds.
+        self.shared_incidents = tuple(
+            record
+            for record in _open_records(store, NO_FEED)
+            if not record.incident.subject.endswith("_changes") or record.incident.subject == f"{feed}_changes"
+        )
+
+    def records(self) -> FeedRecords | None:
+        """The records as last read; None without index, verdict and open incident."""
         index, verdict = self.index.record, self.verdict.record
-        if not self.index.object_generation and (verdict is None or verdict.status is not FreshnessStatus.STOPPED):
+        if not (self.index.object_generation or verdict or self.incidents):
             return None
-        problem = OTHER_VERSION if self.index.object_generation and index is None else ""
-        return FeedRecords(feed, index, verdict, problem, self.intent, self.progress.record if self.progress else None)
+        return FeedRecords(
+            feed=self.layout.feed,
+            index=index,
+            verdict=verdict,
+            problem=OTHER_VERSION if self.index.object_generation and index is None else "",
+            intent=self.intent,
+            progress=self.progress.record if self.progress else None,
+            reported=(*self.incidents, *self.shared_incidents),
+        )
+
+
+def _open_records(store: ObjectStore, feed: str) -> tuple[IncidentRecord, ...]:
+    """The records of open incidents; none if a later release wrote one in a form that this release does not know."""
+    try:
+        return tuple(open_records(store, feed))
+    except LaterRelease:
+        return ()
 
 
 class FeedReader:
@@ -163,7 +195,7 @@ class FeedReader:
     def overview(self) -> list[FeedOverview]:
         """Every feed of which the watchdog has seen a delivery or a live generation, ordered by name.
 
-        Also every other feed that has an index, or whose verdict is `stopped`; the records of these feeds are read.
+        Also every other feed that has an index, a verdict or an open incident; the records of these feeds are read.
         """
         store, feeds = self._store_and_feeds()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}
@@ -178,7 +210,7 @@ class FeedReader:
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
-        """The records of one feed; None if it has neither an index nor a verdict `stopped`."""
+        """The records of one feed; None if it has neither an index nor a verdict nor an open incident."""
         store, feeds = self._store_and_feeds()
         records = self._read(store, feed) if feed in feeds else None
         return None if records is None else replace(records, newest_of_any_feed=self._newest_of_any_feed)
@@ -194,8 +226,9 @@ class FeedReader:
                 self._store = self._open_store()
             if self._clock() - self._listed_at > CACHED_S:
                 folders = self._store.folders("")
-                self._feeds = [folder.rstrip("/") for folder in folders if _FEED_FOLDER.fullmatch(folder)]
                 self._summaries = read_summaries(self._store)
+                with_folder = {folder.rstrip("/") for folder in folders if _FEED_FOLDER.fullmatch(folder)}
+                self._feeds = sorted(with_folder | self._summaries.keys())
                 self._listed_at = self._clock()
             return self._store, self._feeds
 
@@ -205,6 +238,7 @@ class FeedReader:
             if feed not in self._cache:
                 layout = FeedLayout(feed)
                 self._cache[feed] = _CachedFeed(
+                    layout,
                     _CachedObject(layout.index, Index),
                     _CachedObject(layout.freshness, FreshnessVerdict),
                     _CachedObject(layout.current, Current),
@@ -212,6 +246,6 @@ class FeedReader:
             cached = self._cache[feed]
         with cached.lock:
             if self._clock() - cached.read_at > CACHED_S:
-                cached.refresh(store, FeedLayout(feed))
+                cached.refresh(store)
                 cached.read_at = self._clock()
-            return cached.records(feed)
+            return cached.records()

@@ -13,6 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessVerdict, VerdictSummary
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
@@ -56,9 +57,11 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     Without an index: freshness, why the index cannot be read, and the run that holds the lease.
     """
     if records.index is not None:
-        view = index_view(records.index, records.verdict, now, records.newest_of_any_feed)
+        view = index_view(records.index, records.verdict, now, records.newest_of_any_feed, records.reported)
     else:
-        freshness = status_view(records.verdict, now, newest_of_any_feed=records.newest_of_any_feed)
+        freshness = status_view(
+            records.verdict, now, newest_of_any_feed=records.newest_of_any_feed, reported=records.reported
+        )
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
     if records.intent is not None and view.get("stopped") is not None:
@@ -86,14 +89,18 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
 
 
 def index_view(
-    index: Index, verdict: FreshnessVerdict | None, now: datetime, newest_of_any_feed: VerdictSummary | None = None
+    index: Index,
+    verdict: FreshnessVerdict | None,
+    now: datetime,
+    newest_of_any_feed: VerdictSummary | None = None,
+    reported: tuple[IncidentRecord, ...] = (),
 ) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index. `newest_of_any_feed`: see FeedRecords."""
+    """What the page shows at `now` (UTC) of a feed that has an index. Further parameters: see FeedRecords."""
     shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
-        "freshness": status_view(verdict, now, len(_waiting(index)), newest_of_any_feed),
+        "freshness": status_view(verdict, now, len(_waiting(index)), newest_of_any_feed, reported),
         "description": index.description,
         "owner": index.owner,
         "target": index.target,

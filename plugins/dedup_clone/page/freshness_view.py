@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,6 +10,8 @@ from zoneinfo import ZoneInfo
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
 from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.incident import Incident, IncidentKind
+from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessStatus, FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
@@ -18,6 +21,8 @@ NO_VERDICT = (
     "The watchdog has not checked this feed yet: see whether the DAG freshness_watchdog is paused or its task fails."
 )
 FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {} after its last run, at {}."
+# No verdict has incidents of these kinds, because no check of the feed finds them.
+_NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ENVIRONMENT_SILENT, IncidentKind.ROWS_NOT_LOADED)
 
 
 def status_view(
@@ -25,19 +30,22 @@ def status_view(
     now: datetime,
     waiting_now: int = 0,
     newest_of_any_feed: VerdictSummary | None = None,
+    reported: Iterable[IncidentRecord] = (),
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
     `waiting_now`: the number of registered deliveries that wait now; some may have arrived after the verdict. The
     view's `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
     `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
+    `reported`: the records of open incidents; those that the verdict cannot have are shown after those that it has.
     """
+    incidents = [{**to_plain(one), "title": one.kind.label} for one in _incidents(verdict, now, reported)]
     status, headline = status_and_headline(verdict, now, waiting_now, newest_of_any_feed)
     if verdict is None:
         return {
             "status": status,
             "headline": headline,
-            "incidents": [],
+            "incidents": incidents,
             "waiting": 0,
             "check_age_s": None,
             "next_expected_at": None,
@@ -46,12 +54,26 @@ def status_view(
     return {
         "status": status,
         "headline": headline,
-        "incidents": [{**to_plain(one), "title": one.kind.label} for one in verdict.incidents_at(now)],
+        "incidents": incidents,
         "waiting": 0 if verdict.is_stale(now) else verdict.waiting,
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
         "runbook": verdict.runbook,
     }
+
+
+def _incidents(verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord]) -> list[Incident]:
+    """The incidents of the verdict, and the reported ones that are newer, or of a kind that no verdict has.
+
+    Other reported ones have ended since, although the watchdog has not closed their records yet.
+    """
+    found = list(verdict.incidents_at(now)) if verdict else []
+    names = {incident.name for incident in found}
+    for record in reported:
+        is_newer = verdict is None or record.opened_at > verdict.checked_at
+        if record.incident.name not in names and (is_newer or record.incident.kind in _NEVER_IN_VERDICT):
+            found.append(record.incident)
+    return found
 
 
 def status_and_headline(

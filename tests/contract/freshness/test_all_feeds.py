@@ -192,6 +192,9 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
     path = deployed.folders.feeds / "crowd_9.yaml"
     valid = path.read_text()
+    deployed.paused = {"crowd_9_watch"}
+    assert check_all_feeds(deployed.folders) == {"crowd_9": ["watch_paused"]}
+    deployed.paused = set()
     path.write_text("feed: crowd_9\n")
     alerts: list[list[str]] = []
     for _ in range(2):
@@ -207,8 +210,9 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
         "The feed's file is invalid, and nothing is registered or published. "
         "Readers see no table yet: nothing was published."
     )
-    (incident,) = verdict.incidents
+    incident, still_open = verdict.incidents
     assert "crowd_9.yaml:1: [description]" in incident.what
+    assert still_open.name == "watch_paused"
     assert incident.since < verdict.checked_at
     path.write_text(valid)
     monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))

@@ -6,9 +6,13 @@ For the list of all feeds two listings.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from dedup_clone.contract.records import to_json
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
 from dedup_clone.page.feed_view import feed_summary, page_view
@@ -60,26 +64,70 @@ def test_a_feed_that_was_not_checked_yet_is_listed_by_its_index() -> None:
     assert "first check within" in page_view(records, NOW)["freshness"]["headline"]
 
 
-def test_a_feed_without_deliveries_is_not_listed() -> None:
-    checked = replace(verdict("product_attributes"), is_started=False)
-    store, clock = MemoryStore(late(), verdicts=(checked, verdict("store_visits"))), Clock()
-    store.texts["product_attributes/incidents/watch_paused.json"] = StoredText("{}", 1)
-    reader = FeedReader(lambda: store, clock)
-    assert [o.feed for o in reader.overview()] == ["store_visits"]
-    store.texts["product_attributes/index.json"] = StoredText(to_json(fresh()), 1)
-    clock.now += CACHED_S + 1
+@pytest.mark.parametrize("status", [FreshnessStatus.EMPTY, FreshnessStatus.AT_RISK, FreshnessStatus.STOPPED])
+def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: FreshnessStatus) -> None:
+    checked = verdict("sales", status, headline="Nothing is published yet.", is_started=False)
+    reader = FeedReader(lambda: MemoryStore(late(), verdicts=(checked,)), Clock())
+    assert [(o.feed, o.summary) for o in reader.overview()] == [("sales", checked.summary), ("store_visits", None)]
+    records = reader.read("sales")
+    assert records is not None
+    assert (records.index, records.verdict, records.problem) == (None, checked, "")
+
+
+def incident(kind: IncidentKind, subject: str = "") -> Incident:
+    return Incident(kind, Severity.ALERT, NOW, "it is wrong", "snapshot 7", "mend it.", subject)
+
+
+def test_a_feed_that_could_never_be_checked_is_listed_with_the_incident_that_says_why() -> None:
+    store = MemoryStore()
+    store.report("sales", incident(IncidentKind.FEED_NOT_CHECKED), NOW)
+    store.report("visits", incident(IncidentKind.FEED_NOT_CHECKED), NOW, ended_at=NOW)
+    reader = FeedReader(lambda: store, Clock())
+    assert [o.feed for o in reader.overview()] == ["sales"]
+    assert reader.read("visits") is None
+    assert shown_incidents(reader, "sales") == ["feed_not_checked"]
+
+
+def shown_incidents(reader: FeedReader, feed: str) -> list[str]:
+    records = reader.read(feed)
+    assert records is not None
+    return [one["kind"] for one in page_view(records, NOW)["freshness"]["incidents"]]
+
+
+def test_open_incidents_that_no_verdict_has_are_shown() -> None:
+    found = verdict("product_attributes", FreshnessStatus.AT_RISK, incidents=(incident(IncidentKind.WATCH_PAUSED),))
+    store = MemoryStore(fresh(), verdicts=(found,))
+    before, after = found.checked_at - timedelta(minutes=1), found.checked_at + timedelta(minutes=1)
+    for kind, opened_at in {
+        IncidentKind.WATCH_PAUSED: before,  # in the verdict, too
+        IncidentKind.PUBLISH_FAILED: before,  # ended since, as the verdict tells
+        IncidentKind.SLA_MISSED: after,
+        IncidentKind.FEED_NOT_CHECKED: before,
+        IncidentKind.ENVIRONMENT_SILENT: before,
+    }.items():
+        store.report("product_attributes", incident(kind), opened_at)
+    store.texts["product_attributes/incidents/damaged.json"] = StoredText("{}", 1)
+    assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == [
+        "watch_paused", "environment_silent", "feed_not_checked", "promise_missed",
+    ]  # fmt: skip
+
+
+def test_missing_rows_of_a_table_that_all_feeds_share_are_shown_with_each_feed() -> None:
+    store = MemoryStore(fresh(), late())
+    for table in ("dedup_clone_ledger", "store_visits_changes"):
+        store.report("_reporting", incident(IncidentKind.ROWS_NOT_LOADED, table), NOW)
+    reader = FeedReader(lambda: store, Clock())
+    assert shown_incidents(reader, "product_attributes") == ["rows_not_loaded"]
+    assert shown_incidents(reader, "store_visits") == ["rows_not_loaded"] * 2
     assert [o.feed for o in reader.overview()] == ["product_attributes", "store_visits"]
 
 
-def test_a_feed_whose_file_is_invalid_from_the_beginning_is_listed_and_says_why() -> None:
-    stopped = verdict("sales", FreshnessStatus.STOPPED, headline="The feed's file is invalid.")
-    store = MemoryStore(late(), verdicts=(stopped,))
-    store.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
-    reader = FeedReader(lambda: store, Clock())
-    assert [o.feed for o in reader.overview()] == ["sales", "store_visits"]
-    records = reader.read("sales")
-    assert records is not None
-    assert (records.index, records.verdict, records.problem) == (None, stopped, "")
+def test_a_record_of_a_later_release_hides_no_feed() -> None:
+    store = MemoryStore(fresh())
+    store.report("product_attributes", incident(IncidentKind.FEED_NOT_CHECKED), NOW)
+    name = "product_attributes/incidents/feed_not_checked.json"
+    store.texts[name] = StoredText(store.texts[name].text.replace('"subject"', '"of_a_later_release"'), 1)
+    assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == []
 
 
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:

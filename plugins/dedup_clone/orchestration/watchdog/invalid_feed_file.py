@@ -6,7 +6,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
 from dedup_clone.freshness.verdict import (
     VERDICT_VERSION,
     FreshnessStatus,
@@ -29,6 +29,7 @@ def report_invalid_feed_file(
 ) -> None:
     """Open the incident and store the verdict. The first check after the file was corrected ends the incident.
 
+    The verdict also has the feed's other open incidents, which nothing looks for meanwhile.
     Does nothing if the feed is retired, or if another environment publishes it.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
@@ -56,7 +57,7 @@ def report_invalid_feed_file(
         feed=feed,
         status=FreshnessStatus.STOPPED,
         headline=f"The feed's file is invalid, and nothing is registered or published. Readers see {readers_see}.",
-        incidents=(incident,),
+        incidents=(incident, *(other for other in open_incidents(store, feed) if other.name != incident.name)),
         checked_at=now,
         check_interval_s=check_interval_s,
         next_expected_at=None,

@@ -7,7 +7,7 @@ import logging
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecord, IncidentRecords
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services
 from dedup_clone.orchestration.watchdog.feed_check import require_sent
@@ -18,10 +18,8 @@ from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporti
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.pending_changes import feeds_with_pending_changes
-from dedup_clone.state.reporting_backlog import FOLDER
 
 log = logging.getLogger(__name__)
-NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records and alerts that belong to no feed
 
 
 def load_waiting_rows(setup: FeedSetup) -> None:

@@ -92,7 +92,7 @@ function feedToShow(feeds) {
   const order = ["stopped", "late", "unknown", "at risk", "fresh", "empty"];
   const worst = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return worst ? { feed: worst.feed } : {
-    none: "No feed is known yet. A feed appears here as soon as its first snapshot has arrived.",
+    none: "No feed is known yet. A feed appears here as soon as the DAG freshness_watchdog has checked it.",
   };
 }
 
