@@ -51,13 +51,14 @@ def status_view(
             "next_expected_at": None,
             "runbook": "",
         }
+    expected = verdict.next_expected_at
     return {
         "status": status,
         "headline": headline,
         "incidents": incidents,
         "waiting": 0 if verdict.is_stale(now) else verdict.waiting,
         "check_age_s": (now - verdict.checked_at).total_seconds(),
-        "next_expected_at": to_plain(verdict.next_expected_at),
+        "next_expected_at": None if expected is None or expected < now else to_plain(expected),
         "runbook": verdict.runbook,
     }
 

@@ -94,8 +94,8 @@ class LedgerRecord:
     - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
       contract/manifest.py); None without clustering.
     - change_rows: number of the generation's rows in `FEED_changes`; None if the job wrote no changes.
-    - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken over;
-      False also for bootstraps of former releases.
+    - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
+      over; False also for bootstraps of former releases.
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.

@@ -23,6 +23,11 @@ def test_the_verdict_is_shown_with_its_age_and_the_next_expected_arrival() -> No
     assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
 
 
+def test_an_expected_arrival_that_has_passed_since_the_check_is_not_the_next_one() -> None:
+    stored = replace(verdict("sales"), next_expected_at=NOW + timedelta(hours=2))
+    assert status_view(stored, NOW + timedelta(hours=3))["next_expected_at"] is None
+
+
 def test_deliveries_that_waited_at_the_check_are_counted_unless_that_is_long_ago() -> None:
     stored = verdict("sales", waiting=1)
     counted = [status_view(stored, stored.checked_at + timedelta(minutes=age))["waiting"] for age in (15, 16)]
