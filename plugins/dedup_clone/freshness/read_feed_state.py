@@ -156,8 +156,8 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
     newest, swapped_at = newest_live(live, included), None if live is None else live.swapped_at
 
     def is_open(delivery: Delivery, recorded_at: datetime) -> bool:
-        is_recent = newest is None or swapped_at is None or recorded_at >= swapped_at
-        return delivery in latest and (is_recent or delivery > newest)
+        is_recent = swapped_at is None or recorded_at >= swapped_at
+        return delivery in latest and (is_recent or newest is None or delivery > newest)
 
     infos = [info for delivery, info in refusals if is_open(delivery, info.created_at)]
     newest_names = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
