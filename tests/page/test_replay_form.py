@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -161,6 +161,7 @@ def test_dates_are_chosen_from_those_of_the_delivery_with_their_state_in_the_tab
     refill_dates(page, "")
     today = datetime.now(UTC).date()
     option = "[...document.querySelectorAll('#replay .day-option')].find((label) => label.textContent.startsWith('{}'))"
+    page.value("[...document.querySelectorAll('#replay .months summary')].forEach((one) => one.click())")
     newest, expired = option.format(today), option.format(today - timedelta(days=740))
     assert re.match(rf"{today} live: [0-9,]+ rows, [0-9,]+ retained$", page.value(f"{newest}.textContent"))
     assert page.value(f"{expired}.textContent").endswith("older than the retention")
@@ -190,6 +191,35 @@ def test_a_delivery_of_too_many_dates_to_list_leaves_the_form_usable(unsent: Pag
         " return [field.list.textContent, field.values()]; })"
     )
     assert unsent.value(text) == ["1990-01-01..2025-12-31 has more than 10,000 dates.", ["2025-12-31"]]
+
+
+def test_a_delivery_whose_dates_are_not_listed_says_so_and_no_date_is_refused(unsent: Page) -> None:
+    text = (
+        "import('./static/1/dates.js').then((m) => {"
+        " const field = m.datesField({ partitions: [], retention: 730, today: '2026-02-01' });"
+        " field.offer(null); field.enter(['2026-01-07']);"
+        " return [field.list.textContent, field.input.validationMessage]; })"
+    )
+    words, problem = unsent.value(text)
+    assert "are not listed here, because it and newer deliveries have too many dates with gaps" in words
+    assert problem == ""
+
+
+def test_thousands_of_dates_are_validated_in_linear_time_and_a_message_names_a_few(unsent: Page) -> None:
+    """Twenty times as many dates take about twenty times as long; in quadratic time, 400 times as long."""
+    dates = [str(date(2005, 1, 1) + timedelta(days=2 * number)) for number in range(6000)]
+    text = (
+        "import('./static/1/dates.js').then((m) => { const dates = %s;"
+        " const field = m.datesField({ partitions: [], retention: 20000, today: '2026-02-01' });"
+        " const seconds = (some, times) => { field.offer(some.join(', ')); const begin = performance.now();"
+        "  for (let i = 0; i < times; i += 1) field.enter(some); return performance.now() - begin; };"
+        " seconds(dates, 1); const [few, all] = [seconds(dates.slice(0, 300), 20), seconds(dates, 1)];"
+        " field.enter(['2005-01-02']); return [few, all, field.input.validationMessage]; })"
+    )
+    few, every, problem = unsent.value(text % dates)
+    assert every < 5 * few
+    assert problem.startswith("This delivery has no 2005-01-02: it has 2005-01-01, 2005-01-03, ")
+    assert problem.endswith(", 2005-01-19 and 5990 more ranges.")
 
 
 def test_a_requested_rollback_shows_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:

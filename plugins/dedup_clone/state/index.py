@@ -47,7 +47,7 @@ class IndexArrival:
     """One registered delivery. `reason`, `refused_at`: set only if it was refused.
 
     `files`, `bytes`: number and total size of the objects in its folder, the marker excepted. `dates`: the dates of its
-    date folders, as text with ranges; empty without date folders, or if they are not known.
+    date folders, as text with ranges; empty without date folders, or if they are not known; None if they are too many.
     """
 
     STORED_NAMES: ClassVar[dict[str, str]] = {"state": "fate"}
@@ -59,7 +59,7 @@ class IndexArrival:
     state: DeliveryState
     reason: str
     refused_at: datetime | None
-    dates: str = ""
+    dates: str | None = ""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dedup_clone.contract.errors import DeliveryRefused, LostRace
+from dedup_clone.publish.records import index_refresh
 from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.resolve import resolve
@@ -32,6 +34,21 @@ def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedO
     assert states(world) == {name: DeliveryState.WAITING}
     assert (index.generation, index.dates, index.records, index.time_travel) == (None, (), (), None)
     assert (index.arrivals[0].files, index.arrivals[0].dates, index.sla_minutes) == (1, str(TODAY), 60)
+
+
+def test_the_dates_of_older_deliveries_are_left_out_before_those_of_newer_ones(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a delivery whose dates have many gaps is listed with all of them."""
+    days = [TODAY - timedelta(days=number) for number in range(0, 240, 2)]
+    for snapshot_id in (7, 8):
+        world.land_files(snapshot_id, {f"date={day}/a.parquet": b"x" for day in days})
+    refresh_index(world.services)
+    text = ", ".join(map(str, reversed(days)))
+    assert [a.dates for a in index_of(world).arrivals] == [text, text]
+    monkeypatch.setattr(index_refresh, "MAX_DATES_TEXT", len(text))
+    refresh_index(world.services)
+    assert [a.dates for a in index_of(world).arrivals] == [None, text]
 
 
 def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: FeedOnStandIn) -> None:

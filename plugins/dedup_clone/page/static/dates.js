@@ -4,6 +4,10 @@ import { h } from "./dom.js";
 import { count } from "./formats.js";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+const RANGES_NAMED = 10;
+const UNKNOWN = "The dates of this delivery are not known here: if its feed has no date folders, only the whole snapshot can be replayed.";
+const NOT_LISTED = "The dates of this delivery are not listed here, because it and newer deliveries have too many dates with gaps. " +
+  "Enter the dates to replay: the run refuses a date that the delivery lacks.";
 const RANGE = /^(\d{4}-\d{2}-\d{2})(?:\.\.(\d{4}-\d{2}-\d{2}))?$/;
 const iso = (time) => new Date(time).toISOString().slice(0, 10);
 
@@ -24,15 +28,16 @@ export function parseDates(text) {
   return [...found].sort();
 }
 
-/** The text of these dates, as ranges. */
-export function formatDates(dates) {
+/** The text of these dates, as ranges; with `most`, of at most so many ranges. */
+export function formatDates(dates, most = Infinity) {
   const ranges = [];
   for (const date of [...dates].sort()) {
     const last = ranges.at(-1);
     if (last && Date.parse(date) - Date.parse(last[1]) === DAY_MS) last[1] = date;
     else ranges.push([date, date]);
   }
-  return ranges.map(([first, last]) => (first === last ? first : `${first}..${last}`)).join(", ");
+  const texts = ranges.slice(0, most).map(([first, last]) => (first === last ? first : `${first}..${last}`));
+  return `${texts.join(", ")}${ranges.length > most ? ` and ${ranges.length - most} more ranges` : ""}`;
 }
 
 /** The state of this date in the live table. `live`: the partitions by date; `oldest`: the first retained date. */
@@ -43,70 +48,86 @@ function describe(date, live, oldest) {
 }
 
 /**
- * A field for dates. `offer(text)`: offers the dates of a delivery, given as ranges; empty text if they are unknown.
- * `values()`: the entered dates and ranges. `partitions`: of the live table; `retention`: in days; `today`: YYYY-MM-DD.
+ * A field for dates. `offer(text)`: offers the dates of a delivery, given as ranges; empty text if they are unknown, null
+ * if they are too many to be listed. `enter(dates)`, `values()`: replaces and returns the entered dates and ranges.
+ * `partitions`: of the live table; `retention`: in days; `today`: YYYY-MM-DD.
  */
 export function datesField({ partitions, retention, today }) {
   const live = new Map(partitions.map((entry) => [entry[0], entry]));
   const oldest = iso(Date.parse(today) - (retention - 1) * DAY_MS);
-  const input = h("input", { type: "text", autocomplete: "off", placeholder: "all of them", oninput: () => { validate(); tick(); } });
+  const input = h("input", { type: "text", autocomplete: "off", placeholder: "all of them", oninput: () => readText() });
   const list = h("div", {});
-  let offered = [];
-  let boxes = [];
+  let offered = new Set();
+  let entered = new Set(); // empty while the text is no list of dates
   let months = [];
 
-  const entered = () => { try { return new Set(parseDates(input.value)); } catch { return new Set(); } };
-  const validate = () => {
+  const readText = () => {
     let problem = "";
+    entered = new Set();
     try {
       const dates = parseDates(input.value);
-      const missing = offered.length ? dates.filter((date) => !offered.includes(date)) : [];
+      entered = new Set(dates);
+      const missing = offered.size ? dates.filter((date) => !offered.has(date)) : [];
       const old = dates.filter((date) => date < oldest);
-      if (missing.length) problem = `This delivery has no ${formatDates(missing)}: it has ${formatDates(offered)}.`;
-      else if (old.length) problem = `${formatDates(old)} is older than the retention of ${retention} days.`;
+      if (missing.length) problem = `This delivery has no ${formatDates(missing, RANGES_NAMED)}: it has ${formatDates(offered, RANGES_NAMED)}.`;
+      else if (old.length) problem = `${formatDates(old, RANGES_NAMED)} is older than the retention of ${retention} days.`;
     } catch (error) {
       problem = error.message;
     }
     input.setCustomValidity(problem);
-  };
-  const tick = () => {
-    const dates = entered();
-    for (const box of boxes) box.checked = dates.has(box.value);
-    for (const { all, days } of months) {
-      const ticked = days.filter((box) => box.checked).length;
-      all.checked = ticked > 0 && ticked === days.length;
-      all.indeterminate = ticked > 0 && ticked < days.length;
+    for (const { all, replayable, boxes } of months) {
+      for (const box of boxes) box.checked = entered.has(box.value);
+      const ticked = replayable.filter((date) => entered.has(date)).length;
+      all.checked = ticked > 0 && ticked === replayable.length;
+      all.indeterminate = ticked > 0 && ticked < replayable.length;
     }
   };
-  const write = () => {
-    input.value = formatDates(boxes.filter((box) => box.checked).map((box) => box.value));
-    validate();
-    tick();
+  const select = (dates, selected) => {
+    for (const date of dates) entered[selected ? "add" : "delete"](date);
+    input.value = formatDates([...entered].filter((date) => offered.has(date)));
+    readText();
   };
   const day = (date) => {
-    const box = h("input", { type: "checkbox", value: date, disabled: date < oldest, onchange: write });
-    boxes.push(box);
-    return h("label", { class: "option day-option" }, box, date, h("span", { class: "muted" }, ` ${describe(date, live, oldest)}`));
+    const box = h("input", {
+      type: "checkbox", value: date, disabled: date < oldest, onchange: () => select([date], box.checked),
+    });
+    box.checked = entered.has(date);
+    return [box, h("label", { class: "option day-option" }, box, date, h("span", { class: "muted" }, ` ${describe(date, live, oldest)}`))];
   };
-  const month = (name) => {
-    const rows = offered.filter((date) => date.startsWith(name)).map(day);
-    const days = boxes.filter((box) => box.value.startsWith(name) && !box.disabled);
-    const all = h("input", { type: "checkbox", value: name, disabled: !days.length, onchange: () => { for (const box of days) box.checked = all.checked; write(); } });
-    months.push({ all, days });
-    return h("div", {}, h("label", { class: "option" }, all, `${name}: ${rows.length} ${rows.length === 1 ? "date" : "dates"}`),
-      h("details", {}, h("summary", {}, `Days of ${name}`), rows));
+  const month = ([name, dates]) => {
+    const replayable = dates.filter((date) => date >= oldest);
+    const all = h("input", { type: "checkbox", value: name, disabled: !replayable.length, onchange: () => select(replayable, all.checked) });
+    const shown = { all, replayable, boxes: [] };
+    months.push(shown);
+    // The days of a month are made when somebody opens it: a delivery can have thousands.
+    const open = () => {
+      if (shown.boxes.length) return;
+      const days = dates.map(day);
+      shown.boxes = days.map(([box]) => box);
+      details.append(...days.map(([, label]) => label));
+    };
+    const details = h("details", {}, h("summary", { onclick: open }, `Days of ${name}`));
+    return h("div", {}, h("label", { class: "option" }, all, `${name}: ${dates.length} ${dates.length === 1 ? "date" : "dates"}`), details);
   };
   const offer = (text) => {
-    let problem = "The dates of this delivery are not known here: if its feed has no date folders, only the whole snapshot can be replayed.";
+    let problem = text === null ? NOT_LISTED : UNKNOWN;
     // Too many dates to list are not offered, but can be entered.
-    try { offered = parseDates(text); } catch (error) { [offered, problem] = [[], error.message]; }
-    [boxes, months] = [[], []];
-    const names = [...new Set(offered.map((date) => date.slice(0, 7)))].reverse();
-    list.replaceChildren(offered.length
-      ? h("details", {}, h("summary", {}, `Choose from the ${offered.length} dates of this delivery`), h("div", { class: "months" }, names.map(month)))
+    try { offered = new Set(parseDates(text ?? "")); } catch (error) { [offered, problem] = [new Set(), error.message]; }
+    months = [];
+    const byMonth = new Map();
+    for (const date of offered) {
+      const name = date.slice(0, 7);
+      if (!byMonth.has(name)) byMonth.set(name, []);
+      byMonth.get(name).push(date);
+    }
+    list.replaceChildren(offered.size
+      ? h("details", {}, h("summary", {}, `Choose from the ${offered.size} dates of this delivery`), h("div", { class: "months" }, [...byMonth].reverse().map(month)))
       : h("p", { class: "muted" }, problem));
-    validate();
-    tick();
+    readText();
   };
-  return { input, list, offer, values: () => input.value.split(",").map((text) => text.trim()).filter((text) => text) };
+  const enter = (dates) => {
+    input.value = dates.join(", ");
+    readText();
+  };
+  return { input, list, offer, enter, values: () => input.value.split(",").map((text) => text.trim()).filter((text) => text) };
 }

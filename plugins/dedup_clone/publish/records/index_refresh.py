@@ -43,7 +43,7 @@ from dedup_clone.state.store import retry_lost_race
 
 ARRIVALS_LISTED = 200  # the newest; deliveries that wait are listed in any case
 ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are listed
-MAX_DATE_RANGES = 100  # of one delivery; with more, the page offers no list of its dates
+MAX_DATES_TEXT = 200_000  # characters of `dates` of all listed deliveries: 80 of weekdays in two years
 GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 
@@ -154,7 +154,16 @@ def _arrivals(services: Services, inputs: _Inputs) -> tuple[IndexArrival, ...]:
 
     listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
     arrivals = [_arrival(services, former.get(d), d, state_of(d)) for d in listed]
-    return tuple(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
+    return _limit_dates(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
+
+
+def _limit_dates(arrivals: list[IndexArrival]) -> tuple[IndexArrival, ...]:
+    """The arrivals, without the dates of the older ones if all dates have more than MAX_DATES_TEXT characters."""
+    limited, left = [], MAX_DATES_TEXT
+    for arrival in reversed(arrivals):
+        left -= len(arrival.dates or "")
+        limited.append(replace(arrival, dates=None) if left < 0 and arrival.dates else arrival)
+    return tuple(reversed(limited))
 
 
 def _arrival(services: Services, former: IndexArrival | None, delivery: Delivery, state: DeliveryState) -> IndexArrival:
@@ -163,8 +172,7 @@ def _arrival(services: Services, former: IndexArrival | None, delivery: Delivery
     if entry is None:
         record = services.arrivals.read(delivery)
         size = sum(item.size for item in record.objects)
-        ranges = date_ranges(objects_by_date(record, services.feed.table.partition_column))
-        dates = ", ".join(ranges) if len(ranges) <= MAX_DATE_RANGES else ""
+        dates = ", ".join(date_ranges(objects_by_date(record, services.feed.table.partition_column)))
         entry = IndexArrival(delivery, record.arrived_at, len(record.objects), size, state, "", None, dates)
     if state is not DeliveryState.REFUSED or entry.refused_at is not None:
         return replace(entry, state=state)
