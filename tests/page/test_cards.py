@@ -83,6 +83,20 @@ def test_the_first_publish_does_not_hide_the_rows_of_all_others(shown: Callable[
     assert page.value("document.getElementById('rows').chart.scales.y.max") < 2e9
 
 
+def test_snapshots_without_a_change_hide_no_others_rows(shown: Callable[[str], Page]) -> None:
+    rows = {"changed_rows": 0, "retained_rows": 0, "snapshot_id": "1"}
+    limits = [
+        shown("/nothing/").value(
+            "import('./static/1/charts.js').then((m) => { const card = document.createElement('section');"
+            f" m.renderRows(card, {json.dumps([{**rows, 'new_rows': new} for new in tops])});"
+            " card.observer.disconnect(); return Promise.resolve().then(() =>"
+            "  [card.chart.scales.y.max, card.textContent.includes('cut off')]); })"
+        )
+        for tops in ([0, 0, 0, 500, 1_000_000], [0, 0, 0, 500, 700], [0, 0])
+    ]
+    assert limits == [[625, True], [pytest.approx(756), False], [1, False]]
+
+
 def test_the_first_publish_does_not_hide_the_lag_of_all_others(shown: Callable[[str], Page]) -> None:
     chart = "document.getElementById('lag').chart"
     page = shown("/beginning/")

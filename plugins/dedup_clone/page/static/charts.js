@@ -43,12 +43,15 @@ function draw(container, label, key, options, data, readout) {
 const MAX_TIMES_TYPICAL = 10;
 
 /** The upper end of the y axis, with the number of values above it and the highest. `tops`: the highest value of each
- * publish. Values far above the middle one, such as that of the first publish, are cut off. */
+ * publish. Values far above the middle one, such as that of the first publish, are cut off. Zeros, those of snapshots
+ * without a change, do not count. */
 function axisLimit(tops) {
-  const typical = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)]; // of two middle values the lower
-  const highest = Math.max(...tops);
-  const shown = Math.max(...tops.filter((top) => top <= typical * MAX_TIMES_TYPICAL), 0);
-  return typical > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
+  const drawn = tops.filter((top) => top > 0).sort((a, b) => a - b);
+  if (!drawn.length) return { limit: 1, cut: 0, highest: 0 };
+  const typical = drawn[Math.floor((drawn.length - 1) / 2)]; // of two middle values the lower
+  const highest = drawn.at(-1);
+  const shown = drawn.findLast((top) => top <= typical * MAX_TIMES_TYPICAL);
+  return highest > shown ? { limit: shown * 1.25, cut: drawn.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
 }
 
 /** A snapshot id for an axis label; a long id is shortened to its last digits. */
@@ -121,7 +124,7 @@ export function renderRows(container, publishes) {
     paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
   });
   const newest = publishes[publishes.length - 1];
-  const { limit, cut, highest } = axisLimit(newTops.map((top) => Math.max(top, 1)));
+  const { limit, cut, highest } = axisLimit(newTops);
   const x = snapshotAxis(publishes);
   const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
     `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
