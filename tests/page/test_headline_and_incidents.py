@@ -159,6 +159,30 @@ def test_a_snapshot_that_a_check_stopped_leads_from_the_headline_to_what_to_do(s
     assert page.value("document.activeElement.innerText") == "Accept with a reason …"
 
 
+@pytest.mark.parametrize(
+    ("task", "has_dates"),
+    [("dedup_existing", True), ("dedup_rebuilt", True), ("erase_rows", True), ("check_staging", False)],
+)
+def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_the_spark_job(
+    shown: Callable[[str], Page], task: str, has_dates: bool
+) -> None:
+    now = str(datetime.now(UTC))
+    at_task = {"task_id": task, "state": "running", "start_date": now}
+    running = {
+        "dag_id": "sales_erase", "run_id": "1", "kind": "erase", "generation": 8, "taken_at": now, "task": at_task,
+        "dates": {"phase": "compare", "done": 12, "of": 730, "at": now},
+    }  # fmt: skip
+    view = {
+        "now": now, "has_index": False, "approvals": [], "stopped": None, "running": running,
+        "freshness": {"status": "fresh", "headline": "", "incidents": [], "check_age_s": None},
+    }  # fmt: skip
+    text = shown("/nothing/").value(
+        "import('./static/1/hero.js').then((m) => { const hero = document.createElement('section');"
+        f" m.renderHero(hero, {json.dumps(view)}); return hero.querySelector('.at-work').textContent; }})"
+    )
+    assert (", 12 of 730 dates" in text) is has_dates
+
+
 def test_the_run_at_work_is_shown_with_its_task_and_the_dates_that_are_done(
     browser: Browser,
 ) -> None:

@@ -54,13 +54,16 @@ function figures(view) {
   ];
 }
 
+/** The tasks of publish, bootstrap, rebuild and erasure that run the Spark job. */
+const SPARK_TASKS = ["dedup_snapshot", "dedup_existing", "dedup_rebuilt", "erase_rows"];
+
 /** The line about the run that holds the lease: its task, the dates that are done, and since when. Null if there is none, or
  * if it has ended without releasing the lease. `running.task`: the result of `taskAtWork`. */
 function runAtWork({ running, now }) {
   if (!running || running.task === false) return null;
   const { dag_id: dag, run_id: run, kind, generation, taken_at: taken, dates, task } = running;
   const name = task ? `${task.task_id}${task.state === "running" ? "" : ` (${task.state.replaceAll("_", " ")})`}` : `${kind} of generation ${generation}`;
-  const done = dates && (!task || task.task_id === "dedup_snapshot") ? dates : null;
+  const done = dates && (!task || SPARK_TASKS.includes(task.task_id)) ? dates : null;
   return h("p", { class: "at-work" },
     pill("at work"), " ", runLink(dag, run, name), done?.of ? `, ${count(done.done)} of ${count(done.of)} dates` : "",
     ", since ", time(task?.start_date ?? taken, now),
