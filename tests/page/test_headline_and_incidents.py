@@ -208,6 +208,20 @@ def test_the_run_at_work_is_shown_with_its_task_and_the_dates_that_are_done(
         assert page.problems == []
 
 
+def test_an_open_approval_stays_while_airflow_does_not_answer(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#store_visits")
+    shown = "document.getElementById('incidents').innerText.includes('Roll store_visits back')"
+    assert page.value(shown) is True
+    page.value("document.querySelector('#as-of *').isOld = true")
+    page.value(
+        "window.fetch = ((ask) => (path, ...more) => (path.includes('hitlDetails') "
+        "? Promise.resolve(new Response('', { status: 503 })) : ask(path, ...more)))(window.fetch), true"
+    )
+    page.value(LOOK_AGAIN)
+    page.wait_until("!document.querySelector('#as-of *').isOld")
+    assert page.value(shown) is True
+
+
 def test_the_card_is_hidden_if_nothing_needs_attention(shown: Callable[[str], Page]) -> None:
     page = shown("/dedup-clone/#product_attributes")
     assert page.value("document.getElementById('incidents').closest('section').hidden") is True

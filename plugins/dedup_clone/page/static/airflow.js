@@ -44,15 +44,15 @@ export async function startRun(dagId, conf) {
 
 const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
 
-/** Open approvals of runs of the feed's DAGs, oldest first; empty if the user may not see them, or if Airflow fails. */
+/** Open approvals of runs of the feed's DAGs, oldest first; empty if the user may not see them, null if Airflow fails. */
 export async function openApprovals(feed, isOfFeed) {
   const query = `response_received=false&limit=100&dag_id_prefix_pattern=${encodeURIComponent(`${feed}_`)}`;
   try {
     const { hitl_details: asked } = await read(`../api/v2/dags/~/dagRuns/~/hitlDetails?${query}`);
     return asked.filter(({ task_instance: task }) => isOfFeed(task.dag_id) && !ENDED.includes(task.state))
       .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
-  } catch {
-    return [];
+  } catch (error) {
+    return error.status >= 400 && error.status < 500 ? [] : null;
   }
 }
 

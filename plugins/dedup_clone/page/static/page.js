@@ -118,7 +118,8 @@ async function refresh() {
       const { running } = view;
       const task = running && await taskAtWork(running.dag_id, running.run_id);
       if (thisRefresh !== latestRefresh) return;
-      show({ ...view, approvals, running: running && { ...running, task } });
+      const known = approvals ?? (lastView?.feed === feed ? lastView.approvals : []); // those of the last answer
+      show({ ...view, approvals: known, running: running && { ...running, task } });
     }
   } catch (error) {
     if (thisRefresh !== latestRefresh) return;
