@@ -14,6 +14,8 @@ DOWN = "down"  # among the states: Airflow does not answer
 class Api:
     """Airflow's REST API as far as the form uses it. Returns the `states` of a task one after the other.
 
+    `tasks`: the tasks of a run that has ended; empty while it runs.
+
     Each test has its own run. Late requests by an earlier test's page are answered, but have no effect.
     """
 
@@ -22,6 +24,7 @@ class Api:
     asked: list[dict[str, Any]] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     log: list[dict[str, Any]] = field(default_factory=list)
+    tasks: list[dict[str, Any]] = field(default_factory=list)
 
     def routes(self) -> Any:
         from fastapi import FastAPI, HTTPException
@@ -32,6 +35,18 @@ class Api:
         def start(dag_id: str, body: dict[str, Any]) -> dict[str, str]:
             self.asked.append({"dag_id": dag_id, **body["conf"]})
             return {"dag_run_id": f"manual__{self.run}"}
+
+        @api.get("/dags/~/dagRuns/~/hitlDetails")
+        def approvals() -> dict[str, Any]:
+            return {"hitl_details": [], "total_entries": 0}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}")
+        def run(dag_id: str, run_id: str) -> dict[str, Any]:
+            return {"state": "success" if self.tasks or run_id != f"manual__{self.run}" else "running"}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        def tasks(dag_id: str, run_id: str) -> dict[str, Any]:
+            return {"task_instances": self.tasks}
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
         def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:

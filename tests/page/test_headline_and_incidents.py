@@ -231,6 +231,13 @@ def test_a_check_is_accepted_by_a_replay_that_is_filled_in_already(shown: Callab
     page = shown("/dedup-clone/#store_visits")
     page.value("document.querySelector('#incidents button').click()")
     form = "document.querySelector('#replay form')"
+    # What somebody entered for another snapshot does not stay.
+    page.value(
+        f"{form}.querySelector('input[placeholder]').value = '2026-01-01',"
+        f" [...{form}.querySelectorAll('input[type=checkbox]')].at(-1).click()"
+    )
+    page.value("document.querySelector('#incidents button').click()")
+    assert page.value(f"{form}.querySelector('input[placeholder]').value") == ""
     assert page.value(f"{form}.querySelector('select').selectedOptions[0].text").startswith("2122, ")
     assert page.value(f"[...{form}.querySelectorAll('input:checked')].map((box) => box.value)") == ["new_share"]
     assert page.value("document.activeElement.required") is True

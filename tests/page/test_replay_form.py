@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from starlette.routing import Mount
 
 from testkit.browser import Browser, Page
 from tests.page.fake_airflow_api import DOWN, Api
@@ -22,7 +23,7 @@ ANSWER = "document.querySelector('#replay .answer').textContent"
 def served() -> Iterator[Api]:
     found = Api()
     shown = site(datetime.now(UTC))
-    shown.mount("/api/v2", found.routes())
+    shown.router.routes.insert(0, Mount("/api/v2", found.routes()))  # before the site's own answers
     with serve(shown) as address:
         found.address = f"{address}/dedup-clone/#product_attributes"
         yield found
@@ -31,7 +32,7 @@ def served() -> Iterator[Api]:
 @pytest.fixture
 def api(served: Api) -> Api:
     served.run += 1
-    served.asked, served.states, served.log = [], [], []
+    served.asked, served.states, served.log, served.tasks = [], [], [], []
     return served
 
 
@@ -105,6 +106,78 @@ def test_a_replay_that_is_refused_shows_the_message_itself(browser: Browser, api
     page.wait_until("document.querySelector('#replay .answer.bad') !== null")
     found = page.value("document.querySelector('#replay .answer').textContent")
     assert found == "Refused, and nothing was changed: no <b>"
+
+
+def test_a_first_task_that_failed_without_refusing_is_not_called_a_refusal(browser: Browser, api: Api) -> None:
+    api.states = ["failed"]
+    api.log = [{"event": "Task failed", "error_detail": [{"exc_type": "ConnectionError", "exc_value": "no answer"}]}]
+    page = fill_form(browser, api, "")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    assert page.wait_until(f"{ANSWER}.includes('no answer') && {ANSWER}") == "The run failed: no answer"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([{"task_id": "commit_generation", "state": "success"}], "Readers see the result: manual__{}"),
+        ([{"task_id": "prune_state", "state": "skipped"}], "Nothing was published: manual__{}"),
+        (
+            [
+                {"task_id": "reconcile_failure", "state": "success"},
+                {"task_id": "check_staging", "state": "failed", "end_date": "2026-02-01T10:00:00Z", "try_number": 2},
+            ],
+            "The run failed: new_share <b>",
+        ),
+    ],
+    ids=["published", "not published", "stopped by a check"],
+)
+def test_a_replay_is_followed_until_its_run_has_ended(
+    browser: Browser, api: Api, tasks: list[dict[str, object]], message: str
+) -> None:
+    api.states, api.tasks = ["success"], tasks
+    api.log = [{"event": "Task failed", "error_detail": [{"exc_type": "CheckFailed", "exc_value": "new_share <b>"}]}]
+    page = fill_form(browser, api, "")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    expected = message.format(api.run)
+    assert page.wait_until(f"{ANSWER} === '{expected}'") is True
+
+
+def test_the_form_of_a_rollback_that_was_made_can_be_rendered_anew_and_its_outcome_stays(
+    browser: Browser, api: Api
+) -> None:
+    api.states = ["success"]
+    page = fill_form(browser, api, "")
+    page.fill("#rollback input[required]", "bad prices")
+    page.press("Enter")
+    outcome = "document.querySelector('#rollback .answer').textContent"
+    page.wait_until(f"{outcome}.startsWith('Nothing has changed yet.')")
+    assert page.value("document.getElementById('rollback').dataset.busy") == "yes"
+    api.tasks = [{"task_id": "commit_generation", "state": "success"}]
+    page.wait_until(f"{outcome} === 'Readers see the result: manual__{api.run}'")
+    assert page.value("document.getElementById('rollback').dataset.busy ?? 'no'") == "no"
+    page.value("window.location.hash = '#store_visits'")
+    page.wait_until("document.querySelector('#rollback .answer')?.textContent === ''")
+
+
+def test_a_reason_of_spaces_is_refused_by_the_form(unsent: Page, api: Api) -> None:
+    refill_dates(unsent, "")
+    reason = "document.querySelector('#replay input[required]')"
+    unsent.value(f"{reason}.value = '   '")
+    unsent.press("Enter")
+    assert unsent.value(f"{FORM}.checkValidity()") is False
+    unsent.value(f"{reason}.value = 'why'")
+    assert unsent.value(f"{FORM}.checkValidity()") is True
+    assert api.asked == []
+
+
+def test_escaped_markup_in_what_a_task_returns_stays_text(unsent: Page) -> None:
+    text = (
+        "import('./static/1/markdown.js').then((m) => m.markdown(String.raw`**why**: \\*\\*now\\*\\* \\[a\\](b)`, 'x')"
+        ".map((one) => one.innerHTML))"
+    )
+    assert unsent.value(text) == ["<strong>why</strong>: **now** [a](b)"]
 
 
 def test_a_replay_that_has_nothing_to_publish_says_why(browser: Browser, api: Api) -> None:

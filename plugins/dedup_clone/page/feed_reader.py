@@ -115,7 +115,7 @@ class _CachedObject(Generic[T]):
 class _CachedFeed:
     """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run.
 
-    `incidents`: the records of the feed's open incidents; `shared_incidents`: those of incidents that belong to no feed.
+    `incidents`: the records of the feed's open incidents. `shared_incidents`: those of incidents of no feed.
     `read_at`: when the objects were last read, by the clock of FeedReader.
     """
 

@@ -5,16 +5,24 @@ During the wait any other run of the feed may take the lease over.
 
 from __future__ import annotations
 
+import re
+
 from dedup_clone.checks.check_result import accepted_failures
 from dedup_clone.contract.errors import ApprovalTooLate, LostRace
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
+_MARKUP = re.compile(r"([\\`*_\[\]<>|])")
+
 
 def requester_and_reason(asked_by: str, reason: str) -> str:
-    """Who asks for the approval, and why. `asked_by`: who triggered the run; empty if Airflow does not know."""
-    return f"Asked by {asked_by or 'somebody unknown to Airflow'}. Reason given: {reason}"
+    """Who asks for the approval, and why, as Markdown that shows the reason as it was typed.
+
+    `asked_by`: who triggered the run; empty if Airflow does not know.
+    """
+    typed = _MARKUP.sub(r"\\\1", " ".join(reason.split()))
+    return f"Asked by {asked_by or 'somebody unknown to Airflow'}. Reason given: {typed}"
 
 
 def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> str | None:

@@ -60,9 +60,8 @@ const AT_WORK = ["running", "deferred", "awaiting_input", "queued", "scheduled",
 
 /** The task that the run is at, with its state; false if no task is at work, null if the user may not see it or Airflow fails. */
 export async function taskAtWork(dagId, runId) {
-  const run = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
   try {
-    const { task_instances: tasks } = await read(`${run}/taskInstances?limit=100&${AT_WORK.map((state) => `state=${state}`).join("&")}`);
+    const { task_instances: tasks } = await read(`${runPath(dagId, runId)}/taskInstances?limit=100&${AT_WORK.map((state) => `state=${state}`).join("&")}`);
     return tasks.sort((a, b) => AT_WORK.indexOf(a.state) - AT_WORK.indexOf(b.state))[0] ?? false;
   } catch {
     return null;
@@ -70,7 +69,10 @@ export async function taskAtWork(dagId, runId) {
 }
 
 const POLL_INTERVAL_MS = 1500;
+const LONGEST_POLL_INTERVAL_MS = 15000;
 const MAXIMUM_POLLS = 200;
+const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+const runPath = (dagId, runId) => `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
 
 /**
  * Waits for a run's first task, also while Airflow cannot be reached. Returns `{ result }`, the task's return value, or
@@ -78,7 +80,7 @@ const MAXIMUM_POLLS = 200;
  * message if it failed, or with a sentence for the user if Airflow refuses to tell or the task takes too long.
  */
 export async function firstTaskResult(dagId, runId, taskId, waits) {
-  const task = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${encodeURIComponent(taskId)}`;
+  const task = `${runPath(dagId, runId)}/taskInstances/${encodeURIComponent(taskId)}`;
   for (let polls = 0; polls < MAXIMUM_POLLS; polls += 1) {
     const { state, try_number: tries } = await readUnlessDown(task) ?? {};
     if (state === "failed" || state === "upstream_failed") throw new Error(await failureText(task, taskId, tries));
@@ -91,9 +93,28 @@ export async function firstTaskResult(dagId, runId, taskId, waits) {
       waits();
       polls = 0; // the run for which this one waits may take long
     }
-    await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
+    await pause(POLL_INTERVAL_MS);
   }
   throw new Error(`Task ${taskId} of run ${runId} has not ended yet: see its result in Airflow.`);
+}
+
+/**
+ * Waits until a run has ended, also while Airflow cannot be reached. Returns whether it committed a generation. If not, and a
+ * task failed, it throws an Error with that task's own message.
+ */
+export async function hasPublished(dagId, runId) {
+  const run = runPath(dagId, runId);
+  let interval = POLL_INTERVAL_MS;
+  while (!["success", "failed"].includes((await readUnlessDown(run))?.state)) {
+    await pause(interval);
+    interval = Math.min(interval * 1.5, LONGEST_POLL_INTERVAL_MS);
+  }
+  const { task_instances: tasks } = await read(`${run}/taskInstances?limit=100`);
+  if (tasks.some(({ task_id: id, state }) => id === "commit_generation" && state === "success")) return true;
+  const failed = tasks.filter(({ state }) => state === "failed").sort((a, b) => (a.end_date < b.end_date ? -1 : 1))[0];
+  if (!failed) return false;
+  const { task_id: id, try_number: tries } = failed;
+  throw new Error(`The run failed: ${(await firstError(`${run}/taskInstances/${id}`, tries))?.exc_value ?? `the log of ${id} says why.`}`);
 }
 
 /** The events of the log of a task's try; none if the log cannot be read. */
@@ -105,10 +126,16 @@ async function logEvents(task, tries) {
   }
 }
 
-/** The message of the error with which a task ended, from its log; where to read it if the log cannot be read. */
+/** The first error in the log of a task's try, as `{ exc_type, exc_value }`; undefined if the log cannot be read or has none. */
+async function firstError(task, tries) {
+  return (await logEvents(task, tries)).flatMap((event) => event.error_detail ?? []).find((error) => error.exc_value);
+}
+
+/** What a failed first task says. An error that no retry can mend is a refusal. */
 async function failureText(task, taskId, tries) {
-  const errors = (await logEvents(task, tries)).flatMap((event) => event.error_detail ?? []).map((error) => error.exc_value).filter(Boolean);
-  return errors.length ? `Refused, and nothing was changed: ${errors[0]}` : `The run failed: the log of ${taskId} says why.`;
+  const error = await firstError(task, tries);
+  if (!error) return `The run failed: the log of ${taskId} says why.`;
+  return `${error.exc_type === "AirflowFailException" ? "Refused, and nothing was changed" : "The run failed"}: ${error.exc_value}`;
 }
 
 /** Why a task skipped itself and all after it. Airflow logs the reason with this event. */

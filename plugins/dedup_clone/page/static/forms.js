@@ -1,22 +1,25 @@
 // The forms for replay and rollback. They start runs with the user's own login.
 
-import { firstTaskResult, startRun } from "./airflow.js";
+import { firstTaskResult, hasPublished, startRun } from "./airflow.js";
 import { datesField } from "./dates.js";
 import { h } from "./dom.js";
 import { answerLink, runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
-import { local, moment } from "./formats.js";
+import { local, moment, withTimes } from "./formats.js";
 
 /**
  * Renders a form whose button starts a run of `dagId` with the parameters `conf()`. It then shows the result of the run's
- * first task, `task`, or that task's error. `mayStart`: whether the user may start the run. `label()`: the button's text.
- * `after(parameters, runId)`: the message beside the result; null if the result is not to be shown. Returns a function
- * that updates the button's text.
+ * first task, `task`, or that task's error, and follows the run until it has ended. `mayStart`: whether the user may start
+ * the run. `label()`: the button's text. `after(parameters, runId)`: the message beside the result; null if the result is not
+ * to be shown. `ends(parameters)`: whether the run ends with its first task. Returns a function that updates the button's text.
+ *
+ * What the page says of the last run stays when the form is rendered anew.
  */
-function runForm(container, { dagId, mayStart, fields, conf, label, hint, task, after }) {
-  const answer = h("p", { class: "answer", role: "status" });
-  let latest = 0; // number of the newest request; only that one is reported on, because older runs may still wait
-  const shown = h("div", { class: "result" });
+function runForm(container, { dagId, mayStart, fields, conf, label, hint, task, after, ends }) {
+  const kept = container.querySelector(".outcome");
+  const outcome = kept?.dataset.dag === dagId ? kept : h("div", { class: "outcome", "data-dag": dagId },
+    h("p", { class: "answer", role: "status" }), h("div", { class: "result" }));
+  const [answer, shown] = outcome.children;
   const button = h("button", {}, label());
   const fieldset = h("fieldset", { disabled: !mayStart }, fields, button);
   const updateLabel = () => { button.textContent = label(); };
@@ -24,9 +27,10 @@ function runForm(container, { dagId, mayStart, fields, conf, label, hint, task, 
     oninput: () => { container.dataset.busy = "yes"; updateLabel(); },
     onsubmit: async (event) => {
       event.preventDefault();
-      const number = ++latest;
+      const submission = outcome.latest = {}; // only the newest one is reported on, because older runs may still wait
+      const isLatest = () => outcome.latest === submission;
       const report = (kind, ...words) => {
-        if (number !== latest) return;
+        if (!isLatest()) return;
         answer.className = `answer ${kind}`;
         answer.replaceChildren(...words);
       };
@@ -36,31 +40,41 @@ function runForm(container, { dagId, mayStart, fields, conf, label, hint, task, 
       try {
         const parameters = conf();
         const runId = await startRun(dagId, parameters);
-        report("good", "Started: ", runLink(dagId, runId, runId));
+        const link = () => runLink(dagId, runId, runId);
+        report("good", "Started: ", link());
         const { result, skipped } = await firstTaskResult(dagId, runId, task, () => {
-          report("", "Waits until the run that works on the feed has ended: ", runLink(dagId, runId, runId));
-          if (number === latest) fieldset.disabled = !mayStart;
+          report("", "Waits until the run that works on the feed has ended: ", link());
+          if (isLatest()) fieldset.disabled = !mayStart;
         });
-        if (number !== latest) return;
+        if (!isLatest()) return;
         const words = after(parameters, runId);
         if (skipped || words === null) delete container.dataset.busy;
         if (skipped) {
-          report("", "Nothing was published: ", skipped, " ", runLink(dagId, runId, runId));
-        } else if (words === null) {
-          report("good", "At work: ", runLink(dagId, runId, runId));
+          report("", "Nothing was published: ", withTimes(skipped), " ", link());
+          return;
+        }
+        if (words === null) {
+          report("good", "At work: ", link());
         } else {
           shown.replaceChildren(h("div", { class: "report" }, markdown(result.text, "What it would do")));
           report("good", ...words);
         }
+        if (ends(parameters)) return;
+        fieldset.disabled = !mayStart;
+        const isLive = await hasPublished(dagId, runId);
+        if (!isLatest()) return;
+        shown.replaceChildren();
+        delete container.dataset.busy;
+        report(isLive ? "good" : "", isLive ? "Readers see the result: " : "Nothing was published: ", link());
       } catch (error) {
-        report("bad", error.message);
+        report("bad", withTimes(error.message));
       } finally {
-        if (number === latest) fieldset.disabled = !mayStart;
+        if (isLatest()) fieldset.disabled = !mayStart;
       }
     },
-  }, fieldset, answer, shown);
+  }, fieldset);
   container.replaceChildren(
-    h("p", { class: "muted" }, mayStart ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
+    h("p", { class: "muted" }, mayStart ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form, outcome);
   return updateLabel;
 }
 
@@ -73,7 +87,7 @@ function withTitle(select) {
 /** A field with its name. `required`: a mark beside the name, or null. */
 const labelled = (name, field, required = null) => h("label", {}, name, required, field);
 const requiredMark = () => h("span", { class: "required" }, " (required)");
-const reasonField = () => h("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
+const reasonField = () => h("input", { type: "text", required: true, pattern: ".*\\S.*", title: "A reason", maxlength: 500, autocomplete: "off" });
 
 function options(values, first) {
   return [h("option", { value: "" }, first), values.map((value) => h("option", { value }, value))];
@@ -98,12 +112,14 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
   const [reason, mark] = [reasonField(), requiredMark()];
   const dates = datesField({ partitions, retention, today: now });
   dates.offer(selected().dates);
-  const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; } });
+  const markReason = () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; };
+  const dryRun = h("input", { type: "checkbox", onchange: markReason });
   const updateLabel = runForm(container, {
     dagId: choices.publish_dag, mayStart, task: "resolve_publish",
     label: () => (dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
+    ends: (parameters) => parameters.dry_run,
     fields: [
       labelled("Snapshot", withTitle(delivery)),
       labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates.input),
@@ -128,6 +144,10 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
   fillOnRequest(container, ({ snapshot, marker, checks: accepted }) => {
     delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
     dates.offer(selected().dates);
+    dates.enter([]);
+    engines.value = plans.value = "";
+    dryRun.checked = false;
+    markReason();
     for (const box of checks) box.checked = accepted.includes(box.value);
     container.dataset.busy = "yes";
     updateLabel();
@@ -157,6 +177,7 @@ export function renderRollback(container, { generations, choices, mayStart, now 
     label: () => `Ask for the rollback to generation ${generation.value}`,
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
     after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(choices.rollback_dag, runId, "approve_rollback", "Approve or reject the rollback"), "."],
+    ends: () => false,
     fields: [labelled("Generation", withTitle(generation)), labelled("Reason", reason, requiredMark())],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),
   });

@@ -1,13 +1,16 @@
-// Renders the Markdown that tasks return: paragraphs, lists, tables and bold words. Everything else stays text.
+// Renders the Markdown that tasks return: paragraphs, lists, tables and bold words. A backslash before a character of markup
+// is left out. Everything else stays text.
 
 import { h, table } from "./dom.js";
 import { withTimes } from "./formats.js";
 
+const ESCAPED = /\\([\\`*_[\]<>|])/g;
 const ROW = /^\|(.*)\|$/;
 const RULE = /^\|(?=.*-)[\s|:-]+\|$/;
 
 function inline(text) {
-  return text.split(/\*\*(.+?)\*\*/).map((part, place) => (place % 2 ? h("strong", {}, withTimes(part)) : withTimes(part)));
+  return text.split(/\*\*(.+?)\*\*/).map((part) => withTimes(part.replaceAll(ESCAPED, "$1")))
+    .map((words, place) => (place % 2 ? h("strong", {}, words) : words));
 }
 
 const cells = (line) => ROW.exec(line)[1].split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
