@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
@@ -14,7 +14,9 @@ REPEATED_FOR_S = 12.0
 
 
 def describe_table(client: Client, table_id: str, description: str, columns: Mapping[str, str]) -> bool:
-    """Set the descriptions of the table and of its `columns`, by name. Other columns keep theirs.
+    """Set the descriptions of the table and of its `columns`, by name; a nested one is named `column.field`.
+
+    Other columns keep theirs.
 
     Changes nothing, and returns False, if the table has them already. A refused change is repeated for REPEATED_FOR_S.
     """
@@ -22,7 +24,7 @@ def describe_table(client: Client, table_id: str, description: str, columns: Map
 
     table = client.get_table(table_id)
     fields = [field.to_api_repr() for field in table.schema]
-    described = [{**f, "description": columns[f["name"]]} if f["name"] in columns else f for f in fields]
+    described = [_described(field, columns) for field in fields]
     if table.description == description and described == fields:
         return False
     table.description = description
@@ -30,3 +32,12 @@ def describe_table(client: Client, table_id: str, description: str, columns: Map
     # Refused if the table changed since it was read.
     client.update_table(table, ["description", "schema"], retry=DEFAULT_RETRY.with_timeout(REPEATED_FOR_S))
     return True
+
+
+def _described(field: dict[str, Any], columns: Mapping[str, str], parent: str = "") -> dict[str, Any]:
+    """A field of a schema, as the REST API writes it, with its description and those of its fields."""
+    name = f"{parent}{field['name']}"
+    described = {**field, "description": columns[name]} if name in columns else dict(field)
+    if "fields" in field:
+        described["fields"] = [_described(inner, columns, f"{name}.") for inner in field["fields"]]
+    return described

@@ -84,7 +84,8 @@ def test_check_results_phases_and_costs_can_be_queried_of_tables_that_are_descri
     assert world.services.warehouse.describe_table(name, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
     described = world.bigquery.get_table(f"warehouse.{name}")
     assert described.description == LEDGER_DESCRIPTION
-    assert {field.name: field.description for field in described.schema} == LEDGER_COLUMNS
+    nested = {f"{f.name}.{inner.name}": inner.description for f in described.schema for inner in f.fields}
+    assert {field.name: field.description for field in described.schema} | nested == LEDGER_COLUMNS
     assert not world.services.warehouse.describe_table(name, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from airflow.sdk import Asset
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.table import Column
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.watchdog.notifiers import dag_url
 from dedup_clone.state.layout import FeedLayout
@@ -26,10 +28,18 @@ def target_asset(setup: FeedSetup) -> Asset:
             "description": feed.description,
             "owner": feed.owner,
             "keys": list(feed.table.keys),
-            "schema": [{"name": c.name, "type": str(c.type), "mode": str(c.mode)} for c in feed.table.columns],
+            "schema": _schema(feed.table.to_contract().columns),
             "links": {"table": f"{CONSOLE}?p={names.project}&d={names.dataset}&t={names.target_table}&page=table"},
         },
     )
+
+
+def _schema(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """The columns as BigQuery's REST API writes them; a STRUCT has `fields`."""
+    return [
+        {"name": c.name, "type": c.type, "mode": str(c.mode), **({"fields": _schema(c.fields)} if c.fields else {})}
+        for c in columns
+    ]
 
 
 def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[CheckResults]) -> dict[str, Any]:

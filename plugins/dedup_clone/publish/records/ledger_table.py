@@ -55,6 +55,15 @@ LEDGER_COLUMNS = {
     "phases": "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
     "shares": "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
     "verdicts": "results of the checks before and after the swap, with their evidence",
+    "phases.name": "name of the phase; which ones there are: docs/hour.md",
+    "phases.seconds": "how long it took",
+    "shares.name": "name of the check, such as new_share",
+    "shares.share": "fraction of the rows, 0 to 1",
+    "verdicts.phase": "before or after the swap",
+    "verdicts.check_name": "name of the check; what each means: docs/runbook.md",
+    "verdicts.level": "pass, warn or fail; only fail ends a run",
+    "verdicts.found": "what the check found",
+    "verdicts.expected": "what it expected",
 }
 
 _COST_COLUMNS = (
