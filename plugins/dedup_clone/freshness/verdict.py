@@ -104,9 +104,12 @@ class FreshnessVerdict:
         """Whether a delivery has missed its SLA at `now`; False if the verdict is too old to tell."""
         return self.summary.is_overdue(now)
 
-    def incidents_at(self, now: datetime) -> tuple[Incident, ...]:
-        """The incidents as of `now`: an SLA that was at risk at the check, and is missed since, counts as missed."""
-        if self.due_at is None or not self.is_overdue(now):
+    def incidents_at(self, now: datetime, *, still_waits: bool = False) -> tuple[Incident, ...]:
+        """The incidents as of `now`: an SLA that was at risk at the check, and is missed since, counts as missed.
+
+        `still_waits`: whether the delivery that is due is known to wait at `now`, however old the verdict is.
+        """
+        if self.due_at is None or now <= self.due_at or (self.is_stale(now) and not still_waits):
             return self.incidents
         return tuple(
             _escalated(i, self.checked_at, self.due_at) if i.kind in ESCALATES_TO else i for i in self.incidents

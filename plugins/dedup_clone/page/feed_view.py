@@ -96,11 +96,13 @@ def index_view(
     reported: tuple[IncidentRecord, ...] = (),
 ) -> dict[str, Any]:
     """What the page shows at `now` (UTC) of a feed that has an index. Further parameters: see FeedRecords."""
-    shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
+    shown, kinds, waiting = index.records[-PUBLISHES_SHOWN:], publish_kinds(index), _waiting(index)
+    due_now = waiting[0].arrived_at + timedelta(minutes=index.sla_minutes) if waiting else None
+    freshness = status_view(verdict, now, len(waiting), newest_of_any_feed, reported, due_now)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
-        "freshness": status_view(verdict, now, len(_waiting(index)), newest_of_any_feed, reported),
+        "freshness": freshness,
         "description": index.description,
         "owner": index.owner,
         "target": index.target,
@@ -108,8 +110,8 @@ def index_view(
         "sla_minutes": index.sla_minutes,
         "retention_days": index.retention_days,
         "live": _live(index, kinds, now),
-        "today": today_view(index, now),
-        "waiting": [arrival_view(a) for a in _waiting(index)],
+        "today": today_view(index, now, max(0, freshness["waiting"] - len(waiting))),
+        "waiting": [arrival_view(a) for a in waiting],
         "stopped": _stopped(index),
         "publishes": [_publish(r, kinds[r.generation]) for r in shown],
         "failures": [_failure(r) for r in index.failures],

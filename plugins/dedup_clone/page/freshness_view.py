@@ -31,6 +31,7 @@ def status_view(
     waiting_now: int = 0,
     newest_of_any_feed: VerdictSummary | None = None,
     reported: Iterable[IncidentRecord] = (),
+    due_now: datetime | None = None,
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
@@ -38,8 +39,10 @@ def status_view(
     view's `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
     `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
     `reported`: the records of open incidents; those that the verdict cannot have are shown after those that it has.
+    `due_now`: when the oldest delivery that waits now must be live; None if none waits.
     """
-    incidents = [{**to_plain(one), "title": one.kind.label} for one in _incidents(verdict, now, reported)]
+    still_waits = bool(due_now and verdict and verdict.due_at and due_now <= verdict.due_at)
+    incidents = [{**to_plain(one), "title": one.kind.label} for one in _incidents(verdict, now, reported, still_waits)]
     status, headline = status_and_headline(verdict, now, waiting_now, newest_of_any_feed)
     if verdict is None:
         return {
@@ -63,12 +66,14 @@ def status_view(
     }
 
 
-def _incidents(verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord]) -> list[Incident]:
+def _incidents(
+    verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord], still_waits: bool
+) -> list[Incident]:
     """The incidents of the verdict, and the reported ones that are newer, or of a kind that no verdict has.
 
     Other reported ones have ended since, although the watchdog has not closed their records yet.
     """
-    found = list(verdict.incidents_at(now)) if verdict else []
+    found = list(verdict.incidents_at(now, still_waits=still_waits)) if verdict else []
     names = {incident.name for incident in found}
     for record in reported:
         is_newer = verdict is None or record.opened_at > verdict.checked_at
@@ -99,12 +104,17 @@ def status_and_headline(
             f"Its last verdict was {verdict.status}: {headline.replace(NEWEST_SUFFIX, '')}"
         )
     if verdict.due_at is not None and verdict.is_overdue(now) and verdict.status is not FreshnessStatus.LATE:
-        return str(FreshnessStatus.LATE), f"{headline} A snapshot was due {format_time(verdict.due_at)}."
+        is_stopped = verdict.status is FreshnessStatus.STOPPED
+        status = verdict.status if is_stopped else FreshnessStatus.LATE
+        return str(status), f"{headline} A snapshot was due {format_time(verdict.due_at)}."
     return str(verdict.status), headline
 
 
-def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals. Today is the date in the time zone of the expected times, else in UTC."""
+def today_view(index: Index, now: datetime, unregistered: int = 0) -> dict[str, Any]:
+    """Today's expected and actual arrivals. Today is the date in the time zone of the expected times, else in UTC.
+
+    `unregistered`: the number of deliveries that the watchdog has seen in landing and the watch DAG not yet.
+    """
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
@@ -127,6 +137,7 @@ def today_view(index: Index, now: datetime) -> dict[str, Any]:
             if at.date() == day
         ],
         "seen": [arrival_view(a) for a in index.arrivals if begins <= a.arrived_at],
+        "unregistered": unregistered,
     }
 
 

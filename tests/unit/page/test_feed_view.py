@@ -31,6 +31,13 @@ def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
     assert view["live"]["age_s"] == 78 * 60
 
 
+def test_deliveries_that_only_the_watchdog_has_seen_are_named_beside_the_arrivals_of_the_day() -> None:
+    stored = verdict("sales", waiting=2)
+    assert index_view(fresh(), stored, NOW)["today"]["unregistered"] == 2
+    assert index_view(fresh(), stored, stored.checked_at + timedelta(hours=1))["today"]["unregistered"] == 0
+    assert index_view(fresh(), None, NOW)["today"]["unregistered"] == 0
+
+
 def test_the_cost_of_failed_attempts_is_added_to_the_publishes_that_are_compared() -> None:
     index = fresh()
     before = index_view(index, None, NOW)["costs"]["usd"]

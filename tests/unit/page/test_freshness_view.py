@@ -143,3 +143,18 @@ def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() ->
     assert other["kind"] == "watch_paused"
     assert status_and_headline(stored.summary, due + timedelta(seconds=1), 1)[0] == "late"
     assert status_view(stored, stored.checked_at + timedelta(minutes=16))["status"] == "unknown"
+    unchecked = stored.checked_at + timedelta(minutes=16)
+    assert [i["kind"] for i in status_view(stored, unchecked)["incidents"]] == ["promise_at_risk", "watch_paused"]
+    known = status_view(stored, unchecked, waiting_now=1, due_now=due)
+    assert (known["status"], known["incidents"][0]["kind"]) == ("unknown", "promise_missed")
+    of_a_newer_one = status_view(stored, unchecked, waiting_now=1, due_now=due + timedelta(minutes=5))
+    assert of_a_newer_one["incidents"][0]["kind"] == "promise_at_risk"
+
+
+def test_a_feed_with_an_invalid_file_stays_stopped_when_a_snapshot_becomes_due() -> None:
+    stored = verdict("sales", FreshnessStatus.STOPPED, headline="The feed's file is invalid.", due_at=NOW)
+    view = status_view(stored, NOW + timedelta(minutes=1))
+    assert (view["status"], view["headline"]) == (
+        "stopped",
+        "The feed's file is invalid. A snapshot was due 2026-11-21 15:30:00 UTC.",
+    )

@@ -24,6 +24,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     push_result,
     triggered_by,
 )
+from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.streamed_rows import reason_to_wait
@@ -88,6 +89,7 @@ class ApproveAcceptedOperator(AskOnceOperator):
             # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
             services.current.require_intent(spec.attempt)
             begin_approval_wait(services, spec)
+        refresh_verdict(self.setup)  # the headline names the approval
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

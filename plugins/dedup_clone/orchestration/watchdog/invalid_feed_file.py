@@ -62,6 +62,7 @@ def report_invalid_feed_file(
         check_interval_s=check_interval_s,
         next_expected_at=None,
         waiting=previous.waiting if previous else 0,
+        due_at=previous.due_at if previous else None,
         runbook=settings.runbook,
     )
     write_verdict(store, verdict)

@@ -34,8 +34,9 @@ export function renderToday(container, today) {
   const summary = today.has_schedule
     ? `${met} of ${today.expected.length} expected have arrived${overdue ? `, ${overdue} overdue` : ""}.`
     : `${today.seen.length} arrived. The feed has no expected arrival times.`;
+  const unregistered = today.unregistered ? ` Not counted, because the watch DAG has not registered them: ${today.unregistered}.` : "";
   container.replaceChildren(
-    h("p", {}, summary, h("span", { class: "muted" }, ` ${today.day}, ${today.zone}`)),
+    h("p", {}, summary, unregistered, h("span", { class: "muted" }, ` ${today.day}, ${today.zone}`)),
     line,
     h("ul", { class: "key" },
       today.expected.map((expected) => h("li", { class: expected.state === "overdue" ? "over" : null }, timeAs(expected.at, expected.clock), ` ${STATES[expected.state]}`))),
@@ -45,6 +46,6 @@ export function renderToday(container, today) {
       { title: "Files", number: true, cell: (a) => String(a.files) },
       { title: "Size", number: true, cell: (a) => bytes(a.bytes) },
       { title: "State", short: true, cell: (a) => pill(a.state) },
-    ], [...today.seen].reverse().slice(0, LISTED)) : h("p", { class: "muted" }, "Nothing has arrived today."),
+    ], [...today.seen].reverse().slice(0, LISTED)) : h("p", { class: "muted" }, today.unregistered ? "Nothing that was registered has arrived today." : "Nothing has arrived today."),
   );
 }
