@@ -9,6 +9,8 @@ for an unequal partition the watchdog sends the alert *content_unequal* (docs/ru
 docs/content-audit.md.
 
 Trigger it by hand with a date to audit that partition now.
+
+If no partition is due, all tasks are skipped, as the log of `choose_partitions` says.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ publish run of the newest waiting delivery fails, a further one is started later
 (docs/freshness.md).
 
 **Do not** trigger it by hand, and do not pause it: while it is paused, no publish starts. No delivery is lost then.
+
+A run that has no publish to start skips the task `start_publish`.
 """
 
 from __future__ import annotations

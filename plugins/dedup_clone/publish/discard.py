@@ -154,7 +154,10 @@ def _ledger_record(
 
 def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> str:
     if intent.waits_for_approval:
-        return "ended while its accepted checks waited for approval: it was rejected, or another run took the lease"
+        return (
+            "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
+            "run took the lease"
+        )
     if candidate is None:
         return ENDED_BEFORE_DEDUP
     if candidate.manifest is None:

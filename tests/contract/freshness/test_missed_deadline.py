@@ -7,6 +7,7 @@ import logging
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,15 +58,15 @@ def callback(world: FeedOnStandIn, caplog: pytest.LogCaptureFixture) -> Callback
     return Callback(world, caplog)
 
 
-def run_of(name: str, *, arrived: timedelta | None, run_id: str = "publish__7__1") -> dict[str, Any]:
-    """A run as the deadline's context describes it."""
+def run_of(name: str, *, arrived: timedelta | None, run_id: str = "") -> dict[str, Any]:
+    """A run as the deadline's context describes it; without `run_id`, an automatic one of the delivery."""
     snapshot, generation = name.split("-")
     conf: dict[str, Any] = {"snapshot_id": snapshot, "marker_generation": generation}
     if arrived is not None:
         conf["arrived_at"] = (datetime.now(UTC) - arrived).isoformat()
     return {
         "dag_id": "sales_publish",
-        "dag_run_id": run_id,
+        "dag_run_id": run_id or f"publish__{snapshot}__{generation}",
         "queued_at": (datetime.now(UTC) - timedelta(minutes=70)).isoformat().replace("+00:00", "Z"),
         "run_after": "2026-01-01T00:00:00Z",
         "state": "running",
@@ -79,13 +80,14 @@ MISSED = "ALERT: freshness SLA missed (promise_missed)"
 
 def test_a_miss_is_reported_once_with_lag_task_and_link(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
-    world.resolve(name, run_id="publish__7__1")
+    run_id = f"publish__{name.replace('-', '__')}"
+    world.resolve(name, run_id=run_id)
     assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] {MISSED}"]
     message = callback.caplog.text
     assert "snapshot 7 arrived" in message
     assert "61 min ago, and is not live; the freshness SLA is 60 min" in message
-    assert "Run [publish__7__1] is running and has reached task [dedup_snapshot]." in message
-    assert f"/dags/{world.feed.feed}_publish/runs/publish__7__1" in message
+    assert f"Run [{run_id}] is running and has reached task [dedup_snapshot]." in message
+    assert f"/dags/{world.feed.feed}_publish/runs/{run_id}" in message
     assert callback.call(run_of(name, arrived=LATE)) == []
 
 
@@ -151,6 +153,21 @@ def test_it_is_reported_although_the_state_bucket_cannot_be_read(
     alerts = callback.call(run_of("7-1", arrived=LATE))
     assert alerts == [f"[{world.feed.feed}] {MISSED}"]
     assert "the state bucket cannot be read (ConnectionError: no route)" in callback.caplog.text
+
+
+def test_a_replay_that_has_ended_pages_nobody_either_if_the_state_bucket_cannot_be_read(
+    callback: Callback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missed_deadline, "check_late_run", Mock(side_effect=ConnectionError("no route")))
+    assert callback.call({**run_of("7-1", arrived=None, run_id="manual__1"), "state": "failed"}) == []
+    assert len(callback.call(run_of("7-1", arrived=None, run_id="manual__1"))) == 1
+
+
+def test_a_run_by_hand_with_the_configuration_of_an_automatic_one_is_a_replay(
+    world: FeedOnStandIn, callback: Callback
+) -> None:
+    name = world.land(7, [row(7, 1)])
+    assert callback.call({**run_of(name, arrived=LATE, run_id="manual__1"), "state": "failed"}) == []
 
 
 @pytest.mark.parametrize("dag_run", [None, {}, {"conf": "x"}, {"dag_run_id": 7, "queued_at": "never"}], ids=repr)
