@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from starlette.routing import Mount
 
 from testkit.browser import Browser, Page
 from tests.page.fake_airflow_api import DOWN, Api
@@ -23,7 +22,8 @@ ANSWER = "document.querySelector('#replay .answer').textContent"
 def served() -> Iterator[Api]:
     found = Api()
     shown = site(datetime.now(UTC))
-    shown.router.routes.insert(0, Mount("/api/v2", found.routes()))  # before the site's own answers
+    shown.mount("/api/v2", found.routes())
+    shown.router.routes.insert(0, shown.router.routes.pop())  # before the site's own answers
     with serve(shown) as address:
         found.address = f"{address}/dedup-clone/#product_attributes"
         yield found

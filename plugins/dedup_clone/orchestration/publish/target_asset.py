@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from airflow.sdk import Asset
-from pydantic import JsonValue
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
@@ -35,7 +34,7 @@ def target_asset(setup: FeedSetup) -> Asset:
     )
 
 
-def _schema(columns: Iterable[Column]) -> list[JsonValue]:
+def _schema(columns: Iterable[Column]) -> list[Any]:
     """The columns as BigQuery's REST API writes them; a STRUCT has `fields`."""
     return [
         {"name": c.name, "type": c.type, "mode": str(c.mode), **({"fields": _schema(c.fields)} if c.fields else {})}
