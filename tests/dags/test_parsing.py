@@ -91,6 +91,17 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
         )
 
 
+def test_a_feed_file_of_another_suffix_says_how_to_name_it(tmp_path: Path) -> None:
+    dags = copy_dags(tmp_path)
+    file = dags / "feeds" / f"{FEED}.yaml"
+    file.rename(file.with_suffix(".yml"))
+    found = parsed(dags).dags
+    assert sorted(found) == DAG_IDS
+    assert f"is not read: rename it to [{FEED}.yaml]" in (found[f"{FEED}_publish"].doc_md or "")
+    (dags / "feeds" / f"{FEEDS[-1]}.yml").write_text("")
+    assert "configuration error" not in parsed(dags).dags[f"{FEEDS[-1]}_publish"].tags
+
+
 def test_bad_feed_files_change_no_task_of_the_watchdog(tmp_path: Path) -> None:
     dags = copy_dags(tmp_path)
     for feed in FEEDS[:-1]:

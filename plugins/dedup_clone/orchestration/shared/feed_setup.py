@@ -30,7 +30,9 @@ class DeployedFolders:
 
     @property
     def feed_files(self) -> list[Path]:
-        return sorted(self.feeds.glob("*.yaml"))
+        """One file for each feed. A name that ends in .yml is listed if it is the feed's only file, to be refused."""
+        found = {path.stem: path for suffix in ("yml", "yaml") for path in self.feeds.glob(f"*.{suffix}")}
+        return sorted(found.values())
 
 
 def find_folders(dags: Path) -> DeployedFolders:
@@ -68,4 +70,6 @@ class FeedSetup:
 
 def read_feed_setup(feed_file: Path, folders: DeployedFolders) -> FeedSetup:
     """Read the feed file and the profile. Raises ConfigurationError if one of them is invalid."""
+    if feed_file.suffix != ".yaml":
+        raise ConfigurationError(f"Feed file [{feed_file}] is not read: rename it to [{feed_file.stem}.yaml].")
     return FeedSetup(read_feed(feed_file), read_deployment(folders.profiles), folders)
