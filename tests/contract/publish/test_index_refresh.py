@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.errors import DeliveryRefused, LostRace
-from dedup_clone.publish.records import index_refresh
+from dedup_clone.publish.records import index_arrivals
 from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.resolve import resolve
@@ -46,7 +46,7 @@ def test_the_dates_of_older_deliveries_are_left_out_before_those_of_newer_ones(
     refresh_index(world.services)
     text = ", ".join(map(str, reversed(days)))
     assert [a.dates for a in index_of(world).arrivals] == [text, text]
-    monkeypatch.setattr(index_refresh, "MAX_DATES_TEXT", len(text))
+    monkeypatch.setattr(index_arrivals, "MAX_DATES_TEXT", len(text))
     refresh_index(world.services)
     assert [a.dates for a in index_of(world).arrivals] == [None, text]
 

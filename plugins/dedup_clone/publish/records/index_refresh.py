@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.date_ranges import date_ranges
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.records.index_arrivals import list_arrivals
 from dedup_clone.publish.records.stopped_publish import find_stopped_publish
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import (
@@ -26,7 +24,6 @@ from dedup_clone.state.index import (
     DeliveryState,
     ExpectedTimes,
     Index,
-    IndexArrival,
     IndexAudit,
     IndexChecks,
     IndexDate,
@@ -41,9 +38,7 @@ from dedup_clone.state.index import (
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import retry_lost_race
 
-ARRIVALS_LISTED = 200  # the newest; deliveries that wait are listed in any case
 ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are listed
-MAX_DATES_TEXT = 200_000  # characters of `dates` of all listed deliveries: 80 of weekdays in two years
 GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 
@@ -93,7 +88,7 @@ def refresh_index(services: Services) -> None:
 def _derive(services: Services, inputs: _Inputs) -> Index:
     feed, live = services.feed, inputs.live
     records, failures = _attempts(inputs)
-    arrivals = _arrivals(services, inputs)
+    arrivals = list_arrivals(services, inputs.live, inputs.stored)
     return Index(
         feed=feed.feed,
         description=feed.description,
@@ -134,52 +129,6 @@ def _attempts(inputs: _Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRe
     published = [r for r in inputs.attempts if r.outcome is Outcome.PUBLISHED]
     others = [r for r in inputs.attempts if r.outcome is not Outcome.PUBLISHED]
     return tuple(published[-MAX_RECORDS:]), tuple(others[-MAX_FAILURES:])
-
-
-def _arrivals(services: Services, inputs: _Inputs) -> tuple[IndexArrival, ...]:
-    backlog = find_backlog(services, inputs.live)
-    refused = set(services.arrivals.refused())
-    former = {a.delivery: a for a in inputs.stored.arrivals} if inputs.stored else {}
-    published = set(inputs.live.deliveries) if inputs.live else set()
-    excluded = set(inputs.live.excluded) if inputs.live else set()
-
-    def state_of(delivery: Delivery) -> DeliveryState:
-        if delivery in backlog.apply:
-            return DeliveryState.WAITING
-        if delivery in excluded:
-            return DeliveryState.EXCLUDED
-        if delivery in published:
-            return DeliveryState.PUBLISHED
-        return DeliveryState.REFUSED if delivery in refused else DeliveryState.SUPERSEDED
-
-    listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
-    arrivals = [_arrival(services, former.get(d), d, state_of(d)) for d in listed]
-    return _limit_dates(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
-
-
-def _limit_dates(arrivals: list[IndexArrival]) -> tuple[IndexArrival, ...]:
-    """The arrivals, without the dates of the older ones if all dates have more than MAX_DATES_TEXT characters."""
-    limited, left = [], MAX_DATES_TEXT
-    for arrival in reversed(arrivals):
-        left -= len(arrival.dates or "")
-        limited.append(replace(arrival, dates=None) if left < 0 and arrival.dates else arrival)
-    return tuple(reversed(limited))
-
-
-def _arrival(services: Services, former: IndexArrival | None, delivery: Delivery, state: DeliveryState) -> IndexArrival:
-    """The entry of a delivery. `former`: its entry in the stored index, if any."""
-    entry = former
-    if entry is None:
-        record = services.arrivals.read(delivery)
-        size = sum(item.size for item in record.objects)
-        dates = ", ".join(date_ranges(objects_by_date(record, services.feed.table.partition_column)))
-        entry = IndexArrival(delivery, record.arrived_at, len(record.objects), size, state, "", None, dates)
-    if state is not DeliveryState.REFUSED or entry.refused_at is not None:
-        return replace(entry, state=state)
-    refusal = services.arrivals.refusal(delivery)
-    if refusal is None:
-        return replace(entry, state=state)
-    return replace(entry, state=state, reason=refusal.reason, refused_at=refusal.refused_at)
 
 
 def _checks(services: Services, inputs: _Inputs) -> tuple[IndexChecks, ...]:
