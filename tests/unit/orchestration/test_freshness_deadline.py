@@ -22,8 +22,9 @@ class Session:
         return self.conf
 
 
-def evaluate(conf: Any) -> datetime:
-    return ArrivalReference()._evaluate_with(session=Session(conf), dag_id="f_publish", run_id="r")  # type: ignore[arg-type]
+def evaluate(conf: Any, run_id: str = "publish__7__1") -> datetime:
+    session: Any = Session(conf)
+    return ArrivalReference()._evaluate_with(session=session, dag_id="f_publish", run_id=run_id)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,11 @@ BAD: list[Any] = [
 def test_any_other_configuration_counts_from_the_trigger(conf: Any) -> None:
     before = datetime.now(UTC)
     assert before <= evaluate(conf) <= datetime.now(UTC)
+
+
+def test_a_replay_with_the_configuration_of_an_automatic_run_counts_from_the_trigger() -> None:
+    before = datetime.now(UTC)
+    assert evaluate({"arrived_at": "2026-01-02"}, "manual__2026-01-03") >= before
 
 
 def test_an_arrival_in_the_future_is_now() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
-from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT
+from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, AUTOMATIC
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivalReference(BaseDeadlineReference):
-    """The time from which a run's deadline counts: `arrived_at` in its configuration, or now, as in a replay by hand.
+    """The time from which a run's deadline counts: `arrived_at` in its configuration; in a replay by hand, now.
 
     The evaluation never raises, because nothing would catch the exception, and Airflow would not create the run.
     """
@@ -36,6 +36,8 @@ class ArrivalReference(BaseDeadlineReference):
 
     def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime:
         now = datetime.now(UTC)
+        if not run_id.startswith(AUTOMATIC):
+            return now
         try:
             from airflow.models import DagRun
             from sqlalchemy import select

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
 
+AUTOMATIC = "publish__"  # how the ids of runs begin that the watch DAG starts
 ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
 # After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
 # started only if the last one failed before it read rows, because only such runs are cheap.
@@ -13,7 +14,7 @@ MAX_RUNS = RUNS_BEFORE_REPORT + 24  # the 24: one run an hour for a day, because
 
 def publish_run_id(delivery: Delivery, number: int = 1) -> str:
     """The id of the delivery's `number`-th run. It is not random, so that no run is started twice."""
-    first = f"publish__{delivery.snapshot_id}__{delivery.marker_generation}"
+    first = f"{AUTOMATIC}{delivery.snapshot_id}__{delivery.marker_generation}"
     return first if number == 1 else f"{first}__{number}"
 
 
