@@ -29,6 +29,12 @@ from tests.unit.spark_jobs.dated_rows import rows
 PREFIX = "feed=orders snapshot_id=- generation=1 at work for 0 s, "
 
 
+@pytest.fixture(autouse=True)
+def clock_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the lines below would name later seconds."""
+    monkeypatch.setattr(progress_report, "time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
 def log_of_orders() -> JobLog:
     return JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
 
