@@ -286,7 +286,8 @@ def test_thousands_of_dates_are_validated_in_linear_time_and_a_message_names_a_f
         " const field = m.datesField({ partitions: [], retention: 20000, today: '2026-02-01' });"
         " const seconds = (some, times) => { field.offer(some.join(', ')); const begin = performance.now();"
         "  for (let i = 0; i < times; i += 1) field.enter(some); return performance.now() - begin; };"
-        " seconds(dates, 1); const [few, all] = [seconds(dates.slice(0, 300), 20), seconds(dates, 1)];"
+        " const quickest = (some, times) => Math.min(...Array.from({ length: 7 }, () => seconds(some, times)));"
+        " const [few, all] = [quickest(dates.slice(0, 300), 20), quickest(dates, 1)];"
         " field.enter(['2005-01-02']); return [few, all, field.input.validationMessage]; })"
     )
     few, every, problem = unsent.value(text % dates)

@@ -23,6 +23,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.execution.progress_report import INTERVAL_S
 from dedup_spark.storage import cloud
 from testkit.local_servers import start_fake_gcs
 from testkit.spark_job_feed import SparkJobFeed
@@ -115,11 +116,14 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
 
 
 def assert_never_silent(log: str) -> None:
-    """Assert that the job's own lines, from its first to its last, are at most five seconds apart."""
+    """Assert that none of the lines of each INTERVAL_S is missing, from the job's first line to its last.
+
+    On a busy machine a line may come late, so the bound is not INTERVAL_S itself.
+    """
     times = [
         datetime.fromisoformat(at.replace(",", ".")) for at in re.findall(r"^20\d\d-\S+ \S+(?= )", log, re.MULTILINE)
     ]
-    assert max(later - before for before, later in pairwise(times)) < timedelta(seconds=5)
+    assert max(later - before for before, later in pairwise(times)) < timedelta(seconds=2 * INTERVAL_S)
 
 
 def logged_jobs(events: Path, request: DedupRequest) -> list[str]:
