@@ -27,7 +27,7 @@ def test_the_arrival_is_the_marker_s_creation(watch: Watch) -> None:
     watch.mark(7)
     (run,) = runs_to_start(watch)
     (delivery,) = watch.world.services.arrivals.deliveries()
-    assert arrival_of(run["conf"]) == watch.world.services.arrivals.read(delivery).arrived_at
+    assert arrival_of(run["conf"], run["trigger_run_id"]) == watch.world.services.arrivals.read(delivery).arrived_at
 
 
 def test_the_arrival_is_known_although_landing_was_cleaned_before_the_run_started(watch: Watch) -> None:
@@ -36,7 +36,7 @@ def test_the_arrival_is_known_although_landing_was_cleaned_before_the_run_starte
     watch.world.storage.bucket("landing").blob(f"{watch.world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
     (run,) = runs_to_start(watch)
     (delivery,) = watch.world.services.arrivals.deliveries()
-    arrived = arrival_of(run["conf"])
+    arrived = arrival_of(run["conf"], run["trigger_run_id"])
     assert arrived is not None
     assert abs(arrived - watch.world.services.arrivals.read(delivery).arrived_at) < timedelta(milliseconds=1)
 

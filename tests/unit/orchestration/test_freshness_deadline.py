@@ -38,7 +38,7 @@ def evaluate(conf: Any, run_id: str = "publish__7__1") -> datetime:
     ],
 )
 def test_the_arrival_is_taken_from_the_configuration(text: str, expected: datetime) -> None:
-    assert arrival_of({"snapshot_id": "7", "arrived_at": text}) == expected
+    assert arrival_of({"snapshot_id": "7", "arrived_at": text}, "publish__7__1") == expected
     assert evaluate({"arrived_at": text}) == expected
 
 

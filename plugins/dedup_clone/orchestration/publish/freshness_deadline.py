@@ -36,22 +36,23 @@ class ArrivalReference(BaseDeadlineReference):
 
     def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime:
         now = datetime.now(UTC)
-        if not run_id.startswith(AUTOMATIC):
-            return now
         try:
             from airflow.models import DagRun
             from sqlalchemy import select
 
             conf = select(DagRun.conf).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-            return arrival_of(session.scalar(conf)) or now
+            return arrival_of(session.scalar(conf), run_id) or now
         except Exception:
             log.exception("Cannot read the arrival of run [%s] of [%s]: its deadline counts from now", run_id, dag_id)
             return now
 
 
-def arrival_of(conf: Any) -> datetime | None:
-    """The arrival time in a run's configuration, never later than now; None when there is no valid one."""
-    text = conf.get(ARRIVED_AT) if isinstance(conf, dict) else None
+def arrival_of(conf: Any, run_id: str) -> datetime | None:
+    """The arrival time in a run's configuration, never later than now; None when there is no valid one.
+
+    None also for a run that a person started: it is a replay, whatever its configuration.
+    """
+    text = conf.get(ARRIVED_AT) if isinstance(conf, dict) and run_id.startswith(AUTOMATIC) else None
     if not isinstance(text, str) or not text:
         return None
     try:

@@ -13,7 +13,6 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.late_run import ENDED_STATES, LateRun, check_late_run
 from dedup_clone.orchestration.publish.freshness_deadline import arrival_of
-from dedup_clone.orchestration.shared.publish_run import is_automatic_run
 from dedup_clone.orchestration.shared.task_runtime import open_gcs_bucket
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings
@@ -51,14 +50,12 @@ async def notify_missed_deadline(
 def read_late_run(feed: str, sla_minutes: int, dag_run: dict[str, Any]) -> LateRun:
     """The late run. `dag_run`: what the context of the callback says of it."""
     conf, run_id = dag_run.get("conf") or {}, dag_run["dag_run_id"]
-    delivery = _delivery(conf)
-    is_automatic = delivery is not None and is_automatic_run(run_id, delivery)
     started = datetime.fromisoformat(dag_run.get("queued_at") or dag_run["run_after"])
     return LateRun(
         feed=feed,
         run_id=run_id,
-        delivery=delivery,
-        arrived_at=arrival_of(conf) if is_automatic else None,
+        delivery=_delivery(conf),
+        arrived_at=arrival_of(conf, run_id),
         started_at=started.astimezone(UTC),
         sla=timedelta(minutes=sla_minutes),
         state=str(dag_run.get("state") or "of unknown state"),
