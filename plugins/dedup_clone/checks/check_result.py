@@ -119,6 +119,11 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
         raise CheckFailed(f"{len(failed)} check(s) {results.phase} the swap failed. {consequence}\n  {lines}")
 
 
+def stopped_by(failed: Iterable[CheckResult]) -> str:
+    """Which checks stopped a publish, and what they found."""
+    return "stopped by " + "; ".join(f"check [{r.check}]: {r.brief or r.found}" for r in failed)
+
+
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:
     """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none.
 

@@ -147,9 +147,9 @@ def _newest_note(state: FeedState) -> str:
     Empty if the headline names no snapshot, or one that a rollback restored, or says that target is mixed.
     """
     live = state.live
-    if state.target_is_mixed:
+    if live is None or live.is_taken_over or live.restores is not None or state.target_is_mixed:
         return ""
-    return "" if live is None or live.is_taken_over or live.restores is not None else NEWEST_SUFFIX
+    return NEWEST_SUFFIX
 
 
 def _replay_note(state: FeedState) -> str:
@@ -198,8 +198,8 @@ def _reason_waiting(state: FeedState) -> str:
     intent, run = state.current.intent, state.failed_run
     # A run that is at work may pass the checks that stopped the run before it.
     if state.failed_checks and (intent is None or intent.waits_for_approval):
-        again = run is not None and run.repeat_at is not None and f"; tried again at {format_time(run.repeat_at)}"
-        return f", stopped: {_in_short(state.failed_checks)}{again or ''}"
+        again = f"; tried again at {format_time(run.repeat_at)}" if run and run.repeat_at else ""
+        return f", stopped: {_in_short(state.failed_checks)}{again}"
     if run is None or run.is_repeated:
         return ""
     if not run.reason and run.repeat_at is not None:  # no incident reports it yet

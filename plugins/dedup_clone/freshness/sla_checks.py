@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dedup_clone.checks.check_result import next_step_after_checks
+from dedup_clone.checks.check_result import next_step_after_checks, stopped_by
 from dedup_clone.freshness.baseline import describe_over_budget, describe_remaining, remaining_time
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
@@ -96,7 +96,7 @@ def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
     if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
         return ""
     if state.is_stopped_before_dedup:
-        return f"stopped by {'; '.join(f'check [{r.check}]: {r.brief or r.found}' for r in state.failed_checks)}"
+        return stopped_by(state.failed_checks)
     reason = next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")
     return reason or ("" if run is None else f"the log of run [{run.run_id}] says why")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
@@ -164,7 +165,7 @@ def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> 
         return "; ".join(item.reason for item in candidate.refused)
     failed = failed_checks(services, intent.attempt)
     if failed:
-        return "stopped by " + "; ".join(f"check [{r.check}]: {r.brief or r.found}" for r in failed)
+        return stopped_by(failed)
     staging = services.store.read_if_sound(Staging, services.layout.staging)
     if staging is None or staging.attempt != intent.attempt:
         return ENDED_BEFORE_LOAD
