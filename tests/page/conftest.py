@@ -43,6 +43,13 @@ def address() -> Iterator[str]:
     vanished.texts["vanished/CURRENT"] = StoredText("{}", 1)
     vanished.summaries["_freshness/vanished.json"] = vanished.summaries[f"_freshness/{few.feed}.json"]
     shown.mount("/vanished", application(vanished, now=lambda: next(hours)))
+    whole = page_indexes.fresh(now)
+    old = whole.records[39]
+    replay = replace(
+        whole.records[-1], deliveries=old.deliveries, snapshot_id=old.snapshot_id, lag_s=None, dropped_rows=1234,
+        reason="prices were wrong",
+    )  # fmt: skip
+    shown.mount("/replayed", application(MemoryStore(replace(whole, records=(*whole.records[:-1], replay)))))
     shown.mount("/beginning", application(MemoryStore(replace(few, records=(first, *few.records[1:])))))
     with serve(shown) as address:
         yield address

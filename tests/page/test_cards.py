@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 
 from dedup_clone.freshness.durations import format_duration
-from testkit.browser import Page
+from testkit.browser import Browser, Page
+from tests.page.shown_page import show
 from tests.shared import page_indexes
 
 
@@ -38,6 +39,38 @@ def test_why_a_cost_is_not_compared_depends_on_what_is_live(
         f" m.renderCost(card, {json.dumps(data)}); return card.textContent; }})"
     )
     assert shown("/nothing/").value(text) == words
+
+
+def test_less_than_a_cent_is_not_compared_with_less_than_a_cent(shown: Callable[[str], Page]) -> None:
+    tiny = {"kind": "publish", "usd": 0.0001, "spark_usd": None, "runs_spark": True}
+    data = {"live": {**tiny, "merge_usd": 0.0001, "qualify_usd": 0.0001}, "costs": {}, "projection": None}
+    text = (
+        "import('./static/1/cost.js').then((m) => { const card = document.createElement('section');"
+        f" m.renderCost(card, {json.dumps(data)}); return card.textContent; }})"
+    )
+    cost = shown("/nothing/").value(text)
+    assert "$" not in cost
+    assert "less than a cent" in cost
+
+
+def test_a_replay_is_not_labelled_like_a_snapshot_and_dropped_rows_are_shown(shown: Callable[[str], Page]) -> None:
+    page = shown("/replayed/")
+    readout = page.value("document.querySelector('#rows .readout').textContent")
+    assert readout.startswith("A replay, snapshot 2040 ")
+    assert readout.endswith(" 1,234 dropped.")
+    cells = "[...document.querySelectorAll('#publishes {}')].map((one) => one.textContent)"
+    headers, row = page.value(cells.format("th")), page.value(cells.format("tbody tr:first-child td"))
+    shown_row = dict(zip(headers, row, strict=True))
+    assert (shown_row["Lag"], shown_row["Dropped"], shown_row["Reason"]) == ("replay", "1,234", "prices were wrong")
+
+
+def test_the_reason_of_a_publish_is_in_sight_on_a_small_screen(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/replayed/", width=1280)
+    edges = page.value(
+        "((table) => [[...table.querySelectorAll('th')].find((one) => one.textContent === 'Reason'), table]"
+        ".map((one) => one.getBoundingClientRect().right))(document.querySelector('#publishes .scroll'))"
+    )
+    assert edges[0] <= edges[1]
 
 
 def test_a_cost_without_the_price_of_spark_is_not_shown_as_if_it_were_all(shown: Callable[[str], Page]) -> None:

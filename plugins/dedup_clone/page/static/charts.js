@@ -57,16 +57,18 @@ function axisLimit(tops) {
 /** A snapshot id for an axis label; a long id is shortened to its last digits. */
 const shortId = (id) => (id.length > 8 ? `…${id.slice(-6)}` : id);
 
-/** The axis below a chart: the snapshot id of each publish, from left to right. */
+/** The axis below a chart: the snapshot id of each publish, from left to right; of other runs their kind. */
 const snapshotAxis = (publishes) => ({
   scale: { time: false, range: () => [-0.6, publishes.length - 0.4] },
-  axis: axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? shortId(publishes[i]?.snapshot_id ?? "") : "")), 28, COUNT_STEPS),
+  axis: axis((u, splits) => splits.map((i) => (publishes[i] ? axisLabel(publishes[i]) : "")), 28, COUNT_STEPS),
 });
+
+const axisLabel = ({ kind, snapshot_id: id }) => (kind === "publish" ? shortId(id) : kind);
 
 export function renderLag(container, { publishes, sla, now }) {
   const shown = publishes.filter((p) => p.lag_s !== null);
   if (!shown.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "The first publish will be the first point here."));
+    container.replaceChildren();
     return;
   }
   const minutes = shown.map((p) => p.lag_s / 60);
@@ -112,7 +114,7 @@ const padded = (shown, values) => (shown.length > 1 ? values : [null, values[0],
 
 export function renderRows(container, publishes) {
   if (!publishes.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "The rows of each snapshot are shown from the first publish on."));
+    container.replaceChildren();
     return;
   }
   // Stacked bars: each is drawn from 0 to its top, the tallest first.
@@ -126,8 +128,9 @@ export function renderRows(container, publishes) {
   const newest = publishes[publishes.length - 1];
   const { limit, cut, highest } = axisLimit(newTops);
   const x = snapshotAxis(publishes);
-  const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
-    `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
+  const describe = (p) => `${p.kind === "publish" ? "Snapshot" : `A ${p.kind}, snapshot`} ${p.snapshot_id} (generation ${p.generation}): ` +
+    `${count(p.new_rows)} new, ${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ` +
+    `${count(p.retained_rows)} retained${p.dropped_rows ? `, ${count(p.dropped_rows)} dropped` : ""}.`;
   draw(container, describe(newest),
     [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("retained", "retained: missing in the snapshot"),
       cut ? h("li", {}, `${cut} taller ${cut === 1 ? "bar is" : "bars are"} cut off, up to ${short(highest)} rows`) : null].filter(Boolean),

@@ -9,6 +9,8 @@ function bar(share, kind) {
     svg("rect", { class: kind, width: `${Math.max(share * 100, 0.4).toFixed(2)}%`, height: 12, rx: 3 }));
 }
 
+const COMPARED_FROM = 0.01; // US dollars of a MERGE; the price of a smaller table compares roundings
+
 const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
 
 /** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish, sum or
@@ -42,14 +44,21 @@ function projected(projection) {
 
 /** Why no cost of a MERGE or QUALIFY is shown beside that of `live`. */
 function notCompared(live) {
-  if (!live) return "Known after the first publish.";
   return ["publish", "replay"].includes(live.kind)
     ? `What a MERGE or QUALIFY would have cost instead of this ${live.kind} is not known.`
     : `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.`;
 }
 
 export function renderCost(container, { live, costs, projection }) {
-  if (!live || live.merge_usd === null) {
+  if (live && live.merge_usd !== null && live.merge_usd < COMPARED_FROM) {
+    container.replaceChildren(...[h("p", { class: "muted" }, "The table is so small that this publish, a MERGE and a QUALIFY each cost less than a cent."), projected(projection)].filter(Boolean));
+    return;
+  }
+  if (!live) {
+    container.replaceChildren();
+    return;
+  }
+  if (live.merge_usd === null) {
     container.replaceChildren(...[h("p", { class: "muted" }, notCompared(live)), projected(projection)].filter(Boolean));
     return;
   }

@@ -3,12 +3,13 @@
 import { openInAirflow } from "./airflow.js";
 import { amount } from "./cost.js";
 import { h, pill, table } from "./dom.js";
-import { count, duration, time, usd, withTimes } from "./formats.js";
+import { count, duration, time, withTimes } from "./formats.js";
 
 const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
 const OVERLAP = "Row groups of the files whose values of the first clustering column lie among those of other row groups. Where many do, files " +
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
+const DROPPED = "Rows of the deliveries that are older than the retention, and rows of dates that have left it.";
 const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
 /** A link to a page of Airflow, opened by Airflow's own router. */
@@ -29,7 +30,7 @@ const lagOf = ({ lag_of: of, snapshot_id: newest }) => (of && of.snapshot_id !==
 
 export function renderPublishes(container, { publishes, sla, now }) {
   if (!publishes.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "No publish yet. The first snapshot that lands is published automatically."));
+    container.replaceChildren();
     return;
   }
   const newest = [...publishes].reverse();
@@ -39,17 +40,16 @@ export function renderPublishes(container, { publishes, sla, now }) {
     { title: "Arrived", short: true, cell: (p) => time(p.arrived_at, now) },
     { title: "Swapped", short: true, cell: (p) => time(p.swapped_at, now) },
     { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : [h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)), lagOf(p)] },
+    { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
     { title: "Rows", number: true, cell: (p) => count(p.rows) },
     { title: "New", number: true, cell: (p) => count(p.new_rows) },
     { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },
     { title: "Retained", number: true, cell: (p) => count(p.retained_rows) },
-    ...(publishes.some((p) => p.cluster_overlap !== null)
-      ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : h("span", { title: OVERLAP }, `${Math.round(p.cluster_overlap * 100)} %`) }] : []),
+    { title: "Dropped", number: true, cell: (p) => h("span", { title: DROPPED }, count(p.dropped_rows)) },
     { title: "Plan", short: true, cell: (p) => [p.engine, p.is_direct ? h("span", { title: DIRECT }, " (direct)") : "", p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
     { title: "Cost", number: true, cell: (p) => amount(p.usd, p) },
-    { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
-    { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },
-    { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
+    ...(publishes.some((p) => p.cluster_overlap !== null)
+      ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : h("span", { title: OVERLAP }, `${Math.round(p.cluster_overlap * 100)} %`) }] : []),
   ];
   const show = (rows) => container.replaceChildren(
     table("Publishes, newest first", columns, rows),
@@ -67,7 +67,7 @@ function restorable(generation, now) {
 
 export function renderGenerations(container, { generations, now }) {
   if (!generations.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "A generation is one deduplicated table; each publish makes one."));
+    container.replaceChildren();
     return;
   }
   const show = (rows) => container.replaceChildren(
@@ -100,5 +100,5 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
   ], [...failures].reverse().slice(0, FIRST_SHOWN)));
   if (excluded.length) parts.push(h("h3", {}, "Excluded by a rollback"),
     h("p", {}, excluded.join(", ")), h("p", { class: "muted" }, "They stay out until they are replayed or delivered again."));
-  container.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: no delivery was refused or excluded, and no attempt failed.")]));
+  container.replaceChildren(...parts);
 }
