@@ -41,7 +41,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover record-state
+.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -148,9 +148,6 @@ check: setup ## Lint, formatting, types, import layers, Google's grammar on ever
 
 golden: setup ## Write the golden files anew (read the difference before you commit it)
 	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags tests/docs
-
-record-state: setup ## Keep the state that this release leaves, for the tests of later releases (once for each release)
-	@PYTHONPATH=plugins:spark_jobs:. $(PY) -m tests.contract.publish.record_state
 
 lock: setup ## Renew the lock from requirements/dev.in
 	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \

@@ -19,8 +19,3 @@ def test_the_version_is_that_of_the_last_release_only_while_nothing_has_changed_
 
 def test_the_package_has_the_version_that_records_name() -> None:
     assert tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"] == __version__
-
-
-def test_the_state_of_each_release_is_recorded() -> None:
-    recorded = {path.stem for path in (REPOSITORY / "tests/contract/publish/former_states").glob("*.json")}
-    assert recorded >= {heading for heading in SECTIONS[2::2]}
