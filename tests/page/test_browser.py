@@ -187,7 +187,7 @@ def test_each_time_is_shown_in_the_readers_zone_on_hover(browser: Browser, addre
     page.go(f"{address}/unchecked/")
     page.wait_until(SHOWN)
     times = "[...document.querySelectorAll('{} time')].map((one) => [one.dateTime, one.title])"
-    for part in ("#as-of", "#hero .headline", "#incidents h3", "#today .key", "#partitions", "#refused"):
+    for part in ("#as-of", "#hero .headline", "#incidents", "#today .key", "#partitions", "#refused"):
         found = page.value(times.format(part))
         assert found, part
         for moment, title in found:

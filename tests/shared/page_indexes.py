@@ -20,6 +20,7 @@ from dedup_clone.state.index import (
     IndexChecks,
     IndexDate,
     IndexGeneration,
+    IndexLanding,
     IndexProjection,
     IndexStopped,
     IndexVerdict,
@@ -116,6 +117,7 @@ def make_index(publishes: int = 120, dates: int = DATES, now: datetime = NOW, **
         "owner": "data-platform",
         "target": "local-dev.warehouse.product_attributes",
         "engine": Engine.SPARK,
+        "landing": IndexLanding("gs://landing/shop/attributes/", "date=YYYY-MM-DD/*.parquet", "_SUCCESS"),
         "sla_minutes": 60,
         "expected": ExpectedTimes(times, "UTC", 30),
         "max_age_minutes": None,
@@ -247,6 +249,8 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         f"[new_share] failed. No run holds the lease.",
         "snapshot 2120",
         "open the publish run that is running (or failed) and read the log of its last task.",
+        dag_id="product_attributes_publish",
+        run_id="publish__2122__1795000000000122",
     )
     refused = Incident(
         IncidentKind.DELIVERY_REFUSED,
@@ -265,6 +269,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             FreshnessStatus.LATE,
             now,
             headline="Readers see snapshot 2120; 1 more waits.",
+            waiting=1,
             incidents=(missed, refused),
             runbook="https://example.org/runbook.md",
             check_interval_s=3600.0,

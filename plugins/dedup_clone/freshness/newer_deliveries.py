@@ -27,16 +27,25 @@ def describe_newer_not_live(state: FeedState) -> Iterator[str]:
 
     Of each snapshot only the latest delivery counts, and if that one waits, none.
     """
-    refused = [refusal.delivery for refusal in state.refused]
-    latest = latest_of_each_snapshot([*refused, *state.excluded, *(w.delivery for w in state.waiting)])
     or_more = " or more" if state.may_lack_refusals else ""
-    yield from _describe(state, latest.intersection(refused), "refused", or_more)
-    yield from _describe(state, latest.intersection(state.excluded), "excluded by a rollback")
+    yield from _describe(state, _newer(state, [refusal.delivery for refusal in state.refused]), "refused", or_more)
+    yield from _describe(state, newer_excluded(state), "excluded by a rollback")
 
 
-def _describe(state: FeedState, deliveries: set[Delivery], what_happened: str, or_more: str = "") -> Iterator[str]:
+def newer_excluded(state: FeedState) -> list[Delivery]:
+    """The deliveries that a rollback took out and that are newer than the live ones; of each snapshot only the last."""
+    return _newer(state, state.excluded)
+
+
+def _newer(state: FeedState, deliveries: Iterable[Delivery]) -> list[Delivery]:
+    refused = (refusal.delivery for refusal in state.refused)
+    latest = latest_of_each_snapshot([*refused, *state.excluded, *(w.delivery for w in state.waiting)])
     newest = newest_live(state.live, state.included)
-    newer = [delivery for delivery in deliveries if newest is None or delivery > newest]
+    return [d for d in latest.intersection(deliveries) if newest is None or d > newest]
+
+
+def _describe(state: FeedState, newer: list[Delivery], what_happened: str, or_more: str = "") -> Iterator[str]:
+    newest = newest_live(state.live, state.included)
     corrections = [d for d in newer if newest is not None and d.snapshot_id == newest.snapshot_id]
     if corrections:
         yield f"a correction of snapshot {corrections[0].snapshot_id} was {what_happened}"

@@ -12,9 +12,8 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
-from dedup_clone.freshness.durations import format_duration
 from dedup_clone.freshness.incident_records import IncidentRecord
-from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
@@ -35,14 +34,8 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds. Deliveries after the watchdog's last check may be missing.
-
-    So a headline that calls the live snapshot the newest one also says how long ago that check was.
-    """
-    status, headline = status_and_headline(overview.summary, now, overview.waiting, overview.newest_of_any_feed)
-    if overview.summary is not None:
-        age = format_duration(now - overview.summary.checked_at)
-        headline = headline.replace(NEWEST_SUFFIX, f"{NEWEST_SUFFIX} at the check {age} ago")
+    """The feed's entry in the list of all feeds: of the last verdict, as the feed's own page shows it."""
+    status, headline = status_and_headline(overview.summary, now, overview.newest_of_any_feed)
     return {
         "feed": overview.feed,
         "status": status,
@@ -98,7 +91,7 @@ def index_view(
     """What the page shows at `now` (UTC) of a feed that has an index. Further parameters: see FeedRecords."""
     shown, kinds, waiting = index.records[-PUBLISHES_SHOWN:], publish_kinds(index), _waiting(index)
     due_now = waiting[0].arrived_at + timedelta(minutes=index.sla_minutes) if waiting else None
-    freshness = status_view(verdict, now, len(waiting), newest_of_any_feed, reported, due_now)
+    freshness = status_view(verdict, now, newest_of_any_feed, reported, due_now)
     return {
         "now": now.isoformat(),
         "feed": index.feed,
@@ -107,10 +100,11 @@ def index_view(
         "owner": index.owner,
         "target": index.target,
         "engine": str(index.engine),
+        "landing": to_plain(index.landing),
         "sla_minutes": index.sla_minutes,
         "retention_days": index.retention_days,
         "live": _live(index, kinds, now),
-        "today": today_view(index, now, max(0, freshness["waiting"] - len(waiting))),
+        "today": today_view(index, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
         "waiting": [arrival_view(a) for a in waiting],
         "stopped": _stopped(index),
         "publishes": [_publish(r, kinds[r.generation]) for r in shown],

@@ -28,28 +28,26 @@ _NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ENVIRONMENT_SIL
 def status_view(
     verdict: FreshnessVerdict | None,
     now: datetime,
-    waiting_now: int = 0,
     newest_of_any_feed: VerdictSummary | None = None,
     reported: Iterable[IncidentRecord] = (),
     due_now: datetime | None = None,
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
-    `waiting_now`: the number of registered deliveries that wait now; some may have arrived after the verdict. The
-    view's `waiting` is that of the verdict, which counts unregistered deliveries, too; 0 if the verdict is too old.
+    The view's `waiting` is that of the verdict, as the headline's; None without a verdict that can be trusted.
     `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
     `reported`: the records of open incidents; those that the verdict cannot have are shown after those that it has.
     `due_now`: when the oldest delivery that waits now must be live; None if none waits.
     """
     still_waits = bool(due_now and verdict and verdict.due_at and due_now <= verdict.due_at)
     incidents = [{**to_plain(one), "title": one.kind.label} for one in _incidents(verdict, now, reported, still_waits)]
-    status, headline = status_and_headline(verdict, now, waiting_now, newest_of_any_feed)
+    status, headline = status_and_headline(verdict, now, newest_of_any_feed)
     if verdict is None:
         return {
             "status": status,
             "headline": headline,
             "incidents": incidents,
-            "waiting": 0,
+            "waiting": None,
             "check_age_s": None,
             "next_expected_at": None,
             "runbook": "",
@@ -59,7 +57,7 @@ def status_view(
         "status": status,
         "headline": headline,
         "incidents": incidents,
-        "waiting": 0 if verdict.is_stale(now) else verdict.waiting,
+        "waiting": None if verdict.is_stale(now) else verdict.waiting,
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": None if expected is None or expected < now else to_plain(expected),
         "runbook": verdict.runbook,
@@ -85,18 +83,15 @@ def _incidents(
 def status_and_headline(
     verdict: FreshnessVerdict | VerdictSummary | None,
     now: datetime,
-    waiting: int,
     newest_of_any_feed: VerdictSummary | None = None,
 ) -> tuple[str, str]:
-    """Status and headline as of `now`. The parameters are those of `status_view`; `waiting` is its `waiting_now`."""
+    """Status and headline as of `now`. The parameters are those of `status_view`."""
     if verdict is None:
         if newest_of_any_feed is None or newest_of_any_feed.is_stale(now):
             return UNKNOWN, NO_VERDICT
         interval = format_duration(timedelta(seconds=newest_of_any_feed.check_interval_s))
         return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_of_any_feed.checked_at))
     headline = verdict.headline
-    if waiting:
-        headline = headline.replace(NEWEST_SUFFIX, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
     if verdict.is_stale(now):
         age = format_duration(now - verdict.checked_at)
         return UNKNOWN, (

@@ -128,6 +128,15 @@ class ExpectedTimes:
 
 
 @dataclass(frozen=True)
+class IndexLanding:
+    """Where deliveries land. `folder`: a URI ending in `/`. `files`, `marker`: what a delivery's folder holds."""
+
+    folder: str
+    files: str
+    marker: str
+
+
+@dataclass(frozen=True)
 class TimeTravel:
     """How far back staging can be read: `hours`, but not beyond `staging_created_at`."""
 
@@ -181,6 +190,7 @@ class Index:
     owner: str
     target: str
     engine: Engine
+    landing: IndexLanding
     sla_minutes: int
     expected: ExpectedTimes | None
     max_age_minutes: int | None

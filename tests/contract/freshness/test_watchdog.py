@@ -20,6 +20,7 @@ from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.index import IndexFile
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.watchdog import Watchdog
 from tests.shared.incidents import incident
@@ -70,6 +71,21 @@ def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     assert dog.check(later=5 * MINUTE) == []
     dog.paused = {dog.setup.dag_id("publish")}
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
+
+
+def test_the_check_writes_the_index_of_the_page_if_no_run_did(dog: Watchdog) -> None:
+    """Before the first delivery, and after a run that died between its commit and the index."""
+    file = IndexFile(dog.world.services.store, dog.world.feed.feed)
+    dog.check()
+    empty = file.read().index
+    assert empty is not None
+    assert (empty.generation, empty.landing.folder) == (None, f"gs://landing/{dog.world.feed.landing.prefix}/")
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    file.write(empty, expected_object_generation=file.read().object_generation)
+    dog.check()
+    mended = file.read().index
+    assert mended is not None
+    assert (mended.generation, [str(a.state) for a in mended.arrivals]) == (1, ["published"])
 
 
 def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchdog) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
 from dedup_clone.page.feed_view import feed_summary, index_view, page_view
+from dedup_clone.page.freshness_view import status_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.state.current import Intent, IntentKind
@@ -167,9 +168,8 @@ def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
 
 
 def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
-    summary = feed_summary(FeedOverview("store_visits", verdict("store_visits").summary, 1), NOW)
+    checked = verdict("store_visits", headline="Readers see snapshot 2120; 1 more waits.", waiting=1)
+    summary = feed_summary(FeedOverview("store_visits", checked.summary, 1), NOW)
     assert (summary["status"], summary["waiting"]) == ("fresh", 1)
-    assert summary["headline"] == "Readers see snapshot 2120; 1 more waits."
-    none_waits = feed_summary(FeedOverview("store_visits", verdict("store_visits").summary, 0), NOW)
-    assert none_waits["headline"] == "Readers see snapshot 2120, the newest one at the check 40 s ago."
+    assert summary["headline"] == status_view(checked, NOW)["headline"]
     assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"

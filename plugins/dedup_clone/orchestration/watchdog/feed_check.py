@@ -20,9 +20,11 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.state.index import DeliveryState, IndexFile
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +53,20 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
     _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
     write_verdict(services.store, verdict)
+    if _index_is_behind(services, state):
+        try_refresh_index(services)
     _emit_metrics(state, verdict)
     require_sent(notifiers)
     return [incident.name for incident in verdict.incidents]
+
+
+def _index_is_behind(services: Services, state: FeedState) -> bool:
+    """Whether the page's index is absent, or lacks what a run did that died before it refreshed the index."""
+    index = IndexFile(services.store, state.feed).read().index
+    if index is None or index.generation != state.current.generation:
+        return True
+    waiting = {waiting.delivery for waiting in state.waiting if waiting.is_registered}
+    return waiting != {arrival.delivery for arrival in index.arrivals if arrival.state is DeliveryState.WAITING}
 
 
 def _check_other_environment(

@@ -31,7 +31,7 @@ function auditResult(audit, now) {
 
 export function renderCalendar(container, { dates, retention, audit, now }) {
   if (!dates.length) {
-    container.replaceChildren(h("p", { class: "muted" }, `The table retains ${retention} days of partitions.`));
+    container.replaceChildren();
     return;
   }
   const most = Math.max(...dates.map((d) => d[1]), 1);

@@ -18,7 +18,7 @@ function evidence(label, verdicts) {
 
 export function renderChecks(container, attempts) {
   if (!attempts.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "Checks run before and after each swap; their verdicts appear here."));
+    container.replaceChildren();
     return;
   }
   const newest = [...attempts].reverse();

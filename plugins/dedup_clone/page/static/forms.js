@@ -98,7 +98,7 @@ const withoutEmpty = (conf) => Object.fromEntries(Object.entries(conf).filter(([
 
 export function renderReplay(container, { replayable, choices, engine, mayStart, now, partitions, retention }) {
   if (!replayable.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
+    container.replaceChildren();
     return;
   }
   const delivery = h("select", { required: true, onchange: () => dates.offer(selected().dates) }, replayable.map((a, number) =>
@@ -166,7 +166,7 @@ function fillOnRequest(container, fill) {
 export function renderRollback(container, { generations, choices, mayStart, now }) {
   const possible = generations.filter((g) => g.restorable);
   if (!possible.length) {
-    container.replaceChildren(h("p", { class: "muted" }, "There is no earlier generation that can be made live again."));
+    container.replaceChildren();
     return;
   }
   const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation, title: local(g.swapped_at) },

@@ -28,13 +28,10 @@ function showIncidents() {
 
 function waitingFigure(view) {
   const { waiting, freshness, now } = view;
-  if (waiting.length) {
+  const number = freshness.waiting ?? waiting.length; // the headline's number, unless the watchdog is silent
+  if (number) {
     const step = nextStepLink(view);
-    return figure("Waiting", String(waiting.length), ["since ", time(waiting[0].arrived_at, now), step ? [", ", step] : ""]);
-  }
-  if (freshness.waiting) { // the watch DAG had not registered them
-    const step = nextStepLink(view);
-    return figure("Waiting", String(freshness.waiting), ["at the last check", step ? [", ", step] : ""]);
+    return figure("Waiting", String(number), [waiting.length ? ["since ", time(waiting[0].arrived_at, now)] : "not registered yet", step ? [", ", step] : ""]);
   }
   const next = freshness.next_expected_at;
   return figure("Waiting", "none", next ? ["next expected ", time(next, now)] : "nothing to publish");
@@ -52,6 +49,14 @@ function figures(view) {
     figure("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
     waitingFigure(view),
   ];
+}
+
+/** How the first snapshot is delivered. */
+function firstLanding({ feed, landing: { folder, files, marker } }) {
+  return h("div", { class: "first-landing" },
+    h("p", {}, "Deliver the first snapshot with any client of Cloud Storage, the marker last. It is published without anything else to do."),
+    h("pre", {}, `${folder}snapshot_id=1/${files}\n${folder}snapshot_id=1/${marker}`),
+    h("p", { class: "muted" }, "On the local stack: ", h("code", {}, `make land FEED=${feed}`)));
 }
 
 /** The tasks of publish, bootstrap, rebuild and erasure that run the Spark job. */
@@ -80,6 +85,7 @@ export function renderHero(container, view) {
       age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
     view.has_index ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
     runAtWork(view),
+    view.has_index && !view.live && !view.replayable.length ? firstLanding(view) : null,
     view.has_index ? h("dl", {}, figures(view)) : null,
   ].filter(Boolean));
   if (focused) [...container.querySelectorAll("a, button")].find((link) => link.textContent === focused)?.focus();

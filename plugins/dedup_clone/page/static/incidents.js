@@ -16,6 +16,10 @@ function runbookLink(runbook, kind, title) {
   return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, title);
 }
 
+/** Facts of incidents about the run that a card is about: they have no card of their own. */
+const ofTheRun = (incidents, { now, runbook }) => incidents.map(({ title, kind, since }) =>
+  ["Incident", [runbookLink(runbook, kind, title) ?? title, ", since ", time(since, now)]]);
+
 function incident({ severity, kind, title, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
   return h("article", { class: `incident ${severity}` },
     h("h3", {}, pill(severity), " ", withTimes(what[0].toUpperCase() + what.slice(1))),
@@ -29,7 +33,7 @@ function incident({ severity, kind, title, since, what, readers_see: see, next_s
 }
 
 /** The snapshot that checks stopped, their results, and how to accept or correct it. */
-function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable, is_before_dedup: early }, mayStart) {
+function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable, is_before_dedup: early }, incidents, view) {
   const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
     detail: { snapshot, marker, checks: failed.map((f) => f.check) },
   }));
@@ -42,32 +46,34 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
     ], failed),
     definitionList([
       [acceptable ? "If the snapshot is right" : "Next step", acceptable
-        ? mayStart ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
+        ? view.mayStart ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
         : `${failed.map((f) => `${f.check}: ${f.next_step}`).join(" ")} ${early ? "The publish is tried again by itself, or clear its run"
           : "Then replay it"}: this check cannot be accepted.`],
       ["If it is wrong", early ? null : "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
+      ...ofTheRun(incidents, view),
       ["Run", runLink(dag, run, run)],
     ]));
 }
 
-function approval({ subject, body, created_at: since, assigned_users: users, task_instance: task }, now) {
+function approval({ subject, body, created_at: since, assigned_users: users, task_instance: task }, incidents, view) {
   return h("article", { class: "incident warning" },
     h("h3", {}, pill("waits for a person", "waiting"), " ", subject),
     definitionList([
-      ["Since", time(since, now)],
+      ["Since", time(since, view.now)],
+      ...ofTheRun(incidents, view),
       ["Who is asked", users?.length ? users.map((user) => user.name).join(", ") : `everybody who may edit runs of ${task.dag_id}`],
       ["Answer", answerLink(task.dag_id, task.dag_run_id, task.task_id, "Required Actions of this run")],
     ]),
     body ? h("details", {}, h("summary", {}, "What is asked"), h("div", { class: "report" }, markdown(body, "What is asked"))) : null);
 }
 
-/** Shows the card, or hides it if there is nothing to show. */
 export function renderIncidents(container, view) {
+  const runs = [view.stopped?.run_id, ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
+  const of = (run) => view.incidents.filter((one) => one.run_id && one.run_id === run);
   const items = [
-    view.stopped ? stopped(view.stopped, view.mayStart) : null,
-    ...view.approvals.map((one) => approval(one, view.now)),
-    ...view.incidents.map((one) => incident(one, view)),
+    view.stopped ? stopped(view.stopped, of(view.stopped.run_id), view) : null,
+    ...view.approvals.map((one) => approval(one, of(one.task_instance.dag_run_id), view)),
+    ...view.incidents.filter((one) => !one.run_id || !runs.includes(one.run_id)).map((one) => incident(one, view)),
   ].filter(Boolean);
-  container.closest("section").hidden = !items.length;
   container.replaceChildren(...items);
 }

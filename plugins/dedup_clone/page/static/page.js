@@ -89,7 +89,7 @@ function feedToShow(feeds) {
   }
   const isFilledIn = PARTS.some(([id]) => byId(id).dataset.busy);
   if (isFilledIn && feeds.some((feed) => feed.feed === lastView?.feed)) return { feed: lastView.feed };
-  const order = ["stopped", "late", "unknown", "at risk", "fresh", "empty"];
+  const order = ["stopped", "late", "unknown", "at risk", "rolled back", "fresh", "empty"];
   const worst = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return worst ? { feed: worst.feed } : {
     none: "No feed is known yet. A feed appears here as soon as the DAG freshness_watchdog has checked it.",
@@ -151,10 +151,9 @@ function show(view) {
   showAsOf(view.now);
   showNotice(view.problem);
   renderHero(byId("hero"), view);
-  renderPart(PARTS[0], view);
-  for (const part of PARTS.slice(1)) {
-    byId(part[0]).closest("section").hidden = !view.has_index;
-    if (view.has_index) renderPart(part, view);
+  for (const part of view.has_index ? PARTS : PARTS.slice(0, 1)) renderPart(part, view);
+  for (const card of document.querySelectorAll("#cards section")) { // a card without content says nothing
+    card.hidden = !card.querySelector("div > *") || (!view.has_index && !card.querySelector("#incidents"));
   }
   byId("hero").hidden = byId("cards").hidden = false;
 }

@@ -29,6 +29,7 @@ from dedup_clone.state.index import (
     IndexDate,
     IndexFile,
     IndexGeneration,
+    IndexLanding,
     IndexProjection,
     IndexStopped,
     IndexVerdict,
@@ -95,6 +96,7 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
         owner=feed.owner,
         target=f"{services.names.project}.{services.names.dataset}.{services.names.target_table}",
         engine=feed.engine,
+        landing=_landing(services),
         sla_minutes=feed.freshness.sla_minutes,
         expected=_expected(feed.freshness.expected_arrivals),
         max_age_minutes=feed.freshness.max_age_minutes,
@@ -114,6 +116,12 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
             services, inputs, failures, [a.delivery for a in arrivals if a.state is DeliveryState.WAITING]
         ),
     )
+
+
+def _landing(services: Services) -> IndexLanding:
+    landing, column = services.feed.landing, services.feed.table.partition_column
+    files = f"{column}=YYYY-MM-DD/*.parquet" if landing.date_folders else "*.parquet"
+    return IndexLanding(services.landing.store.uri(f"{landing.prefix}/"), files, landing.marker)
 
 
 def _expected(arrivals: ExpectedArrivals | None) -> ExpectedTimes | None:
