@@ -6,6 +6,7 @@ from datetime import datetime
 
 from google.api_core.exceptions import BadRequest
 
+from dedup_clone.warehouse.metadata import table_metadata
 from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.probe_dataset import MILLISECONDS_PER_DAY, ProbeDataset
 
@@ -112,16 +113,16 @@ def clone_time(probe: ProbeDataset) -> str:
     staging, target = probe.new_table("clone_time", [(probe.today, 1, 1)]), probe.table("clone_time_target")
     at = probe.now()
     swap(probe, target, staging, at)
-    definition = probe.client.get_table(target).clone_definition
-    if definition is None or definition.base_table_reference is None or definition.clone_time is None:
+    found = table_metadata(probe.client.get_table(target))
+    if found.clone_of is None or found.clone_time is None:
         raise DoesNotHold("target has no cloneDefinition with base and time.")
-    expect("base", definition.base_table_reference.table_id, "clone_time")
-    apart_ms = abs((definition.clone_time - at).total_seconds()) * 1000
+    expect("base", found.clone_of, "clone_time")
+    apart_ms = abs((found.clone_time - at).total_seconds()) * 1000
     if apart_ms >= 1:
-        raise DoesNotHold(f"cloneTime is [{definition.clone_time}], expected [{at}] to the millisecond.")
+        raise DoesNotHold(f"cloneTime is [{found.clone_time}], expected [{at}] to the millisecond.")
     types = probe.rows(f"SELECT table_type FROM {probe.view('TABLES')} WHERE table_name = 'clone_time_target'")
     expect("table_type", types, [("CLONE",)])
-    return f"cloneTime {definition.clone_time.isoformat()}, table_type CLONE."
+    return f"cloneTime {found.clone_time.isoformat()}, table_type CLONE."
 
 
 @assumption(

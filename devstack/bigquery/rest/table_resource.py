@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import ConditionNotMet
-from devstack.bigquery.clock import floor_to_millisecond, to_datetime
+from devstack.bigquery.clock import MICROSECONDS, floor_to_millisecond, to_datetime
 from devstack.bigquery.storage.model import Dataset, TableId, TableVersion
 
 
@@ -129,7 +129,9 @@ def _streaming_buffer(version: TableVersion) -> dict[str, str]:
 
 
 def rfc3339(moment_us: int) -> str:
-    return to_datetime(moment_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """The time as Google's JSON prints it: with 0, 3 or 6 digits after the second, as few as hold it exactly."""
+    precision = "microseconds" if moment_us % 1000 else "milliseconds" if moment_us % MICROSECONDS else "seconds"
+    return f"{to_datetime(moment_us).replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
 def _text(number: int | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.warehouse.table_options import table_options
@@ -12,7 +12,6 @@ from dedup_clone.warehouse.table_options import table_options
 if TYPE_CHECKING:
     from google.cloud.bigquery import SchemaField, Table
 
-T = TypeVar("T")
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 # The REST API uses legacy SQL's names of types.
 _STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
@@ -159,7 +158,9 @@ def schema_field(column: Column) -> dict[str, Any]:
 
 def table_metadata(table: Table) -> TableMetadata:
     """The metadata of a table of the client library."""
-    partitioning, clone = table.time_partitioning, table.clone_definition
+    partitioning, resource = table.time_partitioning, table.to_api_repr()
+    # `table.clone_definition` cannot read a time on a full second, which Google's JSON prints without a fraction.
+    clone = resource.get("cloneDefinition") or {}
     expiration_ms = None if partitioning is None else partitioning.expiration_ms
     return TableMetadata(
         name=table.table_id,
@@ -171,15 +172,15 @@ def table_metadata(table: Table) -> TableMetadata:
         cluster_by=tuple(table.clustering_fields or ()),
         labels=dict(table.labels),
         streaming_buffer=_streaming_buffer(table),
-        clone_of=None if clone is None else _present(clone.base_table_reference).table_id,
-        clone_time=None if clone is None else clone.clone_time,
-        created_at=_present(table.created),
+        clone_of=(clone.get("baseTableReference") or {}).get("tableId"),
+        clone_time=datetime.fromisoformat(clone["cloneTime"]) if clone.get("cloneTime") else None,
+        created_at=_created_at(table),
         kind=table.table_type or "",
         granularity=None if partitioning is None else partitioning.type_,
         location=table.location or "",
         version=f"{table.etag} {table.modified}",
         expires_at=table.expires,
-        options=table_options(table.to_api_repr()),
+        options=table_options(resource),
     )
 
 
@@ -190,7 +191,8 @@ def _streaming_buffer(table: Table) -> StreamingBuffer | None:
     return StreamingBuffer(buffer.estimated_rows or 0, buffer.oldest_entry_time)
 
 
-def _present(value: T | None) -> T:
-    if value is None:
-        raise LookupError("BigQuery described a table without its creation time or clone source.")
-    return value
+def _created_at(table: Table) -> datetime:
+    created: datetime | None = table.created
+    if created is None:
+        raise LookupError(f"BigQuery described table [{table.table_id}] without its creation time: retry the task.")
+    return created

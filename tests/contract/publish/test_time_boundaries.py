@@ -6,6 +6,7 @@ The stand-in's clock moves forward only, so these tests have servers of their ow
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.publish.records.attempt_records import save_swap
 from dedup_clone.settings.feed import Feed
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
@@ -135,6 +137,23 @@ def test_clocks_a_minute_apart_publish_around_midnight(timed: TimedWorld, skew_s
     timed.publish(timed.land(8, [row(8, 3, day=newest)]))
     assert timed.rows() == expected(*first, row(8, 3, day=newest))
     assert timed.services.ledger.read_last(2)[-1].lag_s is not None
+
+
+def test_a_clone_as_of_a_full_second_is_committed_and_rolled_back(timed: TimedWorld) -> None:
+    """Google's JSON then shows the clone's time without a fraction."""
+    newest = days_before(timed, 0)
+    spec, checked = timed.publish_to_check(timed.land(7, [row(7, 1, day=newest)]))
+    full_second = checked.checked_at.replace(microsecond=0) + timedelta(seconds=1)
+    timed.pass_time(timedelta(seconds=1))
+    whole = replace(checked, checked_at=full_second)  # as if the checks had read staging at this time
+    save_swap(timed.services, whole)
+    timed.swap(spec, whole)
+    resource = timed.bigquery.get_table(f"warehouse.{timed.feed.target}").to_api_repr()
+    assert resource["cloneDefinition"]["cloneTime"] == f"{full_second:%Y-%m-%dT%H:%M:%S}Z"
+    assert timed.commit(spec).swapped_at is not None
+    timed.publish(timed.land(8, [row(8, 1, 30, day=newest)]))
+    timed.roll_back(1)
+    assert timed.rows() == expected(row(7, 1, day=newest))
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Auckland", "America/Los_Angeles", "Europe/Berlin"])

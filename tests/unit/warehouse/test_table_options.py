@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
+from google.cloud.bigquery import Table
+
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import check_target_options_set, check_undeclared_options
+from dedup_clone.warehouse.metadata import table_metadata
 from dedup_clone.warehouse.table_options import table_options, with_values
 
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
@@ -107,3 +113,21 @@ def test_options_missing_after_a_swap_are_named() -> None:
     declared = {"label [team]": "stores"}
     assert check_target_options_set(ENTRIES, declared).level is Level.PASS
     assert check_target_options_set({}, declared).found == "missing: label [team]: stores"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "microsecond"), [("", 0), (".120", 120_000), (".123456", 123_456), (".123456789", 123_456)]
+)
+def test_a_clones_time_is_read_with_each_number_of_digits_that_googles_json_has(
+    fraction: str, microsecond: int
+) -> None:
+    base = {"projectId": "p", "datasetId": "d", "tableId": "staging"}
+    table = Table.from_api_repr(
+        {
+            "tableReference": {**base, "tableId": "target"},
+            "creationTime": "1767225600000",
+            "cloneDefinition": {"baseTableReference": base, "cloneTime": f"2026-01-01T00:00:07{fraction}Z"},
+        }
+    )
+    found = table_metadata(table)
+    assert (found.clone_of, found.clone_time) == ("staging", datetime(2026, 1, 1, 0, 0, 7, microsecond, tzinfo=UTC))
