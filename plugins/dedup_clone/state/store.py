@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _PARALLEL_REQUESTS = 10  # the size of the client's connection pool
 _WRITE_TRIES = 5
 _READ_CHUNK_BYTES = 256 * 1024
 _NONCURRENT_DAYS = "daysSinceNoncurrentTime"
+_WRITE_ID = "dedup_clone_write"
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -187,12 +189,13 @@ class ObjectStore:
         return end + timedelta(seconds=int(bucket.soft_delete_policy.retention_duration_seconds or 0))
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:
-        """Delete the object if its object generation is as expected. Returns False if the object changed or is gone."""
+        """Delete the object unless it changed. Returns False if it changed, True if it is gone, whoever deleted it."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         try:
-            self._bucket.blob(name).delete(if_generation_match=expected_object_generation)
-        except (NotFound, PreconditionFailed):
+            with contextlib.suppress(NotFound):
+                self._bucket.blob(name).delete(if_generation_match=expected_object_generation)
+        except PreconditionFailed:
             return False
         return True
 
@@ -214,14 +217,26 @@ class ObjectStore:
         expected_object_generation: int | None,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
-        """Write an object and return its new object generation. `expected_object_generation`: None for any."""
-        blob = self._bucket.blob(name)
-        blob.metadata = metadata
-        blob.upload_from_string(
-            text.encode(errors="surrogateescape"),
-            content_type="application/json",
-            if_generation_match=expected_object_generation,
-        )
+        """Write an object and return its new object generation. `expected_object_generation`: None for any.
+
+        Raises PreconditionFailed if another write changed the object. The client repeats a write whose answer was lost,
+        and Cloud Storage refuses the repetition if it had stored the write. So each write has a random id in the
+        object's metadata. It tells whose write is stored even if another process wrote the same text.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        write_id, blob = secrets.token_hex(8), self._bucket.blob(name)
+        blob.metadata = {**(metadata or {}), _WRITE_ID: write_id}
+        try:
+            blob.upload_from_string(
+                text.encode(errors="surrogateescape"),
+                content_type="application/json",
+                if_generation_match=expected_object_generation,
+            )
+        except PreconditionFailed:
+            blob = self._bucket.get_blob(name)
+            if blob is None or (blob.metadata or {}).get(_WRITE_ID) != write_id:
+                raise
         return int(blob.generation)
 
 

@@ -57,12 +57,18 @@ def _blob(uri: str) -> Blob:
 
 
 def create_text(uri: str, text: str) -> bool:
+    """The client repeats a write whose answer was lost, and Cloud Storage refuses the repetition of a stored write.
+
+    So an object with the same text counts as written by this call. Two runs may both be told so only if they wrote the
+    same, and then it does not matter which of them did: a candidate with data names the folder of its run.
+    """
     from google.api_core.exceptions import PreconditionFailed
 
+    content, blob = text.encode(), _blob(uri)
     try:
-        _blob(uri).upload_from_string(text.encode(), content_type="application/json", if_generation_match=0)
+        blob.upload_from_string(content, content_type="application/json", if_generation_match=0)
     except PreconditionFailed:
-        return False
+        return bool(blob.download_as_bytes() == content)
     return True
 
 

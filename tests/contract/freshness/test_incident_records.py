@@ -12,6 +12,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.incident_records import CLAIM_LIFETIME, RECOVERY_RETRIED_FOR, IncidentRecord, IncidentRecords
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.lost_answers import losing_answers
 from tests.shared.freshness_states import NOW
 from tests.shared.incidents import incident
 
@@ -60,6 +61,15 @@ def test_an_incident_and_its_end_are_notified_once(bench: Bench) -> None:
     assert bench.update(after=10 * MINUTE) == both("ended", "arrival_overdue")
     assert bench.update(after=15 * MINUTE) == []
     assert bench.records() == []
+
+
+def test_a_message_is_sent_at_once_and_once_although_the_answers_to_all_writes_are_lost(world: FeedOnStandIn) -> None:
+    with losing_answers(world.storage) as world.storage:
+        bench = Bench(world)
+        assert bench.update(incident()) == both("began", "arrival_overdue")
+        assert bench.update(incident(), after=MINUTE) == []
+        assert bench.update(after=10 * MINUTE) == both("ended", "arrival_overdue")
+        assert bench.records() == []
 
 
 def test_it_may_begin_again(bench: Bench) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from google.api_core.client_options import ClientOptions
 from google.api_core.exceptions import ServiceUnavailable
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
 from dedup_spark import storage
 from dedup_spark.storage import FrozenObject, cloud
+from testkit.local_servers import start_fake_gcs
+from testkit.lost_answers import losing_answers
 
 SOURCE, TARGET = "gs://landing/a.parquet", "gs://state/b.parquet"
 
@@ -82,3 +86,19 @@ def test_text_that_nobody_must_wait_for_is_sent_once(monkeypatch: pytest.MonkeyP
     assert len(session.urls) == 1
     storage.replace_text(TARGET, "{}", timeout_s=3.0)
     assert (len(session.urls), session.answers) == (2, [])
+
+
+@pytest.mark.parametrize(("stored", "is_own"), [("ours", True), ("another run's", False)])
+def test_a_text_that_was_stored_but_answered_with_503_counts_as_written(
+    stored: str, is_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_fake_gcs(tmp_path, "state") as address:
+        anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        options = ClientOptions(api_endpoint=f"http://{address}")
+        direct = Client(project="p", credentials=anonymous, client_options=options)
+        with losing_answers(direct) as client:
+            monkeypatch.setattr(cloud, "_client", lambda: client)
+            if not is_own:
+                direct.bucket("state").blob("a.json").upload_from_string(stored)
+            assert storage.create_text("gs://state/a.json", "ours") == is_own
+        assert direct.bucket("state").blob("a.json").download_as_text() == stored
