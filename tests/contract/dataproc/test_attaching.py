@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import DeliveryRefused, SparkUnavailable
 from dedup_clone.orchestration.runners import cloud_calls, engine_dispatch, remote_operator
+from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
 from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
@@ -173,6 +174,24 @@ def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_
     assert (done.state, done.tries, list(fake.state.runs)) == ("failed", 1, [FIRST])
     assert f"Spark was not done within 60 minutes (Google stopped {FIRST}. Its log: https://" in done.error
     assert "Raise [spark.max_executors]" in done.error
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_states_that_the_library_does_not_know_and_absent_times_change_nothing(
+    runner: str, fakes, simulate: Simulate
+) -> None:
+    fake = fakes(runner, is_newer=True, slowness=3, endings=[("failed", "no such file")])
+    assert simulate(runner).run().state == "success"
+    assert [run.outcome for run in fake.state.runs.values()] == ["failed", "succeeded"]
+    assert fake.state.undeleted_clusters == []
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_run_in_a_state_that_the_library_does_not_know_is_stopped(runner: str, fakes, simulate: Simulate) -> None:
+    fake, run = fakes(runner, is_newer=True, slowness=9), simulate(runner)
+    run.deferral()
+    assert stop_spark_runs(run.operator(), run.context()) == [FIRST]
+    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
 
 
 @pytest.mark.parametrize(("runner", "poll"), [("serverless", "GetBatch"), ("cluster", "GetJob")])

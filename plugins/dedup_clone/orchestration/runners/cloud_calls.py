@@ -1,4 +1,4 @@
-"""Retry options for calls to Google's APIs, and a context manager that adds the next step to their errors."""
+"""What calls to Google's APIs share: retry options, names of states, and errors that say the next step."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def call_options() -> dict[str, Any]:
     predicate = if_exception_type(ServiceUnavailable, *_connection_errors())
     retry = Retry(predicate=predicate, initial=0.1, maximum=5.0, timeout=_RETRY_S)
     return {"retry": retry, "timeout": _CALL_TIMEOUT_S}
+
+
+def name_of(state: Any) -> str:
+    """The name of a state in Dataproc's answer; its number as text if the installed library does not know the state."""
+    return str(getattr(state, "name", state))
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
+from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of, translate_errors
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.spark_settings import SparkSettings
@@ -44,7 +44,7 @@ class ClusterRunner:
             job = self._client().get_job({**self._location, "job_id": name}, **call_options())
         if job is None:
             return None
-        state = _STATES.get(job.status.state.name, SparkRunState.ACTIVE)
+        state = _STATES.get(name_of(job.status.state), SparkRunState.ACTIVE)
         lasted_s = _lasted_s(job) if state.is_finished else None
         return SparkRun(name, state, job.status.details, self._urls(name, job), lasted_s=lasted_s)
 
@@ -75,10 +75,9 @@ class ClusterRunner:
 
 
 def _lasted_s(job: Job) -> float | None:
-    """Seconds from the job's first state to its last; None without a history."""
-    times: Any = [status.state_start_time for status in job.status_history]
-    end: Any = job.status.state_start_time
-    return None if not times or end is None else (end - min(times)).total_seconds()
+    """Seconds from the job's first state to its last; None if the service does not tell their times."""
+    times: Any = [s.state_start_time for s in (*job.status_history, job.status) if s.state_start_time]
+    return (max(times) - min(times)).total_seconds() if len(times) > 1 else None
 
 
 def job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dict[str, Any]:

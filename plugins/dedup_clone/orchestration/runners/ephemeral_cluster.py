@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
+from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of, translate_errors
 from dedup_clone.orchestration.runners.cluster import ClusterRunner
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
@@ -53,7 +53,7 @@ class EphemeralClusterRunner:
             return None
         query = f"region={self._location['region']}&project={self._project}"
         run_url = f"{CONSOLE}/dataproc/clusters/{name}/monitoring?{query}"
-        state = cluster.status.state.name
+        state = name_of(cluster.status.state)
         if state in _ACCEPTS_JOBS:
             return SparkRun(name, SparkRunState.READY, "", {"run": run_url})
         if state in _UNUSABLE:
@@ -67,7 +67,7 @@ class EphemeralClusterRunner:
 
         cluster = self._cluster(name)
         if cluster is not None:
-            if cluster.status.state.name in _ACCEPTS_JOBS:
+            if name_of(cluster.status.state) in _ACCEPTS_JOBS:
                 self._jobs.submit(name, spec)
             return
         request = {**self._location, "cluster": cluster_of(spec, self._settings, project=self._project, name=name)}
@@ -83,7 +83,7 @@ class EphemeralClusterRunner:
         from google.api_core.exceptions import NotFound
 
         cluster = self._cluster(name)
-        if cluster is None or cluster.status.state.name == "DELETING":
+        if cluster is None or name_of(cluster.status.state) == "DELETING":
             return
         with translate_errors(self._hints, f"Cluster [{name}]", ignored=NotFound):  # deleted meanwhile
             self._clusters().delete_cluster({**self._location, "cluster_name": name}, **call_options())

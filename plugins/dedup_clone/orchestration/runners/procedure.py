@@ -111,8 +111,8 @@ class ProcedureRunner:
 
 def _exceeded_timeout(job: QueryJob) -> bool:
     """Whether an ended job had reached its `jobTimeoutMs`, which counts from its creation."""
-    timeout_ms = job.configuration.job_timeout_ms
-    return timeout_ms is not None and job.ended - job.created >= timedelta(milliseconds=int(timeout_ms))
+    timeout_ms, created, ended = job.configuration.job_timeout_ms, job.created, job.ended
+    return bool(timeout_ms and created and ended) and ended - created >= timedelta(milliseconds=int(timeout_ms))
 
 
 def _state(state: str, error: dict[str, Any]) -> SparkRunState:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
+from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of, translate_errors
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.spark_settings import SparkSettings
@@ -41,7 +41,7 @@ class ServerlessRunner:
             batch = self._client().get_batch(name=self._path(name), **call_options())
         if batch is None:
             return None
-        state = _STATES.get(batch.state.name, SparkRunState.ACTIVE)
+        state = _STATES.get(name_of(batch.state), SparkRunState.ACTIVE)
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
         return SparkRun(
             name,
@@ -69,7 +69,7 @@ class ServerlessRunner:
         absent_or_finished = (NotFound, FailedPrecondition)
         with translate_errors(self._hints, f"Batch [{name}]", ignored=absent_or_finished):
             batch = self._client().get_batch(name=self._path(name), **call_options())
-            if batch.state.name not in _STATES:
+            if name_of(batch.state) not in _STATES:
                 self._client().cancel_operation({"name": batch.operation}, **call_options())
 
     def clean_up(self, name: str) -> None:
@@ -91,8 +91,10 @@ class ServerlessRunner:
 
 def _exceeded_ttl(batch: Batch) -> bool:
     """Whether an ended batch had reached its `ttl`, by its times: Google does not document its state and message."""
-    ttl: Any = batch.environment_config.execution_config.ttl  # a timedelta, although its type hint says Duration
-    return bool(ttl) and batch.state_time - batch.create_time >= ttl
+    # A timedelta and datetimes, although their type hints say Duration and Timestamp; None if absent.
+    ttl: Any = batch.environment_config.execution_config.ttl
+    created, ended = batch.create_time, batch.state_time
+    return bool(ttl and created and ended) and ended - created >= ttl
 
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:

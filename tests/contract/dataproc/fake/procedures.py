@@ -106,12 +106,15 @@ class FakeProcedures:
     def _job(self, run: Run) -> dict[str, Any]:
         configuration = self.configurations[run.name]
         lasted = int(configuration["jobTimeoutMs"]) if run.outcome == TIMED_OUT else 60_000
-        status: dict[str, Any] = {"state": "RUNNING" if run.outcome is None else "DONE"}
+        active = "UNKNOWN" if self.state.is_newer else "RUNNING"
+        status: dict[str, Any] = {"state": active if run.outcome is None else "DONE"}
         if run.outcome in _ENDED:
             status["errorResult"] = {"reason": _ENDED[run.outcome], "message": run.message}
         return {
             "jobReference": {"projectId": "my-project", "jobId": run.name, "location": "EU"},
             "configuration": configuration,
             "status": status,
-            "statistics": {"creationTime": str(CREATED_MS), "endTime": str(CREATED_MS + lasted)},
+            "statistics": {}
+            if self.state.is_newer
+            else {"creationTime": str(CREATED_MS), "endTime": str(CREATED_MS + lasted)},
         }

@@ -86,13 +86,15 @@ class ServiceState:
 
     `slowness`: the number of polls until a state changes. `endings`: outcome and message of the first runs, in order;
     later runs succeed. `created_as`: the states of the first clusters once they are created; later clusters are
-    RUNNING. `max_active`: the greatest number of runs that were active at once. `requests`: the number of requests of
-    this minute, by quota. `answers`: answers by method and request id.
+    RUNNING. `is_newer`: the service reports unfinished runs and new clusters in states that the installed library does
+    not know, and no times. `max_active`: the greatest number of runs that were active at once. `requests`: the number
+    of requests of this minute, by quota. `answers`: answers by method and request id.
     """
 
     slowness: int = 1
     endings: list[tuple[str, str]] = field(default_factory=list)
     created_as: list[str] = field(default_factory=list)
+    is_newer: bool = False
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
     max_active: int = 0

@@ -36,6 +36,7 @@ JOB_STATES = (
 _OPERATIONS = f"projects/{rules.PROJECT}/regions/{rules.REGION}/operations"
 _BATCH_OPERATIONS = f"projects/{rules.PROJECT}/locations/{rules.REGION}/operations"
 Handler = Callable[[Any], Any]
+UNKNOWN = 99  # a state of batches, jobs or clusters that the installed library does not know
 
 
 DCU_HOURS = 5  # of each finished batch
@@ -81,9 +82,8 @@ class FakeDataproc:
         lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else timedelta(minutes=1)
         return b.Batch(
             name=request.name,
-            state=run.state(*BATCH_STATES),
-            create_time=CREATED,
-            state_time=CREATED + lasted,
+            state=self._state(run, BATCH_STATES),
+            **({} if self.state.is_newer else {"create_time": CREATED, "state_time": CREATED + lasted}),
             environment_config=environment,
             state_message=run.message if run.outcome else "",
             operation=f"{_BATCH_OPERATIONS}/{run.name}",
@@ -148,25 +148,36 @@ class FakeDataproc:
         run.poll()
         return run
 
+    def _state(self, run: Run, states: tuple[Any, Any, Any]) -> str | int:
+        return UNKNOWN if self.state.is_newer and run.outcome is None else run.state(*states)
+
     def _job(self, run: Run) -> j.Job:
-        state, begun = run.state(*JOB_STATES), CREATED + CREATION
+        state, begun = self._state(run, JOB_STATES), CREATED + CREATION
         lasted = timedelta(minutes=1)
         if run.outcome == TIMED_OUT:
             lasted = self.lifetimes[str(run.cluster)] - CREATION
         details = run.message if run.outcome else ""
-        status = {"state": state, "details": details, "state_start_time": begun + (lasted if run.outcome else NO_TIME)}
+        status: dict[str, Any] = {
+            "state": state,
+            "details": details,
+            "state_start_time": begun + (lasted if run.outcome else NO_TIME),
+        }
         tracked = {
             "name": "a",
             "state": "RUNNING",
             "progress": 0.5,
             "tracking_url": f"https://spark.example/{run.name}",
         }
-        history = [{"state": "PENDING", "state_start_time": begun}]
+        history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": begun}]
+        if self.state.is_newer:
+            for each in (status, *history):
+                del each["state_start_time"]
         return j.Job(reference={"job_id": run.name}, status=status, status_history=history, yarn_applications=[tracked])
 
     def _cluster(self, cluster: FakeCluster) -> c.Cluster:
         detail = "Insufficient 'CPUS' quota" if cluster.state == "ERROR" else ""
-        return c.Cluster(cluster_name=cluster.name, status={"state": cluster.state, "detail": detail})
+        state = UNKNOWN if self.state.is_newer and cluster.state == "CREATING" else cluster.state
+        return c.Cluster(cluster_name=cluster.name, status={"state": state, "detail": detail})
 
     def _handlers(self) -> list[grpc.GenericRpcHandler]:
         package = "google.cloud.dataproc.v1"
