@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from json import dumps
 from pathlib import Path
 from typing import Any
+
+from requests import Response
 
 PACKAGES = Path(__file__).parents[3] / "requirements" / "composer.txt"
 AIRFLOW = "dedup-clone-airflow@my-project.iam.gserviceaccount.com"
@@ -238,13 +241,10 @@ def healthy() -> dict[str, Any]:
     })  # fmt: skip
 
 
-class Answer:
-    def __init__(self, status: int, content: Any) -> None:
-        self.status_code = status
-        self._content = content
-
-    def json(self) -> Any:
-        return self._content
+def answer(status: int, content: Any) -> Response:
+    response = Response()
+    response.status_code, response._content = status, dumps(content).encode()
+    return response
 
 
 class RecordedGoogle:
@@ -260,10 +260,10 @@ class RecordedGoogle:
         self.bodies: dict[str, Any] = {}
         self.parameters: dict[str, Mapping[str, str]] = {}
 
-    def request(self, method: str, url: str, *, params: Mapping[str, str], json: Any, timeout: float) -> Answer:
+    def request(self, method: str, url: str, *, params: Mapping[str, str], json: Any, timeout: float) -> Response:
         self.asked.append((method, re.sub(r"\?.*", "", url)))
         self.bodies[url], self.parameters[url] = json, params
         content = self.answers.get(url, 404)
         if isinstance(content, int):
-            return Answer(content, {"error": {"message": "refused for the test"}})
-        return Answer(200, content)
+            return answer(content, {"error": {"message": "refused for the test"}})
+        return answer(200, content)

@@ -11,6 +11,7 @@ from typing import Any
 
 import googleapiclient
 import pytest
+from requests import Response
 
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.all_checks import run_checks
@@ -19,7 +20,7 @@ from deploy.doctor.google_api import ApiError, GoogleApi
 from deploy.environment_settings import read_environment, read_profile
 from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
-from tests.contract.doctor.answers import Answer, RecordedGoogle, healthy
+from tests.contract.doctor.answers import RecordedGoogle, answer, healthy
 from tests.contract.doctor.doctor_findings import WITH_TAG, feed_with, findings, granted
 
 READ_BY_POST = (":getIamPolicy", ":getAncestry")
@@ -30,8 +31,8 @@ def test_an_error_may_be_a_word() -> None:
     """As OAuth answers: RFC 6749, section 5.2."""
 
     class Refusing(RecordedGoogle):
-        def request(self, *arguments: Any, **options: Any) -> Answer:
-            return Answer(401, {"error": "invalid_token"})
+        def request(self, *arguments: Any, **options: Any) -> Response:
+            return answer(401, {"error": "invalid_token"})
 
     with pytest.raises(ApiError, match=r"status \[401\]: invalid_token"):
         GoogleApi(Refusing({})).get("https://bigquery.googleapis.com/")

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+
 from soak.delivery_producer import DeliveryProducer
 from soak.small_snapshots import PRODUCTS, small_snapshot, today
+from testkit.local_servers import start_fake_gcs
 
 
 def test_consecutive_snapshots_have_new_and_missing_keys_and_their_own_ids() -> None:
@@ -16,36 +23,14 @@ def test_consecutive_snapshots_have_new_and_missing_keys_and_their_own_ids() -> 
     assert len(later) == 2 * (PRODUCTS - 1) + 1
 
 
-class FakeBucket:
-    """A GCS bucket that records the names of uploaded objects in order."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def blob(self, name: str) -> FakeBlob:
-        return FakeBlob(self, name)
-
-
-class FakeBlob:
-    generation = 5
-    time_created = None
-
-    def __init__(self, bucket: FakeBucket, name: str) -> None:
-        self._bucket = bucket
-        self._name = name
-
-    def upload_from_string(self, content: bytes, content_type: str) -> None:
-        self._bucket.names.append(self._name)
-
-    def reload(self) -> None: ...
-
-
-def test_markers_are_uploaded_after_all_files() -> None:
-    bucket = FakeBucket()
-    deliveries = DeliveryProducer(bucket)
-    landed = deliveries.land_at_once("feed", 3)
-    assert [delivery.snapshot_id for delivery in landed] == [1, 2, 3]
-    assert all(name.endswith("_SUCCESS") for name in bucket.names[-3:])
-    assert not any(name.endswith("_SUCCESS") for name in bucket.names[:-3])
-    assert deliveries.land("feed").snapshot_id == 4
-    assert len(deliveries.landed["feed"]) == 4
+def test_markers_are_uploaded_after_all_files(tmp_path: Path) -> None:
+    with start_fake_gcs(tmp_path, "landing") as address:
+        options = ClientOptions(api_endpoint=f"http://{address}")
+        bucket = Client(project="p", credentials=AnonymousCredentials(), client_options=options).bucket("landing")
+        deliveries = DeliveryProducer(bucket)
+        landed = deliveries.land_at_once("feed", 3)
+        assert [delivery.snapshot_id for delivery in landed] == [1, 2, 3]
+        names = [blob.name for blob in sorted(bucket.list_blobs(), key=lambda blob: blob.generation)]
+        assert [name.endswith("_SUCCESS") for name in names] == [False] * 6 + [True] * 3
+        assert deliveries.land("feed").snapshot_id == 4
+        assert len(deliveries.landed["feed"]) == 4

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 
 import pytest
 from google.api_core.exceptions import Forbidden, NotFound
-from google.cloud.bigquery import DatasetReference, Table, TableReference
+from google.cloud.bigquery import DatasetReference, QueryJob, Row, Table, TableReference
 from google.cloud.bigquery.dataset import DatasetListItem
+from google.cloud.bigquery.table import TableListItem
 
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.job_templates import SQL
@@ -36,25 +36,23 @@ class Catalog:
             for name, reference in names.items()
         ]
 
-    def list_tables(self, dataset: DatasetReference | str) -> list[Any]:
+    def list_tables(self, dataset: DatasetReference | str) -> list[TableListItem]:
         name = dataset.dataset_id if isinstance(dataset, DatasetReference) else dataset.split(".")[1]
         if name == self.closed:
             raise Forbidden("no bigquery.tables.list")  # type: ignore[no-untyped-call]
+        types = {"t": "TABLE", **{view: "MATERIALIZED_VIEW" for view, _ in self.views[name]}}
         reference = DatasetReference("proj", name)
-        table = SimpleNamespace(table_type="TABLE", reference=reference.table("t"), table_id="t", dataset_id=name)
-        found = [
-            SimpleNamespace(
-                table_type="MATERIALIZED_VIEW", reference=reference.table(view), table_id=view, dataset_id=name
-            )
-            for view, _ in self.views[name]
+        return [
+            TableListItem({"tableReference": reference.table(table).to_api_repr(), "type": kind})
+            for table, kind in types.items()
         ]
-        return [table, *found]
 
     def query(self, sql: str, **settings: Any) -> Any:
         self.statements.append((sql, settings))
-        names = [name.split(".") for name in self.of_other_projects]
-        rows = [SimpleNamespace(project_id=p, table_schema=d, table_name=t) for p, d, t in names]
-        return SimpleNamespace(result=lambda: rows)
+        columns = {"project_id": 0, "table_schema": 1, "table_name": 2}
+        job = create_autospec(QueryJob, instance=True)
+        job.result.return_value = [Row(name.split("."), columns) for name in self.of_other_projects]
+        return job
 
     def get_table(self, reference: Any) -> Table:
         if isinstance(reference, str):
