@@ -19,6 +19,7 @@ from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 LOAD_STEP = "load"
+SWAP_STEP = "swap"
 REPLACE_STEP = "replace"  # of engine `merge`: a query that replaces all rows of staging, see engines/staging_job.py
 MAX_FAILED_JOBS = 20  # of one step of an attempt
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as

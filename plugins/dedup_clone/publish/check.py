@@ -9,13 +9,13 @@ from dedup_clone.checks import manifest_checks, partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, make_result, require_no_failure
 from dedup_clone.checks.share_checks import check_shares
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.policy_checks import check_policies
-from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
+from dedup_clone.publish.records.attempt_records import find_swap, save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
@@ -39,6 +39,8 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     exist, and what `read_candidate`, `check_existing_table` and `run_sql_checks` raise.
 
     If the rows were streamed into target, target is checked instead of staging. Target keeps them if a check fails.
+
+    If the attempt's swap runs or has happened, as after a clear of the task, the recorded parameters are returned.
 
     Erasures and rollbacks skip the feed's own SQL checks: their rows were published before.
 
@@ -69,6 +71,9 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
     save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
     require_no_failure(results, _STREAMED_CONSEQUENCE if is_direct else "Target keeps its old content.")
+    begun = _begun_swap(services, spec.attempt)
+    if begun is not None:
+        return begun
     swap = SwapSpec(
         attempt=spec.attempt,
         generation=str(spec.generation),
@@ -86,6 +91,15 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     )
     save_swap(services, swap)
     return swap
+
+
+def _begun_swap(services: Services, attempt: str) -> SwapSpec | None:
+    """The parameters of the attempt's swap job that runs or has succeeded; None if there is no such job.
+
+    The swap task reuses that job, so its parameters, above all its time, must stay those that are recorded.
+    """
+    has_job = find_step_job(services, attempt, SWAP_STEP).metadata is not None
+    return find_swap(services, attempt) if has_job else None
 
 
 def _is_direct(services: Services, spec: PublishSpec) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from google.api_core.exceptions import BadRequest
 
+from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
@@ -115,6 +118,28 @@ def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: Fee
     assert (record.generation, record.parent) == (3, 2)
     assert [r.generation for r in world.services.ledger.read_last(9)] == [1, 2, 3]
     assert world.rows() == expected(*BOTH, row(9, 5))
+
+
+def test_checks_that_are_repeated_after_the_swap_keep_the_time_of_the_swap(world: FeedOnStandIn) -> None:
+    """As in a run that was marked failed between swap and commit and is cleared from `check_staging`."""
+    world.publish(world.land(7, FIRST))
+    spec, swap = world.publish_to_check(world.land(8, SECOND))
+    world.swap(spec, swap)
+    assert world.check(spec) == swap  # the swap task then reuses the job that has swapped
+    record, after = commit_attempt(world.services, spec.attempt)
+    assert [str(item) for item in after.items if item.level is not Level.PASS] == []
+    assert record.outcome is Outcome.PUBLISHED
+    assert world.rows() == expected(*BOTH)
+
+
+def test_checks_that_are_repeated_after_a_failed_swap_give_the_next_one_their_own_time(world: FeedOnStandIn) -> None:
+    spec, swap = world.publish_to_check(world.land(7, FIRST))
+    with pytest.raises(BadRequest):
+        world.swap(spec, replace(swap, parent="5"))
+    again = world.check(spec)
+    assert again.checked_at > swap.checked_at
+    world.swap(spec, again, number=2)
+    assert {item.level for item in commit_attempt(world.services, spec.attempt)[1].items} == {Level.PASS}
 
 
 def test_an_attempt_that_never_swapped_cannot_be_committed(world: FeedOnStandIn) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import accepted_failures
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -48,7 +48,7 @@ def publish_phases(
     runs_spark = candidate.manifest is not None and candidate.manifest.engine.runs_spark
     job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s and runs_spark else None
     loads = [*_times_of(ended, LOAD_STEP), *_times_of(ended, REPLACE_STEP)]
-    swaps = _times_of(ended, "swap")
+    swaps = _times_of(ended, SWAP_STEP)
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
     swap_began_at = min((begin for begin, _ in swaps), default=None)

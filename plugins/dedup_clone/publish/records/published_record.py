@@ -9,6 +9,7 @@ from typing import TypeVar
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
+from dedup_clone.publish.attempt_jobs import SWAP_STEP
 from dedup_clone.publish.records.attempt_records import find_arrival_time
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
@@ -31,7 +32,7 @@ def _swapped_at(services: Services, swap: SwapSpec, target: Observation, jobs: S
     """
     if swap.cloned_at is not None:
         return target.table.created_at
-    swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == "swap" and not job.error]
+    swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == SWAP_STEP and not job.error]
     return max((job.ended_at for job in swaps if job.ended_at), default=services.now())
 
 
