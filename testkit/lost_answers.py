@@ -1,4 +1,4 @@
-"""A fault of Cloud Storage: a write is stored, but its client is told that the service is unavailable."""
+"""A fault of Cloud Storage and BigQuery: a write is stored, but its client is told that the service is unavailable."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from google.api_core.client_options import ClientOptions
 from google.api_core.retry import retry_unary
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
-from google.cloud.storage import Client
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
+
+AnyClient = TypeVar("AnyClient", Storage, BigQuery)
 
 
 class _LosingAdapter(HTTPAdapter):
@@ -39,7 +42,7 @@ class _LosingAdapter(HTTPAdapter):
 
 
 @contextmanager
-def losing_answers(client: Client) -> Iterator[Client]:
+def losing_answers(client: AnyClient) -> Iterator[AnyClient]:
     """A second client of the server of `client`, whose every write is stored but answered with status 503 at first.
 
     Clients of Google do not wait between two tries meanwhile.
@@ -50,4 +53,4 @@ def losing_answers(client: Client) -> Iterator[Client]:
     options = ClientOptions(api_endpoint=client._connection.API_BASE_URL)
     no_waiting = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
     with patch.object(retry_unary, "time", no_waiting):
-        yield Client(project=client.project, credentials=credentials, _http=session, client_options=options)
+        yield type(client)(project=client.project, credentials=credentials, _http=session, client_options=options)

@@ -16,6 +16,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, job_id, row
+from testkit.lost_answers import losing_answers
 from tests.contract.publish.client_hook import ClientHook
 
 
@@ -63,6 +64,17 @@ def test_the_job_is_recorded_and_staging_loaded(attempt: Attempt) -> None:
 def test_a_task_that_runs_again_reuses_the_job_that_ended_well(attempt: Attempt) -> None:
     assert attempt.load() == attempt.load()
     assert attempt.hook.inserted == [job_id(attempt.spec, "load", 1)]
+
+
+def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_is_lost(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = Attempt(world, monkeypatch)
+    with losing_answers(world.bigquery) as world.bigquery:
+        attempt.hook = ClientHook(world)
+        assert attempt.load() == job_id(attempt.spec, "load", 1)
+        assert attempt.query("SELECT 1") == job_id(attempt.spec, "swap", 1)
+    assert len(world.rows(world.feed.staging)) == 1
 
 
 def test_a_failed_job_is_followed_by_the_next_id(attempt: Attempt) -> None:

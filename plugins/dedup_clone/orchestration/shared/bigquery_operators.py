@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -62,16 +62,19 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def submit_job(self, context: Context) -> str:
         """Finds the step's job or starts it. The job id is recorded in CURRENT before the job exists."""
+        from google.api_core.exceptions import Conflict
+
         spec, services = pull_spec(context), open_feed_services(self.setup)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
         job = find_step_job(services, spec.attempt, self.step)
         if job.metadata is None:
             self.prepare(services, spec)
             services.current.record_job(spec.attempt, job.job_id)
-            self._job = self._submit_job(self.hook, job.job_id)
+            with suppress(Conflict):  # the client repeats a request whose answer was lost, so the job may exist
+                self._submit_job(self.hook, job.job_id)
         else:
             self.log.info("%s job %s", "reuses successful" if job.metadata.ended else "attaches to running", job.job_id)
-            self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=job.job_id)
+        self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=job.job_id)
         self._persist_job_links(self._job, context)
         self._wait_before_deferral()
         return job.job_id
