@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from google.api_core.exceptions import Conflict
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
@@ -282,8 +284,9 @@ class FeedOnStandIn(ControlledStandIn):
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
         job = kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
-        job._begin()  # type: ignore[no-untyped-call]
-        job.result()
+        with suppress(Conflict):  # the client repeats a request whose answer was lost
+            job._begin()  # type: ignore[no-untyped-call]
+        self.bigquery.get_job(name, project=self.places.project, location=self.places.location).result()
 
     def rows(self, table: str | None = None) -> list[tuple[Any, ...]]:
         """All rows of target (or of `table`), as sorted tuples of date, product, value and update id."""

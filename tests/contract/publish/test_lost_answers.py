@@ -1,4 +1,4 @@
-"""Every write to Cloud Storage is stored, but its first answer is 503: the client library then repeats it by itself."""
+"""Every write to Cloud Storage and BigQuery is stored, but its first answer is 503: the clients then repeat it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECOND = [row(8, 1, 99), row(8, 4, 99)]
 
 @pytest.fixture
 def unlucky(world: FeedOnStandIn) -> Iterator[FeedOnStandIn]:
-    with losing_answers(world.storage) as world.storage:
+    with losing_answers(world.storage) as world.storage, losing_answers(world.bigquery) as world.bigquery:
         yield world
 
 
