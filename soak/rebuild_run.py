@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -155,7 +156,7 @@ class RebuildRun:
                 continue
             if record.rebuilt:
                 rows = {key: to_new_form(old) for key, old in state.rows.items()}
-                state, changes = OracleState(self._oracle_table(record.generation), rows=rows), []
+                state, changes = replace(state, table=self._oracle_table(record.generation), rows=rows), []
                 continue
             before, ids = state, [delivery.snapshot_id for delivery in record.deliveries]
             state = state.apply([OracleDelivery(number, self._landed[number]) for number in ids], retention_day)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -32,6 +33,7 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
     RefusedDelivery,
+    newest_snapshot,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_clone.contract.request import DedupRequest, Duplicates, RequestedChanges
@@ -73,6 +75,7 @@ class FakeDedupJob:
         parent_rows = {key: row for key, row in parent_rows.items() if key not in expired_keys}
         rows.update(parent_rows)
         applied, refused, newest_keys, surplus = [], [], set(), Counter[date]()
+        delivered: defaultdict[date, set[int]] = defaultdict(set)
         for item in request.deliveries:
             if item.delivery.snapshot_id in self.refused_ids:
                 refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
@@ -90,12 +93,25 @@ class FakeDedupJob:
                 )
                 continue
             for row in landed:
+                delivered[_day(request, row)].add(item.delivery.snapshot_id)
                 if (current := rows.get(_key(request, row))) is None or _replaces(request, current, row):
                     rows[_key(request, row)] = row
             applied.append(item.delivery)
+        newest = request.newest_snapshots if request.takes_over else self._newest_snapshots(request, delivered)
         self._write_result(
-            request, rows, parent_rows, newest_keys, tuple(applied), tuple(refused), len(expired_keys), surplus
+            request, rows, parent_rows, newest_keys, newest, tuple(applied), tuple(refused), len(expired_keys), surplus
         )
+
+    def _newest_snapshots(self, request: DedupRequest, delivered: Mapping[date, set[int]]) -> dict[date, int | None]:
+        """The newest snapshot of each date. `delivered`: by date, the ids of the applied snapshots."""
+        entries: dict[date, DateEntry] = {}
+        if request.parent:
+            parent = from_json(Manifest, self._read(request.parent.manifest_uri).decode(), where="parent")
+            entries = {entry.date: entry for entry in parent.dates}
+        return {
+            day: newest_snapshot(request.update_id_mode, delivered.get(day, ()), entries.get(day))
+            for day in {*entries, *delivered}
+        }
 
     def _write_result(
         self,
@@ -103,6 +119,7 @@ class FakeDedupJob:
         rows: Any,
         parent_rows: Any,
         newest_keys: Any,
+        newest: Mapping[date, int | None],
         applied: Any,
         refused: Any,
         dropped: int,
@@ -111,8 +128,8 @@ class FakeDedupJob:
         """Write data files and the candidate.
 
         `rows`, `parent_rows`: by key, the rows of the new generation and of its parent. `newest_keys`: the keys of the
-        last delivery. `applied`, `refused`: deliveries. `dropped`: the number of expired rows of the parent. `surplus`:
-        the number of surplus rows of each date.
+        last delivery. `newest`: the newest snapshot of each date. `applied`, `refused`: deliveries. `dropped`: the
+        number of expired rows of the parent. `surplus`: the number of surplus rows of each date.
         """
         suffix = secrets.token_hex(4)  # each run writes names of its own, like the runs of the real job
         request = replace(request, data_uri=f"{request.data_uri}{suffix}/")
@@ -123,7 +140,8 @@ class FakeDedupJob:
         for day in sorted({_day(request, r) for r in rows.values()}):
             rows_of_day = {k: r for k, r in rows.items() if _day(request, r) == day}
             files.append(self._write(request, day, list(rows_of_day.values())))
-            entry = replace(_entry(request, files[-1], rows_of_day, parent_rows, newest_keys), ties=surplus[day])
+            entry = _entry(request, files[-1], rows_of_day, parent_rows, newest_keys)
+            entry = replace(entry, ties=surplus[day], newest_snapshot=newest.get(day))
             is_requested = request.dates is None or day in request.dates
             entries.append(entry if is_requested else replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=0))
         if request.takes_over is not None:

@@ -121,7 +121,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return comparable(self.oracle_table, [dict(row.items()) for row in found])
 
     def assert_equal(self, expected: OracleState) -> None:
-        """Assert that the rows of target and the counts in the live generation's manifest are those of the oracle."""
+        """Assert that target's rows, and counts and newest snapshots in the live manifest, are those of the oracle."""
         assert self.table_rows() == expected.table_rows()
         partition, snapshot_id = self.table.partition_column, self.table.snapshot_id_column
         rows = list(expected.rows.values())
@@ -133,6 +133,8 @@ class FeedAgainstOracle(FeedOnStandIn):
         assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates} == {
             day: (len(ids), min(ids), max(ids)) for day, ids in by_date.items()
         }
+        newest = {e.date: e.newest_snapshot for e in manifest.dates if e.newest_snapshot is not None}
+        assert newest == expected.newest
         for day, counts in expected.counts.items():
             entry = self.entry(day)
             found = (entry.new_keys, entry.changed, entry.survivors, entry.ties)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -71,7 +71,9 @@ class OracleState:
     """The content of the table after some publishes.
 
     `last_changed`: whether the feed has mode `last_changed`. `rows`: the table's row for each key. `counts`: those of
-    the last publish, by date. `dropped`: the number of expired rows that the last publish dropped.
+    the last publish, by date. `dropped`: the number of expired rows that the last publish dropped. `newest`: the newest
+    snapshot of each date; a date is absent if the ids of its rows do not tell which rows that snapshot contains.
+    `erased`: the keys that no delivery brings back.
     """
 
     table: OracleTable
@@ -79,6 +81,8 @@ class OracleState:
     rows: dict[Key, Row] = field(default_factory=dict)
     counts: dict[date, DateCounts] = field(default_factory=dict)
     dropped: int = 0
+    newest: dict[date, int] = field(default_factory=dict)
+    erased: frozenset[Key] = frozenset()
 
     def apply(self, deliveries: Sequence[OracleDelivery], retention_day: date) -> OracleState:
         """The content after one more publish, which drops the rows before `retention_day`.
@@ -91,21 +95,48 @@ class OracleState:
         counts: dict[date, DateCounts] = {}
         versions: dict[Key, list[Row]] = {key: [row] for key, row in before.items()}
         newest_keys: dict[date, set[Key]] = {}
+        newest_ids: dict[date, int] = {}
         for delivery in deliveries:
             rows = [row for row in delivery.rows if row[day] >= retention_day]
             dropped += len(delivery.rows) - len(rows)
             best = self._one_per_key(rows)
             for row_date, surplus in (Counter(r[day] for r in rows) - Counter(r[day] for r in best.values())).items():
                 counts.setdefault(row_date, DateCounts()).ties += surplus
+            best = {key: row for key, row in best.items() if key not in self.erased}
             for row_date in {row[day] for row in rows}:
                 newest_keys[row_date] = {key for key, row in best.items() if row[day] == row_date}
+                newest_ids[row_date] = max(delivery.snapshot_id, newest_ids.get(row_date, delivery.snapshot_id))
             for key, row in best.items():
                 versions.setdefault(key, []).append(row)
         after = {key: self._winner(key_versions) for key, key_versions in versions.items()}
         for key, row in after.items():
             if row[day] in newest_keys:
                 self._count(counts.setdefault(row[day], DateCounts()), key, row, before, newest_keys[row[day]])
-        return OracleState(self.table, self.last_changed, after, counts, dropped)
+        newest = self._newest_snapshots(newest_ids, before, after)
+        return replace(self, rows=after, counts=counts, dropped=dropped, newest=newest)
+
+    def _newest_snapshots(
+        self, delivered: dict[date, int], before: dict[Key, Row], after: dict[Key, Row]
+    ) -> dict[date, int]:
+        """The newest snapshot of each date. `delivered`: the newest one of those that a publish applies to the date."""
+        newest, name, day = dict(self.newest), self.table.snapshot_id_column, self.table.partition_column
+        for row_date, snapshot_id in delivered.items():
+            known, ids = newest.pop(row_date, None), [row[name] for row in before.values() if row[day] == row_date]
+            if not self.last_changed and (known is not None or snapshot_id >= max(ids, default=snapshot_id)):
+                newest[row_date] = snapshot_id if known is None else max(snapshot_id, known)
+        dates = {row[day] for row in after.values()}
+        return {row_date: snapshot_id for row_date, snapshot_id in newest.items() if row_date in dates}
+
+    def erase(self, keys: frozenset[Key]) -> OracleState:
+        """The content after an erasure of these keys."""
+        rows = {key: row for key, row in self.rows.items() if key not in keys}
+        newest = self._newest_snapshots({}, self.rows, rows)
+        return replace(self, rows=rows, counts={}, dropped=0, newest=newest, erased=self.erased | keys)
+
+    def with_column(self, name: str) -> OracleState:
+        """The content with one more value column, which is NULL in all rows."""
+        table = replace(self.table, value_columns=(*self.table.value_columns, name))
+        return replace(self, table=table, rows={key: {**row, name: None} for key, row in self.rows.items()})
 
     def _one_per_key(self, rows: Sequence[Row]) -> dict[Key, Row]:
         """The row with the greatest values for each key."""
@@ -135,38 +166,27 @@ class OracleState:
     def changes_since(self, before: OracleState, retention_day: date) -> list[OracleChange]:
         """The rows that the table of changes must have for the publish that turned `before` into this content."""
         retained = {key: row for key, row in before.rows.items() if row[self.table.partition_column] >= retention_day}
-        newest, newest_before = self._newest_ids(self.rows), self._newest_ids(retained)
         changes = []
         for key, row in self.rows.items():
             old = retained.get(key)
-            kind = self._kind(row, old, newest, newest_before)
+            kind = self._kind(row, old, before)
             if kind is not None:
                 changes.append(OracleChange(key, kind, old, row))
         return changes
 
-    def _kind(self, row: Row, old: Row | None, newest: dict[date, int], newest_before: dict[date, int]) -> str | None:
-        """The kind of change between a key's rows; None if it has not changed.
-
-        `newest`, `newest_before`: the highest snapshot id of each date after and before the publish.
-        """
+    def _kind(self, row: Row, old: Row | None, before: OracleState) -> str | None:
+        """The kind of change between a key's rows; None if it has not changed. `old`: the key's row in `before`."""
         if old is None:
             return "new"
         name, day = self.table.snapshot_id_column, row[self.table.partition_column]
         is_changed = self.table.contents(row) != self.table.contents(old)
         if self.last_changed:
             return "changed" if is_changed or row[name] != old[name] else None
-        is_in, was_in = row[name] == newest[day], old[name] == newest_before[day]
-        if is_in != was_in:
-            return "returned" if is_in else "missing"
+        if day in self.newest and day in before.newest:
+            is_in, was_in = row[name] == self.newest[day], old[name] == before.newest[day]
+            if is_in != was_in:
+                return "returned" if is_in else "missing"
         return "changed" if is_changed else None
-
-    def _newest_ids(self, rows: dict[Key, Row]) -> dict[date, int]:
-        """The highest snapshot id of each date: the rows that have it are in the date's newest snapshot."""
-        found: dict[date, int] = {}
-        for row in rows.values():
-            day, snapshot_id = row[self.table.partition_column], row[self.table.snapshot_id_column]
-            found[day] = max(found.get(day, snapshot_id), snapshot_id)
-        return found
 
     def table_rows(self) -> list[list[Any]]:
         """The table's rows in the form of `comparable`."""

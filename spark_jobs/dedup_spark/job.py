@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from uuid import uuid4
@@ -17,7 +17,7 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics
 from dedup_spark.candidate.new_manifest import NewGeneration, PlanResults, assemble_generation, build_manifest
-from dedup_spark.candidate.table_takeover import refuse_duplicates, without_mixed_fingerprints
+from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
@@ -100,7 +100,10 @@ class DedupJob:
         if not validated.applied:
             self.job_log.info("nothing to publish: every delivery was refused")
             return self._refused_candidate(validated.refused)
-        delivered = Counter(day for delivery in validated.applied for day in delivery.retained_rows)
+        delivered: defaultdict[date, list[int]] = defaultdict(list)
+        for delivery in validated.applied:
+            for day in delivery.retained_rows:
+                delivered[day].append(delivery.delivery.snapshot_id)
         generation = self._assemble(plans, delivered, results, parent)
         with self.job_log.phase("verify"):
             require_unchanged(self.request, validated.applied)
@@ -149,12 +152,16 @@ class DedupJob:
                 validated = replace(revalidated, refused=validated.refused + revalidated.refused)
 
     def _assemble(
-        self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: PlanResults, parent: Parent
+        self,
+        plans: Mapping[date, DatePlan],
+        delivered: Mapping[date, Sequence[int]],
+        results: PlanResults,
+        parent: Parent,
     ) -> NewGeneration:
         """Copy the parent's files of dates without new files, and return the new generation.
 
         The files are rewritten instead if columns were added or changed after the parent was made. `delivered`: the
-        number of applied deliveries by date.
+        snapshot ids of the applied deliveries by date.
         """
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
@@ -176,7 +183,7 @@ class DedupJob:
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")
             return self._refused_candidate((refusal,))
-        generation = without_mixed_fingerprints(self.request, generation)
+        generation = as_taken_over(self.request, generation)
         return replace(self._finish(validated, (), generation, results, parent), deliveries=())
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:

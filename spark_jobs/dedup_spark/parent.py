@@ -13,7 +13,7 @@ from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifes
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.contract.schema_change import refused_table_changes
-from dedup_clone.contract.table import Column, UpdateIdMode
+from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -74,8 +74,6 @@ class Parent:
       new generation has other columns or another update_id mode; then `dates` has no fingerprints either.
     - columns: the columns of its files.
     - has_other_columns: whether the new generation has other columns.
-    - snapshot_ids: the snapshot ids of its deliveries, if it was made in mode last_seen, in which a row's update_id is
-      the newest snapshot that contains the row; empty in mode last_changed.
     """
 
     data_uri: str
@@ -87,7 +85,6 @@ class Parent:
     complete_since: date = date.max
     columns: tuple[Column, ...] = ()
     has_other_columns: bool = False
-    snapshot_ids: frozenset[int] = frozenset()
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
@@ -153,11 +150,6 @@ def read_parent(request: DedupRequest) -> Parent:
         complete_since=manifest.retention_day,
         columns=manifest.table.columns,
         has_other_columns=manifest.table.columns != request.table.columns,
-        snapshot_ids=frozenset(
-            delivery.snapshot_id
-            for delivery in manifest.deliveries
-            if manifest.update_id_mode is UpdateIdMode.LAST_SEEN
-        ),
     )
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.erasure import Erasure, Tombstones
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate, KeyExample
-from dedup_clone.contract.records import FORMAT_VERSION, to_json
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
-from testkit.spark_job_feed import FEED, SparkJobFeed
+from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.spark.erased_keys import erase, record, run_erasure
 
 pytestmark = pytest.mark.spark
 
@@ -60,32 +59,6 @@ def row(snapshot_id: int, product: int, value: int = 20, day: date = FIRST) -> d
 
 def found(area: SparkJobFeed) -> list[tuple[date, int, int, int]]:
     return sorted((r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in area.rows())
-
-
-def run_erasure(area: SparkJobFeed, text: str, *earlier: str) -> Candidate:
-    uri = storage.join(area.state, "keys.csv")
-    storage.write_text(uri, text)
-    return area.run(replace(area.request([]), erases=uri, erasures=earlier))
-
-
-def erase(area: SparkJobFeed, text: str, *earlier: str, **changes: Any) -> str:
-    """Erase the keys of a CSV file, commit, and return the URI of the record."""
-    candidate = run_erasure(area, text, *earlier)
-    area.commit(candidate)
-    assert candidate.erased
-    assert candidate.erased.tombstones
-    return record(area, replace(candidate.erased.tombstones, **changes))
-
-
-def record(area: SparkJobFeed, tombstones: Tombstones) -> str:
-    assert area.manifest
-    generation = area.manifest.generation
-    text = to_json(
-        Erasure(FORMAT_VERSION, FEED, generation, "a", "run", "asked", datetime(2026, 3, 3, tzinfo=UTC), {}, tombstones)
-    )
-    uri = storage.join(area.state, f"erasures/{generation}.json")
-    storage.write_text(uri, text)
-    return uri
 
 
 def publish(area: SparkJobFeed, erasure: str, snapshot_id: int, rows: list[dict[str, Any]]) -> Candidate:

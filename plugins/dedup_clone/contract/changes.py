@@ -10,8 +10,8 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullab
 class ChangeType(StrEnum):
     """How the row of a key differs from the key's row in the parent. If several types apply, the last one below counts.
 
-    RETURNED and MISSING occur only in mode last_seen. In this mode a key is in the newest snapshot of its date if its
-    row has the date's highest update id.
+    RETURNED and MISSING occur only if update ids tell which keys the newest snapshot of a date contains
+    (`DateEntry.newest_snapshot`).
     """
 
     NEW = "new"  # the parent has no row of the key

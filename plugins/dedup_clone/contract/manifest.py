@@ -5,6 +5,7 @@ A manifest never changes. Checks compare it with the metadata of tables, so they
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -81,6 +82,9 @@ class DateEntry:
       with the range of another row group. In files that the job wrote, sorted runs of rows count, not row groups.
       Survivors are left out. The smaller the share, the less a query with a filter on the column reads. None without
       clustering, or if the ranges of values are not known.
+    - newest_snapshot: the id of the newest snapshot that has the date. The snapshot contains the keys whose rows have
+      this update id; an erasure may have removed all of them. None if update ids do not tell which keys it contains: in
+      mode last_changed, after a bootstrap, and in manifests of former releases.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -100,8 +104,23 @@ class DateEntry:
     content_fingerprint: str | None
     files_digest: str
     cluster_overlap: float | None = None
+    newest_snapshot: int | None = None
 
-    NOT_IN_DIGEST: ClassVar[frozenset[str]] = frozenset({"cluster_overlap"})
+    NOT_IN_DIGEST: ClassVar[frozenset[str]] = frozenset({"cluster_overlap", "newest_snapshot"})
+
+
+def newest_snapshot(mode: UpdateIdMode, snapshot_ids: Collection[int], parent_entry: DateEntry | None) -> int | None:
+    """The `newest_snapshot` of a date after a publish that applies the deliveries `snapshot_ids` to it.
+
+    `parent_entry`: the date's entry in the parent; None if the parent lacks the date.
+    """
+    known = parent_entry.newest_snapshot if parent_entry else None
+    if not snapshot_ids:
+        return known
+    newest = max(snapshot_ids)
+    if mode is UpdateIdMode.LAST_CHANGED or (parent_entry and known is None and newest < parent_entry.max_update_id):
+        return None
+    return newest if known is None else max(newest, known)
 
 
 @dataclass(frozen=True)

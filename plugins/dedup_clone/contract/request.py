@@ -99,6 +99,7 @@ class DedupRequest:
     - form: how the statement of engine BIGQUERY chooses rows.
     - takes_over: only for a bootstrap or rebuild, what to do about duplicate keys. The one delivery is then the export
       of an existing table, whose rows have their own update ids. The manifest does not list this delivery.
+    - newest_snapshots: only for a rebuild, by date the `newest_snapshot` of the live generation (DateEntry).
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
     - erases: only if this attempt is an erasure, the URI of the file of keys to erase; `deliveries` is then empty.
     - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
@@ -146,6 +147,7 @@ class DedupRequest:
     erasures: tuple[str, ...] = ()
     erases: str = ""
     changes: RequestedChanges | None = None
+    newest_snapshots: dict[date, int] = field(default_factory=dict)
 
     @property
     def fingerprint_seed_uri(self) -> str:

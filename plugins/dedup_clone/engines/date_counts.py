@@ -20,7 +20,8 @@ _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Dif
 class DateCounts:
     """Counts of one delivered date in the new generation, as in `DateEntry` (contract/manifest.py).
 
-    `surplus_rows`: the delivered rows beyond the first of each key, by snapshot id.
+    `snapshot_ids`: of the deliveries that have the date. `surplus_rows`: the delivered rows beyond the first of each
+    key, by snapshot id.
     """
 
     date: date
@@ -30,6 +31,7 @@ class DateCounts:
     survivors: int
     min_update_id: int
     max_update_id: int
+    snapshot_ids: tuple[int, ...]
     surplus_rows: Mapping[int, int]
 
 
@@ -86,6 +88,7 @@ def _date_counts(row: Mapping[str, Any]) -> DateCounts:
         survivors=row["survivors"],
         min_update_id=row["min_update_id"],
         max_update_id=row["max_update_id"],
+        snapshot_ids=tuple(item["snapshot_id"] for item in row["ties"]),
         surplus_rows={item["snapshot_id"]: item["surplus"] for item in row["ties"] if item["surplus"]},
     )
 

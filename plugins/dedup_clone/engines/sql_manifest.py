@@ -9,7 +9,7 @@ from dedup_clone.checks.partition_checks import has_expired
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import FORMAT_VERSION, DateEntry, DateOutcome, Manifest
+from dedup_clone.contract.manifest import FORMAT_VERSION, DateEntry, DateOutcome, Manifest, newest_snapshot
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.date_counts import CountedDates, DateCounts
 
@@ -34,7 +34,7 @@ def build_manifest(
     entries = {day: _copied_forward(entry) for day, entry in retained.items()}
     for counts in counted.dates:
         _require_parent_complete(request, counts, retained.get(counts.date), now)
-        entries[counts.date] = _entry(request, counts)
+        entries[counts.date] = _entry(request, counts, retained.get(counts.date))
     return Manifest(
         format_version=FORMAT_VERSION,
         feed=request.feed,
@@ -73,7 +73,7 @@ def _copied_forward(entry: DateEntry) -> DateEntry:
     )
 
 
-def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
+def _entry(request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None) -> DateEntry:
     form = f" (form {request.form})" if request.engine is Engine.BIGQUERY else ""
     return DateEntry(
         date=counts.date,
@@ -90,6 +90,7 @@ def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
         key_fingerprint=None,
         content_fingerprint=None,
         files_digest="",
+        newest_snapshot=newest_snapshot(request.update_id_mode, counts.snapshot_ids, parent_entry),
     )
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, DateOutcome, KeyExample, Manifest
+from dedup_clone.contract.manifest import (
+    FORMAT_VERSION,
+    DataFile,
+    DateEntry,
+    DateOutcome,
+    KeyExample,
+    Manifest,
+    newest_snapshot,
+)
 from dedup_clone.contract.records import digest
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
@@ -71,11 +79,11 @@ class NewGeneration:
 def assemble_generation(
     mode: UpdateIdMode,
     plans: Mapping[date, DatePlan],
-    delivered: Mapping[date, int],
+    delivered: Mapping[date, Sequence[int]],
     results: PlanResults,
     parent: Parent,
 ) -> NewGeneration:
-    """Return the new generation that the plans have made. `delivered`: how many applied deliveries have each date.
+    """Return the new generation that the plans have made. `delivered`: by date, the snapshot ids that are applied.
 
     Raises ContractViolation if the parent's files have fewer or more rows than its manifest counts.
     """
@@ -94,11 +102,13 @@ def assemble_generation(
             entry = _written_entry(written, plan, parent_entry)
             if parent_entry and day not in delivered:  # the check for missing dates reports dates with this outcome
                 entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
+        snapshot_ids = delivered.get(day, ())
+        entry = replace(entry, newest_snapshot=newest_snapshot(mode, snapshot_ids, parent_entry))
         _require_parent_complete(entry, parent_entry)
         # With several deliveries a value may change and change back. Then the row has its old values, but a new
         # update_id, which the parent's files lack. So only a date with one delivery can keep these files. Plan rewrite
         # decides this itself where it streams a date.
-        is_unchanged = delivered.get(day) == 1 and not entry.new_keys and not entry.changed
+        is_unchanged = len(snapshot_ids) == 1 and not entry.new_keys and not entry.changed
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
         if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
             reason = f"{plan.reason}; no row changed, so the parent's files are kept"

@@ -39,16 +39,18 @@ def refuse_duplicates(request: DedupRequest, delivery: Delivery, generation: New
     return RefusedDelivery(delivery, reason)
 
 
-def without_mixed_fingerprints(request: DedupRequest, generation: NewGeneration) -> NewGeneration:
-    """Return the generation; in mode last_seen without the fingerprints of dates whose rows have several update ids.
+def as_taken_over(request: DedupRequest, generation: NewGeneration) -> NewGeneration:
+    """Return the generation with what its rows' own update ids mean for the dates.
 
-    The fingerprints of a date cover all its rows. In mode last_changed this is what the next publish needs: the
+    A date of a rebuild keeps its newest snapshot. In mode last_seen, a date whose rows have several update ids loses
+    its fingerprints. They cover all its rows. In mode last_changed this is what the next publish needs: the
     fingerprints of the date's last delivery, and the table counts as that delivery. In mode last_seen the next publish
     needs the fingerprints of only those rows that have the date's highest update id.
     """
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
-        return generation
-    return replace(generation, dates=tuple(map(_without_mixed_fingerprints, generation.dates)))
+    dates = tuple(replace(e, newest_snapshot=request.newest_snapshots.get(e.date)) for e in generation.dates)
+    if request.update_id_mode is not UpdateIdMode.LAST_CHANGED:
+        dates = tuple(map(_without_mixed_fingerprints, dates))
+    return replace(generation, dates=dates)
 
 
 def _without_mixed_fingerprints(entry: DateEntry) -> DateEntry:

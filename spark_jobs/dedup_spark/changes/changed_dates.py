@@ -37,8 +37,6 @@ def write_changes(
     Return the records of the written files; their paths begin with the run's folder. `changes`: names the changes
     folder and the day of the publish. `run_id`: the id of this run of the Spark job, which names its folder.
     """
-    ids = parent.snapshot_ids | {delivery.snapshot_id for delivery in applied}
-    snapshot_ids = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()
     files: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in generation.files:
         files[file.date].append(file)
@@ -52,13 +50,13 @@ def write_changes(
         uris = [storage.join(request.data_uri, file.path) for file in new]
         old, size = None, sum(file.size for file in new)
         if parent_date:
-            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry, snapshot_ids)
+            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry)
             size += parent_date.bytes
-        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, snapshot_ids), old))
+        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry), old))
     if not tasks:
         return ()
     included = request.included_deliveries(tuple(applied))
-    snapshot_id = included[-1].snapshot_id if included else max(ids)
+    snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
     seed, uri = read_seed(request.fingerprint_seed_uri), storage.join(changes.uri, f"{run_id}/")
     work = WriteChanges.from_request(request, uri, changes.publish_day, seed, snapshot_id)
     job_log.expect_dates(len(tasks))
@@ -67,21 +65,18 @@ def write_changes(
     return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
 
 
-def _rows(uris: Sequence[str], entry: DateEntry, snapshot_ids: frozenset[int]) -> RowsOfDate:
-    """The date's rows in these files.
-
-    `snapshot_ids`: the ids of the feed's snapshots; empty in mode last_changed, in which an update id does not name the
-    newest snapshot that contains the row.
-    """
-    return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in snapshot_ids else None)
+def _rows(uris: Sequence[str], entry: DateEntry) -> RowsOfDate:
+    """The date's rows in these files."""
+    return RowsOfDate(tuple(uris), entry.rows, entry.newest_snapshot)
 
 
 def _has_no_change(request: DedupRequest, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
-    """Whether the plan's counts prove that the date has no change.
+    """Whether the plan's counts and the ranges of update ids prove that the date has no change.
 
     They prove nothing in mode last_changed, in which a row may differ by its update id alone, and nothing on a date
-    with survivors, on which some keys may have gone missing while others came back.
+    whose newest snapshot lacks keys, before the publish or after it.
     """
     if parent_entry is None or request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return False
-    return entry.changed == 0 and not (entry.new_keys or entry.survivors or parent_entry.survivors)
+    is_whole = all(e.newest_snapshot in (None, e.min_update_id) for e in (entry, parent_entry))
+    return entry.changed == 0 and not entry.new_keys and is_whole

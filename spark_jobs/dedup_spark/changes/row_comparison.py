@@ -41,8 +41,8 @@ TYPES = tuple(ChangeType)
 class RowsOfDate:
     """A date's rows in one of the two generations: the URIs of the date's files, and how many rows these have.
 
-    `newest_id`: the update id of the rows that the date's newest snapshot contains. None if update ids do not tell
-    which rows these are: in mode last_changed, and after a takeover.
+    `newest_id`: the update id of the rows that the date's newest snapshot contains; None if update ids do not tell
+    which rows these are (DateEntry.newest_snapshot).
     """
 
     uris: tuple[str, ...]

@@ -6,6 +6,8 @@ row keeps the update id that it has. `drop_export` deletes the files after the c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused
@@ -63,6 +65,9 @@ def export_existing(services: Services, attempt: str) -> None:
         excluded=rebuilt.excluded if rebuilt else (),
         takes_over=record.duplicates,
     )
+    if rebuilt:
+        newest = {e.date: e.newest_snapshot for e in rebuilt.dates if e.newest_snapshot is not None}
+        request = replace(request, newest_snapshots=newest)
     services.manifests.write_request(request)
 
 
