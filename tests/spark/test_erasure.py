@@ -105,6 +105,15 @@ def test_a_date_whose_rows_are_all_erased_is_gone(adopting: SparkJobFeed) -> Non
     assert [entry.date for entry in adopting.manifest.dates] == [SECOND]
 
 
+def test_keys_that_were_missing_are_counted_without_those_that_are_erased(adopting: SparkJobFeed) -> None:
+    adopting.publish(adopting.land(7, [row(7, 1), row(7, 2), row(7, 3)]))
+    adopting.publish(adopting.land(8, [row(8, 1)]))
+    erasure = erase(adopting, "product_id\n1\n")
+    assert (adopting.entry(FIRST).rows, adopting.entry(FIRST).survivors) == (2, 2)
+    erase(adopting, "product_id\n2\n", erasure)
+    assert (adopting.entry(FIRST).rows, adopting.entry(FIRST).survivors) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("area", "mode"),
     [

@@ -158,10 +158,11 @@ def _entry(
 
     In a publish all of `rows` have new keys, because the parent has no erased row. The entry has no fingerprints,
     so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen the update_ids of
-    survivors are below the newest snapshot id; in mode last_changed they do not tell for certain which of `rows` are
-    survivors.
+    survivors are below the id of the date's newest snapshot, or below that of a late delivery; in mode last_changed
+    they do not tell for certain which of `rows` are survivors.
     """
-    base_id = entry.max_update_id if newest is None else newest.snapshot_id
+    newest_ids = [entry.newest_snapshot, newest.snapshot_id if newest else None]
+    base_id = min((number for number in newest_ids if number is not None), default=entry.max_update_id)
     erased_survivors = sum(row.update_id < base_id for row in rows)
     ids = [update_id for file in files for update_id in (file.min_update_id, file.max_update_id)]
     return replace(
