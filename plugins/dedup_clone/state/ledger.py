@@ -93,7 +93,8 @@ class LedgerRecord:
     - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
     - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
       contract/manifest.py); None without clustering.
-    - change_rows: number of the generation's rows in `FEED_changes`; None if the job wrote no changes.
+    - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes. The ledger table
+      has NULL once `FEED_changes` has lost some of them for good.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
       over; False also for bootstraps of former releases.
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import to_json
 from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText, in_parallel
 
@@ -123,6 +124,17 @@ class ReportingBacklog:
         found = zip(names, in_parallel(self._store.read, names), strict=True)
         rows = {name: _parse_row(stored) for name, stored in found}
         return {name: row for name, row in rows.items() if row is not None}
+
+    def forget_change_rows(self, feed: str, last: int) -> None:
+        """Set `change_rows` to NULL in the stored rows of the feed's generations up to `last`."""
+        for attempt in self.attempts(feed):
+            name = self.name(feed, attempt)
+            stored = self._store.read(name)
+            row = _parse_row(stored)
+            if stored and row and row["change_rows"] and row["generation"] <= last:
+                with contextlib.suppress(LostRace):  # it was loaded meanwhile
+                    text = row_text({**row, "change_rows": None})
+                    self._store.replace(name, text, expected_object_generation=stored.object_generation)
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete the named objects, whose rows the ledger table has by now."""

@@ -15,6 +15,14 @@ def changes(world: FeedOnStandIn) -> list[tuple[int, str, int, int | None, int]]
     return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
 
 
+def ledger_figures(world: FeedOnStandIn) -> list[tuple[int, int | None]]:
+    """Each generation, and how many rows of the table of changes the ledger table counts for it."""
+    world.write_reporting_tables()
+    table, feed = "warehouse.dedup_clone_ledger", world.feed.feed
+    sql = f"SELECT generation, change_rows FROM {table} WHERE feed = '{feed}' ORDER BY generation"
+    return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
+
+
 def pending(world: FeedOnStandIn) -> list[int]:
     """The generations whose changes wait to be loaded into the table."""
     return [s.changes.generation for s in PendingChangesFolder(world.services.store, world.feed.feed).read()]

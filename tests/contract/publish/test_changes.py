@@ -27,7 +27,7 @@ from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
 from tests.contract.feed_setups import setup_of
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish.changes_rows import changes, pending
+from tests.contract.publish.changes_rows import changes, ledger_figures, pending
 
 
 @pytest.fixture
@@ -214,6 +214,7 @@ def test_changes_that_were_not_loaded_in_time_are_dropped(world: FeedOnStandIn) 
     assert pending(world) == []
     assert not list(world.services.store.objects(world.services.layout.changes))
     assert changes(world) == []
+    assert ledger_figures(world) == [(1, None), (2, None)]
 
 
 def test_after_a_rollback_the_next_publish_adds_the_changes_since_the_rollback(world: FeedOnStandIn) -> None:
@@ -262,6 +263,7 @@ def test_new_columns_are_added_and_a_table_of_other_types_is_made_anew(world: Fe
     create(fields.replace("store_id INT64", "store_id STRING"), 2)
     publish(world, row(9, 1, 31))
     assert changes(world) == [(3, "changed", 1, 30, 31)]
+    assert ledger_figures(world) == [(1, None), (2, None), (3, 1)]
 
 
 @pytest.mark.exhaustive

@@ -33,6 +33,7 @@ from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.value_search import Value, contains
 from tests.contract.new_feeds import new_feed
+from tests.contract.publish.changes_rows import ledger_figures
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
 KEYS = f"product_id,store_id\n{PERSON},2072\n"
@@ -61,7 +62,8 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     published: FeedOnStandIn,
 ) -> None:
     published.feed = published.feed.model_copy(update={"changes": True})
-    published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
+    changed = published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
+    assert changed.change_rows == 3
     other = published.services.layout.keys_to_erase(f"{KEYS_FILE}.next")
     published.services.store.put(other, KEYS)
     record = published.erase(KEYS)
@@ -87,6 +89,7 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     assert names(published, "to_erase/") == [other]
     changes = published.bigquery.query_and_wait(f"SELECT product_id FROM warehouse.{published.feed.feed}_changes")
     assert [r["product_id"] for r in changes] == [3]
+    assert ledger_figures(published) == [(1, None), (2, None), (3, None)]  # a follower must not wait for 3 rows
     name = published.land(9, FIRST)
     with pytest.raises(ConfigurationError, match="is not supported after an erasure"):
         published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
@@ -130,8 +133,10 @@ def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(pub
     published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
     found = published.bigquery.query_and_wait(f"SELECT product_id, change_type FROM warehouse.{name} ORDER BY 1, 2")
     assert [tuple(r.values()) for r in found] == [(3, "changed"), (PERSON, "changed"), (PERSON, "missing")]
+    assert ledger_figures(published) == [(1, None), (2, 3), (3, 2)]
     record = published.erase(KEYS)
     assert record.change_rows is None
+    assert ledger_figures(published) == [(1, None), (2, None), (3, None), (4, None)]
     found = published.bigquery.query_and_wait(f"SELECT product_id, generation FROM warehouse.{name}")
     assert [tuple(r.values()) for r in found] == [(3, 2)]
     assert names(published, "changes/") == []

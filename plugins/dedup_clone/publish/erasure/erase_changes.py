@@ -8,6 +8,7 @@ from dedup_clone.contract.erasure import Erasure, KeysToErase
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
 from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.records.changes_table import changes_job_id
+from dedup_clone.publish.records.lost_changes import forget_change_rows
 from dedup_clone.publish.services import Services
 from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
@@ -19,10 +20,11 @@ _SQL_FILE = "erasure/delete_changes.sql"
 def erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
     """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
 
-    Returns how many rows were deleted; None if the feed has no `FEED_changes`. Safe to repeat. Raises JobFailed, and
-    OutcomeUnknown as `find_step_job` does.
+    The ledger table then has no `change_rows` for generations before the erasure. Returns how many rows were deleted;
+    None if the feed has no `FEED_changes`. Safe to repeat. Raises what `forget_change_rows` raises.
     """
     drop_pending_changes(services, before=erasure.generation)
+    forget_change_rows(services, erasure.attempt, last=erasure.generation - 1)
     if services.warehouse.table(services.names.changes_table) is None:
         return None
     table = replace(services.feed.table.to_contract(), columns=keys.columns)

@@ -27,6 +27,7 @@ from dedup_clone.contract.schema_change import refused_column_changes, widened_c
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.lost_changes import forget_change_rows
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.pending_changes import URIS, PendingChanges, PendingChangesFolder, StoredPendingChanges
@@ -101,6 +102,7 @@ def load_changes(services: Services) -> None:
         problem = _problem(services, changes)
         if problem:
             services.log(f"deletes changes that were not loaded: {problem}", generation=changes.generation)
+            forget_change_rows(services, changes.attempt, last=changes.generation)
         else:
             try:
                 is_loaded = _load(services, folder, stored)
@@ -145,6 +147,7 @@ def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendin
         job_id, job = changes_job_id(services, stored.changes), None
     if job is None:
         table = services.manifests.read(stored.changes.generation).table
+        _drop_table_of_other_columns(services, stored.changes, table)
         prepare_changes_table(services, table)
         services.warehouse.jobs.start(job_id, _configuration(services, stored.changes, table))
     (ended,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
@@ -178,21 +181,28 @@ def _configuration(services: Services, changes: PendingChanges, feed_table: Tabl
     return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
 
 
+def _drop_table_of_other_columns(services: Services, changes: PendingChanges, feed_table: TableContract) -> None:
+    """Drop `FEED_changes` if its columns have other types than those of `feed_table`, or if it has more columns.
+
+    The load could not append to it.
+    """
+    if change_rows_to_lose(services, feed_table) is not None:
+        name = services.names.changes_table
+        services.log(
+            f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
+        )
+        forget_change_rows(services, changes.attempt, last=changes.generation - 1)
+        services.warehouse.alterations.drop(name)
+
+
 def prepare_changes_table(services: Services, feed_table: TableContract) -> None:
     """Create `FEED_changes` for the columns of `feed_table`, unless it exists; set expiration and KMS key.
 
-    If the existing table only lacks columns, the load adds them. If its columns have other types, or if it has columns
-    that `feed_table` lacks, it is dropped and created, because the load could not append to it.
+    If the existing table only lacks columns, the load adds them.
     """
     names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
     declared, name = _declared_table(services, feed_table), names.changes_table
     found = services.warehouse.table(name)
-    if found is not None and _needs_new_table(found.columns, declared.columns):
-        services.log(
-            f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
-        )
-        services.warehouse.alterations.drop(name)
-        found = None
     if found is None:
         # The statement that creates staging creates `FEED_changes` if these names have it in place of staging.
         as_staging = services.warehouse.table_names(name, names.target_table)

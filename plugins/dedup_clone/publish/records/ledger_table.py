@@ -32,7 +32,7 @@ LEDGER_COLUMNS = {
     "changed_rows": "rows with other values than the parent's; NULL if values were not compared",
     "kept_rows": "rows retained although the newest snapshot lacks their key",
     "dropped_rows": "rows of the deliveries and of the parent that were older than the retention",
-    "change_rows": "rows of the generation in FEED_changes; NULL if it has none of this generation",
+    "change_rows": "rows of the generation in FEED_changes; NULL if that table cannot tell what it changed",
     "ties": "surplus rows of duplicate keys within single deliveries",
     "bytes_read": "bytes of files that the dedup job read",
     "bytes_written": "bytes of files that the dedup job wrote",
