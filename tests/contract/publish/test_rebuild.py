@@ -88,6 +88,7 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     assert (record.reason, record.snapshot_id, record.is_publish) == ("rebuild: another form", 7, False)
     services = world.services
     assert services.manifests.read(2).deliveries == services.manifests.read(1).deliveries
+    assert {entry.newest_snapshot for entry in services.manifests.read(2).dates} == {7}
     index = IndexFile(services.store, services.feed.feed).read().index
     assert index
     assert publish_kinds(index)[2] is PublishKind.REBUILD
