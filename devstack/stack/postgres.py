@@ -20,7 +20,8 @@ _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
 _PORT = 5432  # no network port: only the end of the name of PostgreSQL's socket
 _USER_INSTEAD_OF_ROOT = "nobody"
-_MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
+# CAP_DAC_OVERRIDE and CAP_SETPCAP, see capabilities(7): to open every file, and to pass that right on with setpriv.
+_NEEDED_CAPABILITIES = 1 << 1 | 1 << 8
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -115,24 +116,26 @@ def _unprivileged() -> tuple[str, ...]:
     """The first words of a command that must not run as root: they run the rest as another user.
 
     Empty if this process does not run as root. PostgreSQL refuses to run as root, the user of many containers. The
-    other user gets the right to open all files, because the checkout may be in a folder that only root may open. Raises
-    StackError if root may not give that right.
+    other user gets the right to open all files, because the checkout may be in a folder that only root may open.
+    PostgreSQL asks with access(2) whether its binaries can be opened, and access(2) ignores that right unless the
+    securebit no_setuid_fixup is set. Raises StackError if root may not give that right.
     """
     if os.geteuid() != 0:
         return ()
-    if shutil.which("setpriv") is None or not _may_write_anywhere():
+    if shutil.which("setpriv") is None or not _may_give_right():
         raise StackError(
             "PostgreSQL does not run as root: start the stack as another user. (A root who has setpriv, of util-linux, "
-            "and the capability DAC_OVERRIDE may start it, too.)"
+            "and the capabilities DAC_OVERRIDE and SETPCAP may start it, too.)"
         )
     user = pwd.getpwnam(_USER_INSTEAD_OF_ROOT)
     return (
         *("setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups"),
-        *("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
+        *("--securebits", "+no_setuid_fixup", "--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
     )
 
 
-def _may_write_anywhere() -> bool:
-    """Whether this process has the capability DAC_OVERRIDE. Only for Linux, like setpriv."""
+def _may_give_right() -> bool:
+    """Whether this process has _NEEDED_CAPABILITIES. Only for Linux, like setpriv."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return any(line.startswith("CapEff:") and int(line.split()[1], 16) & _MAY_WRITE_ANYWHERE for line in lines)
+    (effective,) = (int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
+    return effective & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES

