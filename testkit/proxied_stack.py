@@ -154,8 +154,8 @@ class ProxiedStack:
             return False
         try:
             states = self.part_states()
-            return all(health.is_healthy(part, states[part.name]) for part in all_parts(self.layout, stack_ports))
-        except (OSError, KeyError, ValueError):
+            return all(health.is_healthy(part, states) for part in all_parts(self.layout, stack_ports))
+        except (OSError, ValueError):
             return False
 
 

@@ -2,13 +2,16 @@
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from devstack.http_calls import Unreachable, call
 from devstack.stack.layout import Layout
-from devstack.stack.parts import Part
+from devstack.stack.parts import API_SERVER, Part
 from devstack.stack.stack_errors import PartFailed
 from devstack.stack.supervisord import GAVE_UP_STATES, PartState, Supervisor
 
@@ -18,15 +21,18 @@ LOG_LINES_SHOWN = 15
 Log = Callable[[str], None]
 
 
-def is_healthy(part: Part, state: PartState) -> bool:
-    """Whether a part runs and is healthy now.
+def is_healthy(part: Part, states: Mapping[str, PartState]) -> bool:
+    """Whether a part runs and is healthy now. `states`: the state of each part, by the part's name.
 
-    A heartbeat that is older than the part's process is ignored: it came from an earlier process.
+    Only an answer of the stack's own process counts: another program, such as the server of another checkout, may
+    answer on the port. A heartbeat that is older than the part's process is ignored: it came from an earlier process.
     """
+    state, server = states.get(part.name), states.get(API_SERVER if part.heartbeat_name else part.name)
+    if state is None or server is None:
+        return False
     if part.health_command:
         return state.pid != 0 and subprocess.run(part.health_command, capture_output=True).returncode == 0
-    if state.state != "RUNNING":
-        # While the part's process is down, another program may answer on its port.
+    if state.state != "RUNNING" or not _listens(server.pid, urlsplit(part.health_url).port):
         return False
     try:
         answer = call("GET", part.health_url, timeout_s=5.0)
@@ -37,6 +43,16 @@ def is_healthy(part: Part, state: PartState) -> bool:
     reported = answer.json().get(part.heartbeat_name) or {}
     last = reported.get(f"latest_{part.heartbeat_name}_heartbeat")
     return reported.get("status") == "healthy" and last is not None and datetime.fromisoformat(last) >= state.started_at
+
+
+def _listens(pid: int, port: int | None) -> bool:
+    """Whether the process, or a child of it, listens on the port."""
+    try:
+        process = psutil.Process(pid)
+        sockets = [s for one in (process, *process.children(recursive=True)) for s in one.net_connections("inet")]
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return any(s.status == psutil.CONN_LISTEN and s.laddr.port == port for s in sockets)
 
 
 def last_lines(path: Path) -> list[str]:
@@ -67,7 +83,7 @@ def wait(layout: Layout, supervisor: Supervisor, parts: tuple[Part, ...], *, tim
         states = supervisor.part_states()
         for part in tuple(unhealthy):
             seconds = time.monotonic() - started
-            if is_healthy(part, states[part.name]):
+            if is_healthy(part, states):
                 log(f"  {part.name:<14} healthy after {seconds:5.1f} s   {part.address}".rstrip())
                 unhealthy.remove(part)
             elif states[part.name].state in GAVE_UP_STATES:

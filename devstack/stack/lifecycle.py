@@ -181,7 +181,7 @@ def status(layout: Layout, log: health.Log) -> bool:
     all_healthy = True
     for part in parts.all_parts(layout, saved):
         state = states.get(part.name)  # None if the stack was started by a version without this part
-        healthy = state is not None and health.is_healthy(part, state)
+        healthy = health.is_healthy(part, states)
         all_healthy = all_healthy and healthy
         word = "healthy" if healthy else "not healthy"
         log(f"  {part.name:<14} {state.state if state else 'MISSING':<9} {word:<12} {part.address}".rstrip())

@@ -9,6 +9,7 @@ from devstack.stack.layout import Layout
 from devstack.stack.ports import HOST, Ports
 from devstack.stack.stack_errors import StackError
 
+API_SERVER = "api_server"
 SCHEDULER = "scheduler"
 DATABASE = "database"
 
@@ -155,7 +156,7 @@ def airflow_parts(ports: Ports) -> tuple[Part, ...]:
         )
 
     return (
-        part("api_server", None, "api-server", "--host", HOST, "--port", str(ports.airflow), "--workers", "1"),
+        part(API_SERVER, None, "api-server", "--host", HOST, "--port", str(ports.airflow), "--workers", "1"),
         # All parts write their logs to one folder, so none has to serve them over the network.
         part(SCHEDULER, "scheduler", "scheduler", "--skip-serve-logs", **preload),
         part("dag_processor", "dag_processor", "dag-processor", **preload),

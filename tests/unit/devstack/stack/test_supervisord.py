@@ -50,7 +50,16 @@ def test_wait_returns_when_all_parts_run_and_answer_and_says_so(layout: Layout) 
     assert sorted(line.split()[0] for line in lines) == ["one", "two"]
     # An answer of another program on the port is not health.
     stopped = supervisord.PartState("BACKOFF", 0, supervisor.part_states()["one"].started_at)
-    assert not health.is_healthy(programs[0], stopped)
+    assert not health.is_healthy(programs[0], {"one": stopped})
+
+
+def test_wait_fails_for_a_part_on_whose_port_another_program_answers(layout: Layout) -> None:
+    other = server("other")
+    late = dataclasses.replace(other, name="late", command=("sleep", "600"))
+    supervisor = started(layout, other, late)
+    health.wait(layout, supervisor, (other,), timeout_s=60, log=print)
+    with pytest.raises(PartFailed, match="late is not healthy"):
+        health.wait(layout, supervisor, (late,), timeout_s=supervisord.START_S + 1, log=print)
 
 
 def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -> None:
