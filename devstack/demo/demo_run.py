@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dedup_clone.contract.delivery import Delivery
 from devstack.connection import Connection
 from devstack.demo import ledger_record, terminal_output
 from devstack.demo.airflow_api import AirflowApi
 from devstack.demo.delivery_progress import DeliveryProgress, publish_run_id
 from devstack.demo.ledger_record import LedgerEntry
 from devstack.demo.table_comparison import read_target
-from devstack.producer import landing, next_snapshot, worked_example
-from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED
+from devstack.producer import feeds, landing, next_snapshot, worked_example
+from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -60,18 +61,24 @@ class DemoRun:
     def sequences(self) -> list[FeedSequence]:
         """The sequences of snapshots of the worked example's feed and of the realistic feed."""
         example: list[MakeSnapshot] = [
-            lambda id_: worked_example.before(self.day, id_, self._newest_example()),
-            lambda id_: worked_example.after(self.day, id_, self._newest_example()),
+            lambda id_: worked_example.before(self.day, id_, self._newest_example(id_)),
+            lambda id_: worked_example.after(self.day, id_, self._newest_example(id_)),
         ]
         realistic: list[MakeSnapshot] = [
-            lambda id_: next_snapshot.make(self.landing_bucket, REALISTIC_FEED, id_, self.day)
+            lambda id_: next_snapshot.make(
+                self.landing_bucket, REALISTIC_FEED, id_, self.day, self.refused(REALISTIC_FEED)
+            )
         ] * REALISTIC_SNAPSHOTS
         return [FeedSequence(EXAMPLE_FEED, example), FeedSequence(REALISTIC_FEED, realistic)]
 
-    def _newest_example(self) -> pa.Table | None:
-        """The newest landed snapshot of the worked example; None if none has landed."""
-        landed = landing.snapshot_ids(self.landing_bucket, EXAMPLE_FEED)
-        return landing.read(self.landing_bucket, EXAMPLE_FEED, landed[-1]) if landed else None
+    def refused(self, feed: str) -> list[Delivery]:
+        """The deliveries of the feed that were refused."""
+        return landing.refused_deliveries(self.state_bucket, feed)
+
+    def _newest_example(self, below_id: int) -> pa.Table | None:
+        """The newest valid snapshot of the worked example; None if there is none."""
+        feed = feeds.read(EXAMPLE_FEED)
+        return next_snapshot.newest_valid(self.landing_bucket, feed, below_id, SCHEMA, self.refused(EXAMPLE_FEED))
 
     def run(self, sequences: list[FeedSequence], progress: terminal_output.Progress) -> None:
         """Publish all snapshots of these feeds. Raises DemoError as soon as one publish fails."""

@@ -6,12 +6,14 @@ dropped, because the demo's feeds have none.
 """
 
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
+from dedup_clone.contract.delivery import Delivery
 from devstack.producer import landing
 from devstack.producer.demo_feeds import KEYS, SCHEMA, SNAPSHOT_ID, VALUE
 
@@ -29,10 +31,10 @@ QUALIFY row_number() OVER (
 """
 
 
-def expected_table(bucket: "Bucket", feed: str) -> pa.Table:
-    """The table that must be published after all complete snapshots of the feed in the landing bucket."""
+def expected_table(bucket: "Bucket", feed: str, refused: Collection[Delivery] = ()) -> pa.Table:
+    """The table that must be published after all complete snapshots in the landing bucket, without those `refused`."""
     with tempfile.TemporaryDirectory(prefix="dedup-clone-") as folder:
-        files = _download(bucket, feed, Path(folder))
+        files = _download(bucket, feed, Path(folder), refused)
         if not files:
             return SCHEMA.empty_table()
         return from_files(files)
@@ -45,10 +47,10 @@ def from_files(files: list[str]) -> pa.Table:
     return computed.cast(SCHEMA)
 
 
-def _download(bucket: "Bucket", feed: str, folder: Path) -> list[str]:
-    """Download the files of all complete snapshots into `folder`. Returns their paths."""
+def _download(bucket: "Bucket", feed: str, folder: Path, refused: Collection[Delivery]) -> list[str]:
+    """Download the files of all complete snapshots that were not refused into `folder`. Returns their paths."""
     files: list[str] = []
-    for snapshot_id in landing.snapshot_ids(bucket, feed):
+    for snapshot_id in landing.snapshot_ids(bucket, feed, refused=refused):
         for blob in bucket.client.list_blobs(bucket, prefix=landing.folder(feed, snapshot_id)):
             if blob.name.endswith(".parquet"):
                 path = folder / f"{len(files):06d}.parquet"

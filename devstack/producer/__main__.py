@@ -31,10 +31,12 @@ def land(feed: str, snapshot_id: int | None) -> None:
         call("GET", f"{connection.storage_url}/_internal/healthcheck")
     except Unreachable as error:
         raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
-    bucket = connection.storage_client().bucket(connection.landing_bucket)
+    storage = connection.storage_client()
+    bucket = storage.bucket(connection.landing_bucket)
     layout = feeds.landing_layout(feeds.read(feed))
     snapshot_id = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
-    table = next_snapshot.make(bucket, feed, snapshot_id, datetime.now(UTC).date())
+    refused = landing.refused_deliveries(storage.bucket(connection.state_bucket), feed)
+    table = next_snapshot.make(bucket, feed, snapshot_id, datetime.now(UTC).date(), refused)
     landed = landing.land(bucket, feed, snapshot_id, table, layout)
     print(f"Landed {feed}, snapshot {landed.snapshot_id}{' again (a re-delivery)' if landed.is_redelivery else ''}")
     print(f"  {landed.row_count:,} rows of {landed.date_count} dates, {landed.byte_count:,} bytes")

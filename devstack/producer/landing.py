@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.state.arrivals import Arrivals
+from dedup_clone.state.store import ObjectStore
 from devstack.producer.demo_feeds import SCHEMA
 from devstack.producer.feeds import LandingLayout
 
@@ -43,18 +46,29 @@ def folder(prefix: str, snapshot_id: int) -> str:
     return f"{prefix}/snapshot_id={snapshot_id}/"
 
 
-def _objects(bucket: "Bucket", prefix: str) -> dict[int, set[str]]:
-    """The names of the objects of each snapshot, by snapshot id. Names are relative to the snapshot's folder."""
-    found: dict[int, set[str]] = {}
+def _objects(bucket: "Bucket", prefix: str) -> dict[int, dict[str, int]]:
+    """The object generations of each snapshot's objects, by snapshot id and by name below the snapshot's folder."""
+    found: dict[int, dict[str, int]] = {}
     for blob in bucket.client.list_blobs(bucket, prefix=f"{prefix}/snapshot_id="):
         if match := _FOLDER.search(blob.name):
-            found.setdefault(int(match[1]), set()).add(match[2])
+            found.setdefault(int(match[1]), {})[match[2]] = int(blob.generation)
     return found
 
 
-def snapshot_ids(bucket: "Bucket", prefix: str, marker: str = LandingLayout.marker) -> list[int]:
-    """Ids of the complete snapshots in the bucket, ascending."""
-    return sorted(id_ for id_, names in _objects(bucket, prefix).items() if marker in names)
+def refused_deliveries(state_bucket: "Bucket", feed: str) -> list[Delivery]:
+    """The deliveries of the feed that were refused."""
+    return Arrivals(ObjectStore(state_bucket.client, state_bucket.name), feed).refused()
+
+
+def snapshot_ids(
+    bucket: "Bucket", prefix: str, marker: str = LandingLayout.marker, refused: Collection[Delivery] = ()
+) -> list[int]:
+    """Ids of the complete snapshots in the bucket, ascending, without those that were `refused` as they lie there."""
+    return sorted(
+        id_
+        for id_, objects in _objects(bucket, prefix).items()
+        if marker in objects and Delivery(id_, objects[marker]) not in refused
+    )
 
 
 def next_snapshot_id(bucket: "Bucket", prefix: str) -> int:

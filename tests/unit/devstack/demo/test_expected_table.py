@@ -3,6 +3,7 @@ from datetime import date
 import pyarrow as pa
 from google.cloud.storage import Bucket
 
+from dedup_clone.contract.delivery import Delivery
 from devstack.demo import expected_table
 from devstack.demo.table_comparison import compare
 from devstack.producer import landing
@@ -47,6 +48,14 @@ def test_incomplete_snapshot_does_not_count(bucket: Bucket) -> None:
     landing.land(bucket, "feed", 2, snapshot(2, {1: 5}))
     bucket.blob("feed/snapshot_id=2/_SUCCESS").delete()
     assert expected(bucket, snapshot(1, {1: 20}))
+
+
+def test_refused_snapshot_counts_only_if_it_is_delivered_again(bucket: Bucket) -> None:
+    landing.land(bucket, "feed", 1, snapshot(1, {1: 20}))
+    refused = [Delivery(2, landing.land(bucket, "feed", 2, snapshot(2, {1: 5})).marker_generation)]
+    assert expected_table.expected_table(bucket, "feed", refused).equals(snapshot(1, {1: 20}))
+    landing.land(bucket, "feed", 2, snapshot(2, {1: 6}))
+    assert expected_table.expected_table(bucket, "feed", refused).equals(snapshot(2, {1: 6}))
 
 
 def test_feed_without_snapshots_is_empty(bucket: Bucket) -> None:

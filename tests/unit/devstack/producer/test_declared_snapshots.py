@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from google.cloud.storage import Bucket
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.state.arrivals import Arrivals, Refusal
+from dedup_clone.state.store import ObjectStore
 from dedup_spark.column_types import SCALARS, arrow_schema
+from devstack.connection import Connection
+from devstack.producer import __main__ as producer
 from devstack.producer import declared_snapshots, feeds, landing, next_snapshot
 from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED
 
@@ -112,7 +118,9 @@ def test_delivery_lies_as_the_feed_file_says_and_the_next_one_is_made_from_it(bu
 
 
 @pytest.mark.parametrize("feed", ["store_visits", REALISTIC_FEED])
-def test_the_next_snapshot_is_not_made_from_a_broken_delivery(bucket: Bucket, feed: str) -> None:
+def test_the_next_snapshot_is_not_made_from_a_broken_or_refused_delivery(
+    bucket: Bucket, connection: Connection, monkeypatch: pytest.MonkeyPatch, feed: str
+) -> None:
     settings = feeds.read(feed)
     layout, table = feeds.landing_layout(settings), feeds.table_of(settings)
     first = next_snapshot.make(bucket, feed, 1, DAY)
@@ -122,6 +130,13 @@ def test_the_next_snapshot_is_not_made_from_a_broken_delivery(bucket: Bucket, fe
     nulls = pa.nulls(first.num_rows, first.schema.field(key).type)
     landing.land(bucket, feed, 2, first.drop_columns([value]), layout)
     landing.land(bucket, feed, 3, first.set_column(position, pa.field(key, nulls.type), nulls), layout)
-    fourth = next_snapshot.make(bucket, feed, 4, DAY)
-    assert fourth.num_rows == pytest.approx(first.num_rows, rel=0.01)
-    assert fourth[key].null_count == 0
+    future = landing.land(bucket, feed, 4, next_snapshot.make(bucket, feed, 4, date(2999, 1, 1)), layout)
+    refusal = Refusal(Delivery(4, future.marker_generation), "a date too late", "run", datetime.now(UTC))
+    Arrivals(ObjectStore(bucket.client, bucket.name), feed).refuse(refusal)
+    at_buckets = replace(connection, landing_bucket=bucket.name, state_bucket=bucket.name)
+    monkeypatch.setattr(producer, "connect", lambda: at_buckets)
+    assert producer.main(["land", "--feed", feed]) == 0
+    fifth = landing.read(bucket, layout.prefix, 5, first.schema)
+    assert fifth.num_rows == pytest.approx(first.num_rows, rel=0.1)  # and one more day
+    assert fifth[key].null_count == 0
+    assert max(fifth[layout.date_column].to_pylist()) <= datetime.now(UTC).date()
