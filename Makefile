@@ -53,9 +53,12 @@ setup: ## Build the environment in .venv from the lock (again only when the lock
 install:
 	@python=$$(devstack/require.sh python) && \
 	{ test -x $(PY) || "$$python" -m venv $(VENV); } && \
+	echo "Installing the packages of $(LOCK) into $(VENV): 2 GB, one to three minutes …" && \
 	$(PY) -m pip install --quiet --disable-pip-version-check $(UV) && \
-	$(PY) -m uv pip sync --python $(PY) --require-hashes $(LOCK) && \
-	{ ! command -v java >/dev/null || PYTHONPATH=plugins:. $(PY) -m devstack.spark_classes; } && \
+	$(PY) -m uv pip sync --quiet --python $(PY) --require-hashes $(LOCK) && \
+	{ ! command -v java >/dev/null || { \
+		echo "Archiving the classes that Spark loads, so that its jobs start faster: about a minute …"; \
+		PYTHONPATH=plugins:. $(PY) -m devstack.spark_classes; }; } && \
 	cp $(LOCK) $(STAMP)
 
 demo: up ## Start the stack, land snapshots, follow them through the DAGs, check the tables

@@ -15,6 +15,7 @@ from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
 from devstack.demo.demo_run import DemoRun, FeedSequence
 from devstack.demo.table_comparison import compare, read_target
 from devstack.producer.demo_feeds import EXAMPLE_FEED, FEEDS
+from devstack.stack.names_and_logins import PAGE
 from devstack.stack.stack_errors import StackError
 
 DAGS_TIMEOUT_S = 180.0
@@ -105,7 +106,9 @@ def run(one_by_one: bool) -> bool:
         log(line)
     all_equal = compare_tables(connection, demo_run)
     log(f"\nThe demo took {time.monotonic() - started:.0f} s. The stack stays up until `make down`.")
-    log(f"  Airflow    {connection.airflow_url}   login: {connection.airflow_user} / {connection.airflow_password}")
+    login = f"login: {connection.airflow_user} / {connection.airflow_password}"
+    log(f"  Snapshots  {connection.airflow_url}/{PAGE}   {login}   is each table fresh, what has each publish changed")
+    log(f"  Airflow    {connection.airflow_url}   {login}")
     log(f"  BigQuery   {connection.bigquery_url}   tables: {connection.project}.{connection.dataset}.*")
     log(f"  Storage    {connection.storage_url}")
     log("  One more snapshot: `make land`")

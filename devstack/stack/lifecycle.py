@@ -22,7 +22,7 @@ from devstack.stack import (
     supervisord,
 )
 from devstack.stack.layout import Layout
-from devstack.stack.names_and_logins import AIRFLOW_PASSWORD, AIRFLOW_USER
+from devstack.stack.names_and_logins import AIRFLOW_PASSWORD, AIRFLOW_USER, PAGE
 from devstack.stack.stack_errors import StackBusy, StackError
 
 SERVERS_TIMEOUT_S = 60.0
@@ -69,6 +69,7 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
         seconds = time.monotonic() - started
         log(f"The stack is up after {seconds:.1f} s. Data and logs: {layout.local}")
         log(f"  Airflow: {stack_ports.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
+        log(f"  The page Snapshots: {stack_ports.airflow_url}/{PAGE}")
         log(f"  Spark's history server: {stack_ports.spark_history_url}")
         return stack_ports
 
@@ -99,6 +100,7 @@ def _start(
     if leftover_count := _stop(layout, supervisor):
         log(f"  stopped [{leftover_count}] processes that an earlier run left behind")
     layout.make_folders()
+    log("Starting the local stack: half a minute, the first time a minute …")
     choice = ports.choose(layout.ports_file)
     for line in choice.moved:
         log(f"  {line}")

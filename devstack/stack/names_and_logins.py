@@ -7,6 +7,8 @@ BUCKETS = (LANDING_BUCKET, STATE_BUCKET)
 DATASET = "warehouse"
 LOCATION = "US"
 
+PAGE = "plugin/snapshots"  # the page Snapshots, below Airflow's address
+
 AIRFLOW_USER = "admin"
 # The logins are no secrets: the stack listens on 127.0.0.1 only.
 LOGINS = {"admin": "admin", "vera": "vera"}

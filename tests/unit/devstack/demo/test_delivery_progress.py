@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from devstack.demo import alert_test, delivery_progress
 from devstack.demo.airflow_api import AirflowApi, DemoError, Task
 from devstack.demo.delivery_progress import DeliveryProgress
 from devstack.producer.landing import Landed
+from devstack.stack.layout import CHECKOUT
 
 LANDED = Landed("feed", 2, 99, datetime(2026, 3, 1, tzinfo=UTC), 13, 100, 1000, False)
 RUN = "/api/v2/dags/feed_publish/dagRuns/publish__2__99"
@@ -74,8 +76,17 @@ def delivery(airflow: FakeAirflow, connection: Connection) -> DeliveryProgress:
 
 
 def test_the_alert_test_runs_its_dag_and_says_who_was_not_told(
-    airflow: FakeAirflow, connection: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    airflow: FakeAirflow,
+    connection: Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    local = (CHECKOUT / "dags" / "profiles" / "local.yaml").read_text()
+    (profiles / "local.yaml").write_text(local + "alerts:\n  webhooks: [alerts_slack]\n")
+    monkeypatch.setenv("DEDUP_CLONE_DAGS_FOLDER", str(tmp_path))
     monkeypatch.setattr(alert_test, "connect", lambda: replace(connection, airflow_url=airflow.url))
     assert alert_test.main() == 1
     assert "does not know the DAG [alert_test] yet" in capsys.readouterr().err
@@ -93,6 +104,15 @@ def test_the_alert_test_runs_its_dag_and_says_who_was_not_told(
     airflow.answers[f"{run}/taskInstances/send_test_alerts/logs/1"] = {"content": [failure]}
     assert alert_test.main() == 1
     assert capsys.readouterr().err == "alert-test: AlertNotSent: Notifier(s) failed: x\n"
+
+
+def test_the_alert_test_of_a_stack_that_tells_nobody_says_so_and_ends_well(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert alert_test.main() == 0
+    said = capsys.readouterr()
+    assert "local.yaml] names nobody" in said.out
+    assert said.err == ""
 
 
 def instance(task_id: str, state: str | None) -> dict[str, Any]:

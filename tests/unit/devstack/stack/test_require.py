@@ -103,3 +103,17 @@ def test_commands_for_google_cloud_need_no_java(machine: Path) -> None:
     (machine / "java").unlink()
     assert "Java 17" in run(machine).stderr
     assert run(machine, "python").stdout == "python3.12\n"
+
+
+def test_make_setup_lists_no_packages_and_says_what_takes_long(
+    machine: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With a Python that does nothing but list packages, as uv does unless it is told to be quiet."""
+    binaries = tmp_path_factory.mktemp("venv") / "bin"
+    binaries.mkdir()
+    put(binaries, "python", 'case "$*" in *--quiet*) ;; *"uv pip sync"*) echo " + package==1" ;; esac')
+    command = ("make", "--no-print-directory", "install", f"VENV={binaries.parent}")
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    announced = [line.split()[0] for line in (done.stdout + done.stderr).splitlines()]
+    assert announced == ["Installing", "Archiving"]
+    assert (binaries.parent / "installed.lock").read_bytes() == (CHECKOUT / "requirements" / "dev.lock").read_bytes()
