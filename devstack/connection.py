@@ -74,13 +74,13 @@ class Connection:
 
 
 def connect() -> Connection:
-    """The connection to the stack of this checkout. Raises StackError if that stack has never been started.
+    """The connection to the stack of this checkout. Raises StackError if that stack is down.
 
     Removes HTTP proxies from the environment of this process: the clients would send requests for 127.0.0.1 to them.
     """
     layout = Layout.from_environment(os.environ)
     if not layout.stack_env.exists():
-        raise StackError(f"The local stack has not been started: [{layout.stack_env}] is missing. Run `make up` first.")
+        raise StackError(f"The local stack is down: [{layout.stack_env}] is missing. Run `make up` first.")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         os.environ.pop(variable, None)
     return Connection.from_variables(client_config.read(layout.stack_env))

@@ -92,7 +92,7 @@ class Layout:
 
     @property
     def stack_env(self) -> Path:
-        """A file of environment variables, by which clients find the stack (client_config.py)."""
+        """A file of environment variables, by which clients find the stack while it is up (client_config.py)."""
         return self.local / "stack.env"
 
     @property

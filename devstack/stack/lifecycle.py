@@ -149,6 +149,8 @@ def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
     """Stop all processes of the stack. Returns how many there were."""
     process_count = len(processes.of_stack(layout.local))
     layout.started_file.unlink(missing_ok=True)
+    # Later another stack may use the same ports, and clients would take it for this one.
+    layout.stack_env.unlink(missing_ok=True)
     if supervisor.is_alive():
         pid = supervisor.pid()
         states = supervisor.part_states()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from devstack.stack import health, lifecycle, processes, supervisord
+from devstack.connection import connect
+from devstack.stack import client_config, health, lifecycle, processes, supervisord
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part
 from devstack.stack.ports import DEFAULT, any_free_port
@@ -77,11 +78,17 @@ def test_a_part_that_supervisord_has_restarted_may_be_started(layout: Layout) ->
         supervisor.start("other")
 
 
-def test_stop_leaves_no_process_behind(layout: Layout) -> None:
+def test_stop_leaves_no_process_behind_and_no_address_that_another_stack_may_get(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     supervisor = started(layout, server("scheduler"))
+    client_config.write(layout, DEFAULT)
     assert lifecycle._stop(layout, supervisor) >= 2
     assert processes.of_stack(layout.local) == []
     assert not supervisor.is_alive()
+    monkeypatch.setenv("DEDUP_CLONE_LOCAL_DIR", str(layout.local))
+    with pytest.raises(StackError, match="The local stack is down"):
+        connect()
 
 
 def test_a_running_stack_of_another_version_is_named_and_stopped(layout: Layout) -> None:
