@@ -101,17 +101,17 @@ def run(one_by_one: bool) -> bool:
     for simultaneous in [[sequence] for sequence in sequences] if one_by_one else [sequences]:
         demo_run.run(simultaneous, progress)
     show_example(next(sequence for sequence in sequences if sequence.feed == EXAMPLE_FEED))
-    log("\nPublished (below each: seconds by phase):")
+    log("\nPublished (kept: rows that the snapshot lacks; below each: seconds by phase, see docs/hour.md):")
     for line in terminal_output.publishes([entry for sequence in sequences for entry in sequence.publishes]):
         log(line)
     all_equal = compare_tables(connection, demo_run)
     log(f"\nThe demo took {time.monotonic() - started:.0f} s. The stack stays up until `make down`.")
     login = f"login: {connection.airflow_user} / {connection.airflow_password}"
     log(f"  Snapshots  {connection.airflow_url}/{PAGE}   {login}   is each table fresh, what has each publish changed")
-    log(f"  Airflow    {connection.airflow_url}   {login}")
-    log(f"  BigQuery   {connection.bigquery_url}   tables: {connection.project}.{connection.dataset}.*")
-    log(f"  Storage    {connection.storage_url}")
-    log("  One more snapshot: `make land`")
+    log(f"  Airflow    {connection.airflow_url}   the same login")
+    log(f"  Tables     {connection.bigquery_url}   {connection.project}.{connection.dataset}.* in BigQuery's stand-in")
+    log(f"  Files      {connection.storage_url}   gs://{connection.landing_bucket}, gs://{connection.state_bucket}")
+    log("  One more snapshot: `make land`. With bq, gcloud storage, Python or DuckDB: docs/local-clients.md")
     return all_equal
 
 
