@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 import yaml
 
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.settings.strict_yaml import parse_yaml
 from deploy.new_feed.proposal import Proposal
 from deploy.new_feed.sample import Sample
 
@@ -74,8 +76,9 @@ def _column(column: Column, indent: str) -> Iterator[str]:
 
 
 def _scalar(text: str) -> str:
-    """The text as a YAML scalar, in quotes if YAML would read another value without them, as for a column `no`."""
-    return yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n").removesuffix("\n...")
+    """The text as a YAML scalar, in quotes if YAML 1.1 or 1.2 would read another value, as for a column `no`."""
+    scalar = yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n").removesuffix("\n...")
+    return scalar if parse_yaml(scalar) == text else json.dumps(text)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -42,6 +42,7 @@ table:
 ```
 
 Its first line makes editors with YAML support complete keys and mark errors. An error names file, line and key.
+Numbers and `true`, `false` are those of YAML 1.2: `1:30` and `yes` are texts.
 
 A feed can bring checks of its own: queries that return wrong rows. A publish whose query returns one stops before the
 swap. With `checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:

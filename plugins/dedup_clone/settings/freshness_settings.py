@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import time
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from dedup_clone.settings.strict_yaml import StrictModel
 
@@ -17,21 +17,11 @@ class ExpectedArrivals(StrictModel):
     """The times of the day at which a snapshot is due."""
 
     times: Annotated[tuple[ClockTime, ...], Field(min_length=1)] = Field(examples=[["06:00", "18:00"]])
-    """Each as `"HH:MM"`, in quotes."""
+    """Each as `HH:MM`."""
     zone: str = Field(default="UTC", examples=["Europe/Berlin"])
     """IANA time zone of `times`."""
     grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(default=30, examples=[60])
     """How late a snapshot may arrive."""
-
-    @field_validator("times", mode="before")
-    @classmethod
-    def times_are_quoted(cls, times: Any) -> Any:
-        if not isinstance(times, (list, tuple)):
-            return times
-        if any(isinstance(item, int) for item in times):
-            raise ValueError('write each time in quotes, as "10:00": otherwise YAML reads it as a number')
-        # Strict pydantic turns a list into a tuple only when it parses JSON, so return a tuple here.
-        return tuple(times)
 
     @model_validator(mode="after")
     def zone_and_times_are_valid(self) -> Self:

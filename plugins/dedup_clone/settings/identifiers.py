@@ -20,10 +20,10 @@ def _require_unreserved(name: str) -> str:
     return name
 
 
-def _require_free_table_names(feed: str) -> str:
+def _require_free_name(feed: str) -> str:
     """Return the name of a feed, which is also the name of its target.
 
-    Raises ValueError if this project would give another table the same name.
+    Raises ValueError if BigQuery or this project gives the name to something else.
     """
     for suffix in RESERVED_SUFFIXES:
         if feed.endswith(suffix):
@@ -31,17 +31,21 @@ def _require_free_table_names(feed: str) -> str:
             raise ValueError(
                 f"[{feed}] would be the {suffix[1:]} table of a feed [{other_feed}]: rename the feed and its file"
             )
+    if feed in _RESERVED_FEEDS:
+        raise ValueError(f"[{feed}] is the name of {_RESERVED_FEEDS[feed]}: rename the feed and its file")
     if feed.startswith(RESERVED_PREFIX):
         raise ValueError(f"[{feed}] begins with [{RESERVED_PREFIX}], as this project's own tables do: rename the feed")
     return feed
 
 
+_RESERVED_FEEDS = {
+    "information_schema": "BigQuery's views of metadata",
+    "alert_test": "the DAG that sends a test alert, which names itself as the feed",
+}
 RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes")  # of a feed's tables besides target
 RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share
 # Tables, DAGs, labels and folders are named after the feed. Of these, labels have the strictest rules.
-FeedName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_table_names)
-]
+FeedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_name)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,299}$")]
 DeclaredColumnName = Annotated[ColumnName, AfterValidator(_require_unreserved)]
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$")]

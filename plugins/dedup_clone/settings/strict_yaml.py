@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -15,6 +16,30 @@ from dedup_clone.contract.errors import ConfigurationError
 
 Model = TypeVar("Model", bound=BaseModel)
 KeyPath = tuple[int | str, ...]  # the keys and list positions that lead to a value
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """Reads plain scalars by the core schema of YAML 1.2: PyYAML's own rules are those of YAML 1.1, with 1:30 = 90."""
+
+
+def _integer(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    return int(node.value, 0 if node.value[:2] in ("0o", "0x") else 10)
+
+
+_CoreLoader.yaml_implicit_resolvers = {}
+_CoreLoader.add_constructor("tag:yaml.org,2002:int", _integer)
+for _kind, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+0123456789"]),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        [*"-+.0123456789"],
+    ),
+    ("merge", "<<", ["<"]),  # not of YAML 1.2, but feed files may have it
+):
+    _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$"), _first)
 
 
 class StrictModel(BaseModel):
@@ -36,7 +61,7 @@ def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None 
         plain = _merged(base, plain)
     try:
         text = json.dumps(plain, default=str)
-    except (TypeError, ValueError) as error:  # a key that YAML reads as a date, or an anchor that contains itself
+    except (TypeError, ValueError) as error:  # a key with a tag, or an anchor that contains itself
         raise ConfigurationError(f"[{path}] has a key or value that is no text: {error}. Correct it.") from error
     try:
         # Validated as JSON: strict mode then accepts lists for tuples and strings for enums.
@@ -62,15 +87,20 @@ def read_text(path: Path) -> str:
         raise ConfigurationError(f"[{path}] is not UTF-8: {error}. Save it in this encoding.") from error
 
 
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text, by the core schema of YAML 1.2. Raises yaml.YAMLError, ValueError."""
+    return yaml.load(text, _CoreLoader)
+
+
 def _parse(path: Path) -> tuple[Any, Any]:
     """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
     text = read_text(path)
     try:
-        plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        plain, root = parse_yaml(text), yaml.compose(text, Loader=_CoreLoader)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
-    except ValueError as error:  # a date or time that does not exist, such as 2026-13-01
-        raise ConfigurationError(f"[{path}] has an impossible date or time: {error}. Correct or quote it.") from error
+    except ValueError as error:  # of a tag, such as !!int 1:30
+        raise ConfigurationError(f"[{path}] has a value that cannot be read: {error}. Correct it.") from error
     _require_distinct_keys(path, root)
     return plain, root
 

@@ -53,10 +53,10 @@ def sales(shops: int, articles: int) -> list[dict[str, Any]]:
     ]
 
 
-def make(tmp_path: Path, *, name: str = "sales") -> tuple[int, Feed]:
+def make(tmp_path: Path, *, name: str = "sales", owner: str = "shop-team") -> tuple[int, Feed]:
     feeds = tmp_path / "feeds"
     feeds.mkdir(exist_ok=True)
-    status = main([name, str(tmp_path / "landed"), "--owner", "shop-team"], feeds)
+    status = main([name, str(tmp_path / "landed"), "--owner", owner], feeds)
     return status, read_feed(feeds / f"{name}.yaml")
 
 
@@ -180,6 +180,13 @@ def test_names_that_yaml_would_take_for_other_values_are_quoted(tmp_path: Path) 
     assert feed.table.keys == ("day", "no", "on")
     assert [c.name for c in feed.table.columns][:3] == ["no", "on", "null"]
     assert [f.name for f in feed.table.columns[2].fields] == ["off"]
+
+
+def test_an_owner_that_yaml_would_take_for_a_number_is_quoted(tmp_path: Path) -> None:
+    write(tmp_path / "landed", FIRST, [{"shop_id": n} for n in range(3)])
+    for number, owner in enumerate(("0o17", "1e3", "1:30", "010", "yes", "2026-01-01")):
+        status, feed = make(tmp_path, name=f"sales_{number}", owner=owner)
+        assert (status, feed.owner) == (0, owner)
 
 
 def test_columns_that_do_not_tell_all_rows_apart_are_not_called_unique(tmp_path: Path) -> None:

@@ -76,12 +76,43 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
             r"show what they hide",
         ),
         ("feed: product_attributes", "feed: orders_changes", r"would be the changes table of a feed \[orders\]"),
+        ("feed: product_attributes", "feed: information_schema", r":3: \[feed\]: .*\[information_schema\]"),
+        ("feed: product_attributes", "feed: alert_test", r":3: \[feed\]: .*\[alert_test\]"),
+        ("retention_days: 730", "retention_days: 1:30", r":20: \[table.retention_days\].*valid integer"),
+        ("retention_days: 730", "retention_days: 7_30", r":20: \[table.retention_days\].*valid integer"),
+        ("retention_days: 730", "retention_days: 0b11", r":20: \[table.retention_days\].*valid integer"),
+        ("sla_minutes: 60", "sla_minutes: 1:00", r"\[freshness.sla_minutes\].*valid integer"),
+        (
+            "retention_days: 730",
+            "retention_days: 730\n  primary_key: yes",
+            r":21: \[table.primary_key\].*valid boolean",
+        ),
+        (
+            "retention_days: 730",
+            "retention_days: 730\n  primary_key: off",
+            r":21: \[table.primary_key\].*valid boolean",
+        ),
     ],
 )
 def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in REFERENCE
     with pytest.raises(ConfigurationError, match=message):
         read_feed(write(tmp_path, REFERENCE.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("written", "days"), [("010", 10), ("0o10", 8), ("0x10", 16), ("+30", 30)], ids=["zero", "octal", "hex", "plus"]
+)
+def test_numbers_are_those_of_yaml_1_2(tmp_path: Path, written: str, days: int) -> None:
+    """YAML 1.2.2, section 10.3.2, core schema; YAML 1.1 reads 010 as 8."""
+    text = REFERENCE.replace("retention_days: 730", f"retention_days: {written}")
+    assert read_feed(write(tmp_path, text)).table.retention_days == days
+
+
+@pytest.mark.parametrize("text", ["yes", "No", "on", "1:30", "2026-13-01", "2026-01-01", "0b1", "1_000", "="])
+def test_texts_of_yaml_1_2_need_no_quotes(tmp_path: Path, text: str) -> None:
+    values = REFERENCE.replace("owner: data-platform", f"owner: {text}")
+    assert read_feed(write(tmp_path, values)).owner == text
 
 
 @pytest.mark.parametrize("column", ["type: BYTES", "type: FLOAT64", "type: STRING, mode: REPEATED"])
@@ -116,11 +147,12 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("description: Müller".encode("latin-1"), "is not UTF-8"),
-        (b"description: 2026-13-01", "impossible date or time: month"),
-        (b"table: {options: {labels: {2026-12-01: x}}}", "key or value that is no text"),
+        (b"retention_days: !!int 1:30", "value that cannot be read: .*1:30"),
+        (b"description: !!timestamp 2026-13-01", "value that cannot be read: month"),
+        (b"table: {options: {labels: {!!timestamp 2026-12-01: x}}}", "key or value that is no text"),
         (b"table: &table {columns: [*table]}", "key or value that is no text"),
     ],
-    ids=["encoding", "date", "key", "recursion"],
+    ids=["encoding", "number", "date", "key", "recursion"],
 )
 def test_a_file_that_is_no_text_is_a_configuration_error(tmp_path: Path, content: bytes, message: str) -> None:
     """Any other error would end the import of a DAG file, and with it the DAGs of all feeds."""
