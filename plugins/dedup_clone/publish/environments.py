@@ -43,9 +43,9 @@ def take_over_feed(services: Services, reason: str) -> str:
     """Make this environment the one that publishes the feed; returns a sentence that says so.
 
     An unfinished attempt of the other environment is committed if its swap happened, else discarded. If tasks of that
-    attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, when no other
-    environment publishes the feed, when this one's account is not allowed to see the attempt's jobs, and when the feed
-    is retired. Raises also what `commit_or_discard` raises.
+    attempt still run, they find that it has lost the lease. Raises ConfigurationError when no other environment
+    publishes the feed, when this one's account is not allowed to see the attempt's jobs, and when the feed is retired.
+    Raises also what `commit_or_discard` raises.
     """
     require_in_use(services)
     former = services.current.read().environment
@@ -59,8 +59,6 @@ def take_over_feed(services: Services, reason: str) -> str:
             f"Feed [{services.feed.feed}] is published by this environment already: trigger the DAG without "
             f"[take_over]."
         )
-    if not reason:
-        raise ConfigurationError("Say why this environment takes the feed over, in the parameter [reason].")
     unfinished = services.current.read().intent
     if unfinished is not None:
         require_visible_jobs(services, unfinished)

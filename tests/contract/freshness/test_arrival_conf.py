@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.definitions.param import ParamsDict
 
 from dedup_clone.orchestration.publish.freshness_deadline import arrival_of
-from dedup_clone.orchestration.publish.publish_form import publish_params
+from dedup_clone.orchestration.publish.publish_form import publish_params, read_publish_request
 from testkit.feed_on_stand_in import FeedOnStandIn
 from tests.contract.watch import Watch
 
@@ -44,7 +46,8 @@ def test_the_arrival_is_known_although_landing_was_cleaned_before_the_run_starte
 def test_the_form_takes_what_the_watch_dag_hands_over(watch: Watch) -> None:
     watch.mark(7)
     (run,) = runs_to_start(watch)
-    params = publish_params(watch.world.feed)
-    assert set(run["conf"]) <= set(params)
-    for name, value in run["conf"].items():
-        assert params[name].resolve(value) == value
+    form = ParamsDict(publish_params(watch.world.feed))
+    form.update(run["conf"])
+    context: Any = {"params": form.validate(), "dag_run": SimpleNamespace(dag_id="", run_id=run["trigger_run_id"])}
+    request = read_publish_request(watch.world.services, context)
+    assert (request.delivery.snapshot_id, request.replay, request.reason) == (7, False, "")

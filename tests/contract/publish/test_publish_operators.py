@@ -66,7 +66,6 @@ def test_a_delivery_whose_files_show_that_it_is_refused_ends_the_first_task_with
             r"Delivery \[1\] of snapshot \[7\].*its deliveries: [0-9]+",
         ),
         ({"snapshot_id": "7", "dates": ["2020-13-01"]}, "names no date"),
-        ({"snapshot_id": "7", "accepted_checks": ["new_share"], "reason": " "}, r"Say why \['new_share'\] may fail"),
     ],
 )
 @pytest.mark.parametrize("dry", [False, True])
@@ -197,14 +196,6 @@ def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_ap
         awaiting_approval.approve_task.execute(awaiting_approval.context(awaiting_approval.approve_task))
 
 
-def test_what_a_person_publishes_needs_a_reason_and_a_dry_run_none(by_hand: Run) -> None:
-    by_hand.world.land(7, [row(7, 1)])
-    with pytest.raises(AirflowFailException, match=r"Say why delivery \[7-[0-9]+\] is replayed"):
-        by_hand.resolve(snapshot_id="7", reason=" ")
-    with pytest.raises(DownstreamTasksSkipped):
-        by_hand.resolve(snapshot_id="7", dry_run=True)
-
-
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"])
 def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> None:
     dates = publish_params(world.feed)["dates"]
@@ -216,9 +207,9 @@ def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> No
 @pytest.mark.parametrize("empty", [{}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}])
 def test_a_run_takes_engine_and_plan_from_the_feed_unless_one_is_chosen(by_hand: Run, empty: dict[str, Any]) -> None:
     form = ParamsDict(publish_params(by_hand.world.feed))
-    form.update({"snapshot_id": "7", "dry_run": None, **empty})
+    form.update({"snapshot_id": "7", "dry_run": None, "reason": "once more", **empty})
     delivery = by_hand.world.land(7, [row(7, 1)])
-    context = by_hand.context(by_hand.resolve_task, **{**form.validate(), "reason": "once more"})
+    context = by_hand.context(by_hand.resolve_task, **form.validate())
     request = read_publish_request(by_hand.world.services, context)
     assert (request.delivery.name, request.engine, request.plan) == (delivery, None, None)
 

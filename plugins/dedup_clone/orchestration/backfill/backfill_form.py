@@ -13,7 +13,7 @@ def backfill_params() -> dict[str, Param]:
         "archive": Param(
             "",
             type="string",
-            minLength=1,
+            pattern=r"\S",
             title="Archive",
             description="The folder of the archived snapshots, such as gs://BUCKET/FOLDER, laid out like landing: "
             "snapshot_id=N/ with data files and marker.",

@@ -11,6 +11,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import REPLAY_PLANS
+from dedup_clone.orchestration.shared.form_fields import required_reason
 from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, is_automatic_run
 from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.environments import require_in_use
@@ -29,7 +30,7 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             "",
             type=["null", "string"],
             pattern="^[0-9]{0,19}$",
-            title="Snapshot id (required)",
+            title="Snapshot id",
             description="The snapshot to publish (its update_id); empty only to take over the feed. Publishing it "
             "again changes no row that is right.",
         ),
@@ -73,15 +74,9 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             title="Take over the feed",
             description="Make this Airflow environment publish the feed instead of the one that does now: pause the "
             "feed's DAGs there first. This run publishes nothing; the watch DAG then starts runs for the deliveries "
-            "that wait. Needs a reason.",
+            "that wait.",
         ),
-        "reason": Param(
-            "",
-            type=["null", "string"],
-            title="Reason (required)",
-            description="Why this is published by hand; stored in the ledger and with the check results. A dry run "
-            "needs one only if it accepts checks.",
-        ),
+        "reason": required_reason("Why this is published by hand; stored in the ledger and with the check results."),
         ARRIVED_AT: Param(
             "",
             type=["null", "string"],
@@ -108,19 +103,13 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
     """Return the request that the filled form makes.
 
     Raises ConfigurationError when the feed is retired, when the form names no snapshot or a delivery that is not
-    registered (the message names the registered ones), when a date is malformed, and when a person publishes something,
-    or accepts checks, without a reason.
+    registered (the message names the registered ones), and when a date is malformed.
     """
     require_in_use(services)
     params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
-    accepted, reason = tuple(params["accepted_checks"] or ()), (params["reason"] or "").strip()
-    if accepted and not reason:
-        raise ConfigurationError(f"Say why {list(accepted)} may fail this time, in the parameter [reason].")
     dates = parse_dates(params["dates"]) if params["dates"] else None
     replay = dates is not None or not is_automatic_run(run.run_id, delivery)
-    if replay and not reason and not params["dry_run"]:
-        raise ConfigurationError(f"Say why delivery [{delivery.name}] is replayed, in the parameter [reason].")
     return PublishRequest(
         dag_id=run.dag_id,
         run_id=run.run_id,
@@ -128,8 +117,8 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
         replay=replay,
         engine=Engine(params["engine"]) if params["engine"] else None,
         plan=params["plan"] or None,
-        accepted_checks=accepted,
-        reason=reason,
+        accepted_checks=tuple(params["accepted_checks"] or ()),
+        reason=params["reason"].strip() if replay else "",
         dates=dates,
     )
 

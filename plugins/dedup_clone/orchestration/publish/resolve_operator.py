@@ -48,7 +48,7 @@ class ResolvePublishOperator(DryRunMixin):
             if context["params"]["take_over"]:
                 if context["params"]["dry_run"]:
                     raise ConfigurationError("[take_over] has no dry run: choose one of [take_over] and [dry_run].")
-                raise AirflowSkipException(take_over_feed(services, (context["params"]["reason"] or "").strip()))
+                raise AirflowSkipException(take_over_feed(services, context["params"]["reason"].strip()))
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
                 return self._dry_run(services, request, context)

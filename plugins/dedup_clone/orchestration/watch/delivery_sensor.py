@@ -130,6 +130,7 @@ class DeliverySensor(BaseOperator):
                 "conf": {
                     "snapshot_id": str(delivery.snapshot_id),
                     "marker_generation": str(delivery.marker_generation),
+                    "reason": "a delivery arrived",  # Airflow starts no run without one; the ledger has those of people
                     ARRIVED_AT: (landed.get(delivery) or services.arrivals.read(delivery).arrived_at).isoformat(),
                 },
             }

@@ -138,7 +138,7 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
       plan: plans.value,
       accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
       dry_run: dryRun.checked,
-      reason: reason.value.trim(),
+      reason: reason.value.trim() || "dry run",
     }),
   });
   fillOnRequest(container, ({ snapshot, marker, checks: accepted }) => {
