@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context
 from enum import StrEnum
@@ -71,3 +72,16 @@ class TableContract:
     def column(self, name: str) -> Column:
         """The top-level column with this name, which must exist."""
         return next(c for c in self.columns if c.name == name)
+
+
+def float64_columns(columns: Iterable[Column], prefix: str = "") -> list[str]:
+    """The paths of columns and fields of type FLOAT64, whose digits an export loses: it writes FLOAT, of 32 bits.
+
+    BigQuery's page "Export table data to Cloud Storage", Parquet export details. `prefix`: the path of the column that
+    contains these, and a dot.
+    """
+    found: list[str] = []
+    for column in columns:
+        path = f"{prefix}{column.name}"
+        found += [path] if column.type == "FLOAT64" else float64_columns(column.fields, f"{path}.")
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dedup_clone.contract.schema_change import refused_table_changes
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, float64_columns
 
 
 def column_sources(
@@ -89,6 +89,11 @@ def _column_problems(column: Column, source: Column | None) -> Iterator[str]:
         if column.mode is ColumnMode.REQUIRED:
             yield f"new column [{column.name}] is REQUIRED, and published rows have no value of it"
         return
+    for path in float64_columns([column]):
+        yield (
+            f"column [{path}] is FLOAT64, and loses digits in the export that a rebuild needs: declare another type, "
+            f"or publish the changed table as a feed of another name"
+        )
     was_array, is_array = (part.mode is ColumnMode.REPEATED for part in (source, column))
     changes_type = source.type != column.type
     if was_array != is_array or source.fields != column.fields or (changes_type and (is_array or column.fields)):

@@ -15,7 +15,7 @@ from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
-from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -30,8 +30,8 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
     Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
-    names, sizes or footers of its files, and what `require_own_feed`, `recover`, `decide`, `check_before_dedup` and
-    `parent_reference` raise.
+    names, sizes or footers of its files, and what `require_own_feed`, `recover`, `decide`, `check_before_dedup`,
+    `require_readable_parent` and `parent_reference` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
@@ -49,6 +49,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
             try_refresh_index(services)
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
+    require_readable_parent(services, decision.parent, engine_of(services, publish_request))
     intent = acquire_lease(
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )

@@ -121,11 +121,12 @@ def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     assert ours.table_rows() == unique
 
 
-def test_float64_is_not_taken_from_an_export_that_shortens_it(clients: Clients) -> None:
+def test_float64_that_an_export_would_shorten_is_refused_before_the_lease(clients: Clients) -> None:
     """ "Export table data to Cloud Storage", Parquet export details: a floating point column becomes FLOAT."""
     world = FeedAgainstOracle(clients, feed_with_table(NESTED))
     rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(Random(7), 1, DAYS, [1])]
     world.publish(world.land(1, rows), engine=Engine.BIGQUERY)
-    with pytest.raises(ContractViolation, match=r"columns \[amount, info.weight\].*as FLOAT"):
+    with pytest.raises(ContractViolation, match=r"FLOAT64 columns \[amount, info.weight\] lose digits"):
         world.resolve(world.land(2, rows), engine=Engine.SPARK)
+    assert world.services.current.read().intent is None
     assert world.live() == "1"

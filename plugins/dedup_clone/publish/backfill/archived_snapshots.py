@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.environments import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import Landing, Marker
+from dedup_clone.state.store import ObjectInfo
 
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9_.-]+)/([^/].*?)/?")
 
@@ -94,13 +95,34 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
     return ArchivedSnapshots(to_land, len(requested) - len(to_land), tuple(registered), live)
 
 
+def refuse_unexpected_objects(services: Services, marker: Marker, archived: list[ObjectInfo]) -> None:
+    """Raise ContractViolation if the snapshot's folder in landing has objects that are not among `archived`."""
+    landing = services.landing
+    folder = landing.folder(marker.delivery.snapshot_id)
+    expected = {f"{folder}{info.name.removeprefix(marker.folder)}" for info in archived}
+    unexpected = [info.name for info in landing.store.objects(folder) if info.name not in expected]
+    if unexpected:
+        raise ContractViolation(
+            f"Folder [{landing.store.uri(folder)}] has objects that the archive's snapshot lacks, such as "
+            f"[{unexpected[0]}]: delete the folder if nobody is delivering this snapshot, then trigger the backfill "
+            f"again, or clear its task if it has begun."
+        )
+
+
 def describe_backfill(services: Services, archive: Landing, request: BackfillRequest) -> str:
-    """What the backfill would do, as Markdown for the operator who approves it."""
+    """What the backfill would do, as Markdown for the operator who approves it.
+
+    Raises what `find_archived` and `refuse_unexpected_objects` raise.
+    """
     found = find_archived(services, archive, request)
     ids = [marker.delivery.snapshot_id for marker in found.to_land]
     if not ids:
         return f"Nothing to do: all [{found.landed_count}] snapshots of [{request.archive}] have landed before."
-    size = sum(info.size for marker in found.to_land for info in archive.store.objects(marker.folder))
+    size = 0
+    for marker in found.to_land:
+        objects = list(archive.store.objects(marker.folder))
+        refuse_unexpected_objects(services, marker, objects)
+        size += sum(info.size for info in objects)
     oldest, _ = services.retention_window()
     step_count = -(-len(ids) // request.at_once)
     return (

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.publish.backfill.archived_snapshots import ArchivedSnapshots, BackfillRequest, find_archived
+from dedup_clone.publish.backfill.archived_snapshots import (
+    ArchivedSnapshots,
+    BackfillRequest,
+    find_archived,
+    refuse_unexpected_objects,
+)
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.landing import Landing, Marker
@@ -52,15 +56,10 @@ def _waits_for(services: Services, found: ArchivedSnapshots, request: BackfillRe
 
 def _land(services: Services, archive: Landing, marker: Marker) -> None:
     """Copy the snapshot's objects, the marker last. A retry after an interruption copies them all again."""
-    landing = services.landing
+    landing, archived = services.landing, list(archive.store.objects(marker.folder))
+    refuse_unexpected_objects(services, marker, archived)
     folder = landing.folder(marker.delivery.snapshot_id)
-    sources = {f"{folder}{o.name.removeprefix(marker.folder)}": o for o in archive.store.objects(marker.folder)}
-    unexpected = [info.name for info in landing.store.objects(folder) if info.name not in sources]
-    if unexpected:
-        raise ContractViolation(
-            f"Folder [{landing.store.uri(folder)}] has objects that the archive's snapshot lacks, such as "
-            f"[{unexpected[0]}]: delete the folder if nobody is delivering this snapshot, then clear this task."
-        )
+    sources = {f"{folder}{o.name.removeprefix(marker.folder)}": o for o in archived}
     marker_name = f"{folder}{marker.name.removeprefix(marker.folder)}"
     data = [(source, name) for name, source in sources.items() if name != marker_name]
     in_parallel(lambda pair: landing.store.copy_from(archive.store, pair[0], pair[1]), data)

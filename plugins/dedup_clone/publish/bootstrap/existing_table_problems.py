@@ -8,7 +8,7 @@ from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
 from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.table import Column, ColumnMode, float64_columns
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
@@ -58,6 +58,11 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
             f"of another layout: put the table's clustering into the feed's file"
         )
     problems += _column_problems(table.columns, contract.columns)
+    if floats := float64_columns(table.columns):
+        problems.append(
+            f"an export of it, which the bootstrap needs, loses digits of FLOAT64 columns [{', '.join(floats)}]: let "
+            f"the feed begin with a complete snapshot; if this table is target, rename it first"
+        )
     if table.streaming_buffer is not None:
         problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
     labelled = labelled_generation(table) if is_target else None

@@ -18,7 +18,7 @@ from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
-from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.recovery import recover
@@ -87,7 +87,7 @@ def require_erasable(services: Services) -> Manifest:
     """The live generation's manifest.
 
     Raises ConfigurationError if no generation is live or the feed's engine is not `spark`, and what
-    `refuse_impossible_changes` and `check_before_dedup` raise.
+    `refuse_impossible_changes`, `check_before_dedup` and `require_readable_parent` raise.
     """
     feed, generation = services.feed, services.current.read().generation
     if generation is None:
@@ -102,6 +102,7 @@ def require_erasable(services: Services) -> Manifest:
     live = services.manifests.read(generation)
     refuse_impossible_changes(services, Engine.SPARK, live)
     check_before_dedup(services, generation, with_sql=False)
+    require_readable_parent(services, live, Engine.SPARK)
     return live
 
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from datetime import date
 
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.request import ParentGeneration
+from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
-from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
+from dedup_clone.publish.planning.partition_export import (
+    export_folder,
+    export_partitions,
+    wrong_row_counts,
+)
 from dedup_clone.publish.services import Services
+
+_CHANGED = "Somebody changed target: restore an earlier generation, or replay its snapshots."
 
 
 def parent_reference(
@@ -31,13 +40,60 @@ def parent_reference(
         return None
     has_files = services.manifests.files_exist(parent)
     if not (engine.runs_spark and has_files):
-        require_unmixed_target(services, parent)
+        mixed = mixed_target(services, parent)
+        if mixed:
+            raise ContractViolation(f"Nothing was published: {mixed}")
     if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
         return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
     if has_files:
         return services.manifests.parent(parent.generation)
     return _export_target(services, attempt, parent, oldest=oldest)
+
+
+def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
+    """Why a publish with `engine` could not read the rows of `parent`; None if it can, and without a parent.
+
+    None also while a run holds the lease, because its recovery may change which rows target has. At most one metadata
+    query, if `engine` needs an export of target.
+    """
+    if parent is None or services.current.read().intent is not None:
+        return None
+    if engine.runs_spark and services.manifests.files_exist(parent):
+        return None
+    mixed = mixed_target(services, parent)
+    if mixed or not engine.runs_spark:
+        return mixed
+    floats = float64_columns(parent.table.columns)
+    if floats:
+        return (
+            f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, so engine [{engine}] would read "
+            f"an export of target, in which FLOAT64 columns [{', '.join(floats)}] lose digits: keep an "
+            f"engine in SQL, or roll back to a generation with files and replay the snapshots since then with "
+            f"[{engine}]."
+        )
+    return changed_target(services, parent)
+
+
+def changed_target(services: Services, live: Manifest) -> str | None:
+    """How target's rows differ from the live generation's; None if the numbers are equal, and without a target.
+
+    One metadata query.
+    """
+    target = services.feed.target
+    if services.warehouse.table(target) is None:
+        return None
+    rows = check_rows("target_rows", live, services.warehouse.observe(services.names, target))
+    if rows.level is Level.PASS:
+        return None
+    return f"Target [{target}] has other rows than generation [{live.generation}]: {rows.found}. {_CHANGED}"
+
+
+def require_readable_parent(services: Services, parent: Manifest | None, engine: Engine) -> None:
+    """Raise ContractViolation for what `unreadable_parent` returns."""
+    reason = unreadable_parent(services, parent, engine)
+    if reason:
+        raise ContractViolation(f"Nothing was published: {reason}")
 
 
 def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest: date) -> ParentGeneration:
@@ -57,7 +113,7 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     if wrong:
         raise ContractViolation(
             f"Target [{services.feed.target}] was exported with other row counts than the live manifest says: "
-            f"{'; '.join(wrong[:5])}. Somebody changed target: restore an earlier generation, or replay its snapshots."
+            f"{'; '.join(wrong[:5])}. {_CHANGED}"
         )
     files = tuple(
         DataFile(
@@ -83,15 +139,16 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     )
 
 
-def require_unmixed_target(services: Services, parent: Manifest) -> None:
-    """Raise ContractViolation if target is mixed: besides `parent`'s rows, it may have rows that were not committed."""
+def mixed_target(services: Services, parent: Manifest) -> str | None:
+    """Why nobody must read target, which may have rows that were not committed; None if it has `parent`'s rows."""
     staging = services.staging.read()
-    if staging is not None and staging.target_is_mixed(parent.generation):
-        raise ContractViolation(
-            f"Target [{services.feed.target}] may hold rows that attempt [{staging.attempt}] streamed into it and did "
-            f"not commit, so this run must not read target: replay snapshot [{parent.snapshot_id}] with engine "
-            f"[{Engine.SPARK}], which replaces target from the files of generation [{parent.generation}]."
-        )
+    if staging is None or not staging.target_is_mixed(parent.generation):
+        return None
+    return (
+        f"Target [{services.feed.target}] may hold rows that attempt [{staging.attempt}] streamed into it and did "
+        f"not commit, so this run must not read target: replay snapshot [{parent.snapshot_id}] with engine "
+        f"[{Engine.SPARK}], which replaces target from the files of generation [{parent.generation}]."
+    )
 
 
 def _require_live(services: Services, manifest: Manifest) -> None:

@@ -15,7 +15,7 @@ from datetime import date
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.publish.attempt_jobs import find_step_job, job_labels
 from dedup_clone.publish.services import Services
-from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
+from dedup_clone.state.parquet_footers import read_footers
 from dedup_clone.state.store import ObjectInfo
 
 PARALLEL_JOBS = 16  # extract jobs that run at a time
@@ -41,7 +41,7 @@ def export_partitions(
     """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
 
     Returns the files ordered by name. Raises JobFailed, OutcomeUnknown as `find_step_job` does, and ContractViolation
-    when a file cannot be read or BigQuery wrote FLOAT64 values with 32 bits.
+    when a file cannot be read. The table has no column of type FLOAT64.
     """
     folder = export_folder(services, attempt)
 
@@ -67,12 +67,6 @@ def export_partitions(
             f"Exported file [{services.store.uri(broken[0].name)}] cannot be read: {broken[0].problem}; "
             f"clear the run from its first task."
         )
-    narrowed = sorted({path for footer in footers for path in _narrowed_columns(footer)})
-    if narrowed:
-        raise ContractViolation(
-            f"BigQuery exported columns [{', '.join(narrowed)}] of [{table['tableId']}] as FLOAT, of 32 bits, so their "
-            f"FLOAT64 values have lost digits. Nothing was changed. Publish this table with an engine in SQL."
-        )
     return [
         ExportedFile(info, _folder_date(info.name.removeprefix(folder)), footer.rows)
         for info, footer in zip(objects, footers, strict=True)
@@ -85,11 +79,6 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
     for file in files:
         rows[file.date] += file.rows
     return [f"{day}: {rows[day]} rows, expected {count}" for day, count in expected.items() if rows[day] != count]
-
-
-def _narrowed_columns(footer: ParquetFooter) -> list[str]:
-    """The FLOAT64 columns that the file stores as FLOAT, with 32 bits."""
-    return [leaf.path for leaf in footer.leaves if leaf.physical_type == "FLOAT"]
 
 
 def _folder_date(path: str) -> date:

@@ -20,6 +20,7 @@ from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
+from dedup_clone.publish.planning.parent_generation import require_readable_parent
 from dedup_clone.publish.prune import obsolete_after_next_publish
 from dedup_clone.publish.records.cost_projection import with_expected_stream
 from dedup_clone.publish.records.publish_costs import expected_cost
@@ -100,14 +101,15 @@ class DryRun:
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     """Return what the publish would do.
 
-    Raises what `require_own_feed`, `decide` and `check_before_dedup` raise, as the publish itself would, and errors of
-    Cloud Storage.
+    Raises what `require_own_feed`, `decide`, `check_before_dedup` and `require_readable_parent` raise, as the publish
+    itself would, and errors of Cloud Storage.
     """
     require_own_feed(services)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason
         check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
+        require_readable_parent(services, decision.parent, engine)
     applied = () if decision.skip_reason else decision.backlog.apply
     intent = services.current.read().intent
     changes, effect = _effect(services, publish_request, decision)

@@ -17,6 +17,7 @@ from dedup_clone.contract.schema_change import added_columns, relaxed_columns, w
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.planning.declared_changes import lost_dates, refusals, shortens_retention
+from dedup_clone.publish.planning.parent_generation import unreadable_parent
 from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
 from dedup_clone.publish.previews.setting_changes import setting_changes
@@ -62,6 +63,7 @@ def plan_feed(services: Services) -> FeedPlan:
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     check_results = results_before_dedup(services, generation)
     failed = [str(result) for result in check_results if result.level is Level.FAIL]
+    unreadable = unreadable_parent(services, live, feed.engine)
     published = published_records(services.store, feed.feed)
     shorter = live is not None and staging is not None and shortens_retention(feed.table.retention_days, staging)
     return FeedPlan(
@@ -72,7 +74,7 @@ def plan_feed(services: Services) -> FeedPlan:
             *(option_changes(services, live, target) if live else ()),
             *(setting_changes(services, live, staging, published, check_results) if live else ()),
         ),
-        problems=(*refusals(services, feed.engine, live, staging), *failed),
+        problems=(*refusals(services, feed.engine, live, staging), *failed, *([unreadable] if unreadable else [])),
         notes=(*_rebuild_note(services, live), *_notes(services, published)),
         approvable=shorter,
         waiting=tuple(delivery.name for delivery in find_backlog(services, live).apply),

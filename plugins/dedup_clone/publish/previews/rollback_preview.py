@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
+from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.previews.date_difference import changes_between, describe_difference
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
@@ -33,13 +34,15 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     """Describe what a rollback to `generation` by this run would do.
 
     Raises RollbackRefused while another run is at work, because what that run publishes would change the preview;
-    ConfigurationError when the generation cannot be restored; FeedHeldElsewhere.
+    ConfigurationError when the generation cannot be restored; FeedHeldElsewhere; CheckFailed if a check of the tables,
+    which run again before the swap, fails.
     """
     _require_no_other_run(services, dag_id, run_id)
     restorable = find_restorable(services, generation)
     live_generation = services.current.read().generation
     if live_generation is None:  # cannot happen: a restorable generation means that another is live
         raise LookupError(f"[{services.feed.feed}] has no live generation: publish a snapshot first.")
+    check_before_dedup(services, live_generation, with_sql=False)
     live, restored = services.manifests.read(live_generation), restorable.manifest
     dates = _differing(live, restored)
     return RollbackPreview(

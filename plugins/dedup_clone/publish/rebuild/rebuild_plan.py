@@ -30,6 +30,7 @@ from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.planning.parent_generation import changed_target, mixed_target
 from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.erasure_records import erasures_up_to
 from dedup_clone.publish.records.publish_costs import usd_on_demand
@@ -204,6 +205,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     layout = [check_layout(staging, target, live.table)] if staging is not None else []
     results = [*layout, *(r for r in results_before_dedup(services, live.generation) if r.check != "layout")]
     yield from (str(result) for result in results if result.level is Level.FAIL)
+    yield from _unreadable_rows(services, live)
     if feed.engine is Engine.CDC:
         yield "engine [cdc] streams into staging: publish a snapshot with engine [spark] first"
     if staging is not None and shortens_retention(table.retention_days, staging):
@@ -231,6 +233,13 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
     )
     if lost.level is Level.FAIL:
         yield f"staging is made anew and would lack {lost.found}: {lost.next_step}"
+
+
+def _unreadable_rows(services: Services, live: Manifest) -> Iterator[str]:
+    """What prevents the export of target's rows. One metadata query."""
+    if services.current.read().intent is None:  # else a recovery may change which rows target has
+        reason = mixed_target(services, live) or changed_target(services, live)
+        yield from [reason] if reason else []
 
 
 def _empty_columns(services: Services, live: Manifest, request: RebuildRequest) -> list[str]:

@@ -21,7 +21,6 @@ from dedup_clone.publish.bootstrap.existing_table import (
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.planning.parent_generation import require_unmixed_target
 from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable
 from dedup_clone.publish.recovery import recover
@@ -36,8 +35,7 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
     """Recover a dead run and acquire the lease. Returns the run's spec.
 
     `live_shown`: the generation that was live in the preview. Raises ConfigurationError when another is live by now or
-    the rebuild is not possible, ContractViolation when target is mixed; FeedHeldElsewhere, LeaseHeld, LostRace; and
-    what `recover` raises.
+    the rebuild is not possible; FeedHeldElsewhere, LeaseHeld, LostRace; and what `recover` raises.
     """
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
@@ -47,7 +45,6 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
             f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
             f"which the rebuild was approved. Nothing was changed: trigger it again."
         )
-    require_unmixed_target(services, live)
     intent = acquire_lease(
         services, IntentKind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation
     )

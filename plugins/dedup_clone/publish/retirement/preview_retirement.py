@@ -27,8 +27,8 @@ class RetirementPreview:
 def preview_retirement(services: Services, request: RetirementRequest) -> RetirementPreview:
     """Describe the retirement. Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done."""
     current = require_own_feed(services)
-    require_exportable(services, request, current.generation)
     live = None if current.generation is None else services.manifests.read(current.generation)
+    require_exportable(services, request, live)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     folder = services.store.uri(f"{services.layout.feed}/")
     views = services.warehouse.materialized_views_of(services.feed.target)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import FORMAT_VERSION
+from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erase_changes import drop_pending_changes
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
+from dedup_clone.publish.planning.parent_generation import changed_target
+from dedup_clone.publish.planning.partition_export import (
+    export_folder,
+    export_partitions,
+    wrong_row_counts,
+)
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import IntentKind
@@ -39,7 +43,7 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
     Raises LeaseHeld while another run works on the feed, LostRace, FeedHeldElsewhere, ConfigurationError if target is
-    to be exported and no generation is live, ContractViolation if target or its export has other rows than the
+    to be exported and cannot be, ContractViolation if target or its export has other rows than the
     manifest, JobFailed if an export fails, and what `recover` raises.
     """
     record = services.retired.read() or _begin(services, request)
@@ -57,28 +61,39 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     return record
 
 
-def require_exportable(services: Services, request: RetirementRequest, generation: int | None) -> None:
-    """Raise ConfigurationError if an existing target is to be exported, but no generation says which rows it has."""
-    if request.target is TargetAction.EXPORT and generation is None:
-        target = services.feed.target
-        if services.warehouse.table(target) is not None:
-            raise ConfigurationError(
-                f"Feed [{services.feed.feed}] has no live generation, so nothing here says which rows target "
-                f"[{target}] has, and it is not exported. Nothing was changed: choose [keep], or export the table "
-                f"yourself and choose [drop]."
-            )
+def require_exportable(services: Services, request: RetirementRequest, live: Manifest | None) -> None:
+    """Raise ConfigurationError if target exists and is to be exported, but cannot be.
+
+    Reasons: no generation says which rows it has, it has others, or an export loses digits. One metadata query.
+    """
+    target = services.feed.target
+    if request.target is not TargetAction.EXPORT or services.warehouse.table(target) is None:
+        return
+    if live is None:
+        reason: str | None = (
+            f"feed [{services.feed.feed}] has no live generation, so nothing here says which rows it has"
+        )
+    elif floats := float64_columns(live.table.columns):
+        reason = f"its FLOAT64 columns [{', '.join(floats)}] would lose digits (exports in Avro keep them)"
+    else:
+        reason = changed_target(services, live)
+    if reason:
+        raise ConfigurationError(
+            f"Target [{target}] cannot be exported: {reason}. Nothing was changed: choose [keep], or export the table "
+            f"yourself and choose [drop]."
+        )
 
 
 def _begin(services: Services, request: RetirementRequest) -> Retirement:
     """Acquire the lease, which lasts until CURRENT is deleted, and write the record."""
     require_own_feed(services)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
-    current = services.current.read()
-    require_exportable(services, request, current.generation)
+    generation = services.current.read().generation
+    live = None if generation is None else services.manifests.read(generation)
+    require_exportable(services, request, live)
     intent = acquire_lease(
-        services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=current.generation
+        services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=generation
     )
-    live = None if intent.parent is None else services.manifests.read(intent.parent)
     record = Retirement(
         format_version=FORMAT_VERSION,
         feed=services.feed.feed,
@@ -102,12 +117,9 @@ def _live(services: Services, generation: int) -> Manifest | None:
 def _export(services: Services, attempt: str, live: Manifest) -> None:
     if services.warehouse.table(services.feed.target) is None:
         return  # an earlier try exported and dropped it
-    rows_check = check_rows("target_rows", live, services.warehouse.observe(services.names, services.feed.target))
-    if rows_check.level is not Level.PASS:
-        raise ContractViolation(
-            f"Retired target [{services.feed.target}] has other rows than its manifest: {rows_check.found}. It was "
-            f"neither exported nor dropped: find out who changed it, then clear the task."
-        )
+    changed = changed_target(services, live)
+    if changed:
+        raise ContractViolation(f"Retired target was neither exported nor dropped, clear the task to go on: {changed}")
     oldest, _ = services.retention_window()
     rows = {entry.date: entry.rows for entry in live.dates if entry.date >= oldest}
     table = table_reference(services, services.names.target_table)
