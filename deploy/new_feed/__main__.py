@@ -50,6 +50,8 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
     feed = _write(path, feed_text(options.name, owner, sample, proposal))
     files = sample.files[:FILES_VALIDATED]
     print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
+    if proposal.unique_without_date:
+        print(_date_warning(proposal))
     if proposal.expired_rows:
         days = feed.table.retention_days
         print(f"{proposal.expired_rows} of {proposal.rows} rows are older than {days} days, and will be dropped")
@@ -94,6 +96,15 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
         for file in sample.files[:FILES_VALIDATED]
     ]
     return [problem for file in landed for problem in validator(file).problems]
+
+
+def _date_warning(proposal: Proposal) -> str:
+    ids = ", ".join(proposal.ids)
+    return (
+        f"WARNING: [{ids}] is unique without [{proposal.table.partition_column}], too. A row whose date changes from "
+        f"one snapshot to the next then stands in the table on both dates. If that must not be, add "
+        f"`checks: {{unique_across_dates: [{ids}]}}` (docs/data-contract.md, the same id on two dates)."
+    )
 
 
 def _retention_warning(path: Path, days: int, proposal: Proposal) -> str:

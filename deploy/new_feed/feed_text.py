@@ -44,6 +44,9 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     alike = "These columns tell as many rows apart" if proposal.surplus_rows else "Unique in the sample, too"
     for names in proposal.alternatives:
         yield f"  # {alike}: [{', '.join(names)}]"
+    if proposal.unique_without_date:
+        yield f"  # [{', '.join(proposal.ids)}] is unique without {table.partition_column}, too: a row whose date"
+        yield "  # changes stays on both dates (docs/data-contract.md, the same id on two dates)."
     yield f"  keys: {_list(table.keys)}"
     if table.cluster_by:
         yield f"  cluster_by: {_list(table.cluster_by)}"

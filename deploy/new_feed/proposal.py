@@ -32,6 +32,7 @@ class Proposal:
 
     `rows`: the number of rows that were read to measure keys. `surplus_rows`: those beyond the first of each key.
     `distinct_without`: for each key column, except the partition column, the number of different keys without it.
+    `unique_without_date`: whether the other keys tell as many rows apart without the date, of which there are several.
     `alternatives`: other keys of as few columns that tell as many rows apart. `unfit_keys`: columns that would tell
     more rows apart but cannot be keys, each with the reason. `first`, `last`: the first and last date of the rows.
     `expired_rows`: the number of rows that are older than the longest retention that a feed may have.
@@ -41,11 +42,17 @@ class Proposal:
     rows: int
     surplus_rows: int
     distinct_without: dict[str, int]
+    unique_without_date: bool
     alternatives: tuple[tuple[str, ...], ...]
     unfit_keys: dict[str, str]
     first: date
     last: date
     expired_rows: int
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The keys without the date."""
+        return tuple(key for key in self.table.keys if key != self.table.partition_column)
 
 
 def propose(sample: Sample) -> Proposal:
@@ -72,13 +79,15 @@ def propose(sample: Sample) -> Proposal:
         cluster_by=tuple(key for key in keys if key != partition and key in clusterable)[:MAX_CLUSTER_COLUMNS],
         retention_days=min(max((today - bounds["min"]).days + 1, 1), MAX_RETENTION_DAYS),
     )
-    without = {key: _distinct(rows, [k for k in keys if k != key]) for key in keys if key != partition}
+    without = {key: _distinct(rows, [k for k in keys if k != key]) for key in keys}
+    unique_without_date = without.pop(partition) == distinct and bounds["min"] < bounds["max"]
     oldest = today - timedelta(days=MAX_RETENTION_DAYS - 1)
     return Proposal(
         table=table,
         rows=rows.num_rows,
         surplus_rows=rows.num_rows - distinct,
         distinct_without=without,
+        unique_without_date=unique_without_date,
         alternatives=tuple(alternatives[:_ALTERNATIVES_NAMED]),
         unfit_keys=_unfit_keys(rows, columns, table) if distinct < rows.num_rows else {},
         first=bounds["min"],

@@ -49,6 +49,7 @@ OTHER_USD = {
     f"{6 * 1000 * 25 / 60 * USD_PER_SLOT_HOUR['Enterprise']:.0f}": "hour.md: example of 1,000 slots for 25 minutes",
     f"{MODEL.on_demand_usd(1):.2f}": "the table read once",
     f"{MODEL.on_demand_usd(1):.0f}": "the table read once",
+    f"{MODEL.on_demand_usd(16 / 48):.0f}": "costs.md: date and an INT64 column of six columns read once",
     f"{MODEL.stream_usd:.0f}": "engine cdc: rows streamed and applied",
     f"{2 * MODEL.stream_usd:.0f}": "ADR 0020: the same twice",
     f"{MODEL.streamed_gib * USD_PER_STREAMED_GIB:.2f}": "engine cdc: rows streamed",

@@ -1,8 +1,9 @@
-"""Runs the feed's own SQL checks: queries that read staging as of the same time as the swap's clone."""
+"""Runs the feed's SQL checks: queries that read staging as of the same time as the swap's clone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -12,21 +13,22 @@ from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.check_settings import SqlCheck
+from dedup_clone.settings.check_settings import UNIQUE_ACROSS_DATES, SqlCheck
 from dedup_clone.warehouse.jobs import QueryResult
 from dedup_clone.warehouse.sql_files import render_query
 
+SQL_FILE = "checks/unique_across_dates.sql"
 ROWS_SHOWN = 3  # as examples in the result of a failed check
 
 
 def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[CheckResult], int]:
-    """The results of all `checks.sql` of the feed, and the bytes billed for them.
+    """The results of all SQL checks of the feed, and the bytes billed for them.
 
     `checked_at`: the time as of which the queries read staging. Raises ConfigurationError for a query with a wrong
     placeholder, JobFailed when a valid query failed, for example because of a quota; the task is then tried again.
     """
     results, bytes_billed = [], 0
-    for check in services.feed.checks.sql:
+    for check in services.feed.sql_checks:
         result, billed = _run(services, check, checked_at)
         results.append(result)
         bytes_billed += billed
@@ -42,10 +44,10 @@ def dry_run_sql_checks(services: Services) -> list[CheckResult]:
     Raises ConfigurationError for a query with a wrong placeholder, JobFailed as `run_sql_checks` does.
     """
     feed = services.feed
-    staging = services.warehouse.table(feed.staging) if feed.checks.sql else None
+    staging = services.warehouse.table(feed.staging) if feed.sql_checks else None
     if staging is None or staging.columns != feed.table.to_contract().columns:
         return []
-    return [_dry_run(services, check, _configuration(services, check, None)) for check in feed.checks.sql]
+    return [_dry_run(services, check, _configuration(services, check, None)) for check in feed.sql_checks]
 
 
 def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[CheckResult, int]:
@@ -133,19 +135,20 @@ def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> Che
 
 
 def _file(services: Services, check: SqlCheck) -> str:
+    if check.name == UNIQUE_ACROSS_DATES:
+        return f"checks.{UNIQUE_ACROSS_DATES}"
     return f"dags/feeds/{services.feed.feed}/{check.name}.sql"
 
 
 def _configuration(services: Services, check: SqlCheck, checked_at: datetime | None) -> Mapping[str, Any]:
     """The query over staging as of `checked_at`, or, if that is None, over staging as it is now."""
-    moment = checked_at or services.now()
-    query = services.feed.query_of(check)
-    return query_configuration(
-        services,
-        "sql_check",
-        render_query(query, name=check.name, names=services.names, is_now=checked_at is None),
-        {"checked_at": ("TIMESTAMP", moment.isoformat())},
-    )
+    moment, is_now, feed = checked_at or services.now(), checked_at is None, services.feed
+    if check.name == UNIQUE_ACROSS_DATES:
+        table = replace(feed.table.to_contract(), keys=feed.checks.unique_across_dates)
+        sql = services.warehouse.render(SQL_FILE, names=services.names, table=table, is_now=is_now)
+    else:
+        sql = render_query(feed.query_of(check), name=check.name, names=services.names, is_now=is_now)
+    return query_configuration(services, "sql_check", sql, {"checked_at": ("TIMESTAMP", moment.isoformat())})
 
 
 def _row_text(row: Mapping[str, Any]) -> str:

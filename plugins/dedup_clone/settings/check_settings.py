@@ -8,9 +8,11 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dedup_clone.contract.billing import GIB, MIN_BYTES_BILLED
+from dedup_clone.settings.identifiers import ColumnName
 from dedup_clone.settings.strict_yaml import StrictModel
 
 SQL_CHECK_PREFIX = "sql_"
+UNIQUE_ACROSS_DATES = "unique_across_dates"  # the SQL check of this project's own
 
 Share = Annotated[float, Field(ge=0, le=1)]
 CheckName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -75,12 +77,14 @@ class CheckSettings(StrictModel):
     """Largest share as a multiple of its median over the last 20 publishes, from the 7th publish on (null: any)."""
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
+    unique_across_dates: tuple[ColumnName, ...] = Field(default=(), examples=[["order_id"]])
+    """Keys that together may have one date only; a billed query (docs/data-contract.md, the same id on two dates)."""
     sql: tuple[SqlCheck, ...] = ()
     """Queries that run before each swap, except in a rollback or an erasure."""
 
     @model_validator(mode="after")
     def names_are_unique(self) -> Self:
-        names = [check.name for check in self.sql]
+        names = [check.name for check in self.sql] + [UNIQUE_ACROSS_DATES] * bool(self.unique_across_dates)
         if len(set(names)) != len(names):
             raise ValueError(f"checks.sql names one check twice: {names}")
         return self

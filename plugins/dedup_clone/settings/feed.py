@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
+from dedup_clone.settings.check_settings import UNIQUE_ACROSS_DATES, CheckSettings, SqlCheck
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.settings.identifiers import RESERVED_SUFFIXES, FeedName, ObjectPrefix
 from dedup_clone.settings.spark_settings import Runner, SparkSize
@@ -91,7 +91,7 @@ class Feed(StrictModel):
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=TIB, examples=[64 * GIB])
-    """Most bytes billed for one query of an engine in SQL. A larger query is refused."""
+    """Most bytes billed for a query of an engine in SQL or `checks.unique_across_dates`. A larger one is refused."""
     runner: Runner | None = Field(default=None, examples=["cluster"])
     """Where Spark runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
@@ -156,10 +156,21 @@ class Feed(StrictModel):
 
     @model_validator(mode="after")
     def sql_checks_have_staging(self) -> Self:
-        if self.cdc.publish == "direct" and self.checks.sql:
+        if self.cdc.publish == "direct" and self.sql_checks:
             raise ValueError(
-                "cdc.publish is [direct], so readers see rows before checks.sql could query them: leave checks.sql "
-                "out, or use [staging]"
+                "cdc.publish is [direct], so readers see rows before checks.sql or checks.unique_across_dates could "
+                "query them: leave these checks out, or use [staging]"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def only_keys_are_unique_across_dates(self) -> Self:
+        names, table = self.checks.unique_across_dates, self.table
+        others = {*table.keys} - {table.partition_column}
+        if not others.issuperset(names) or len({*names}) != len(names):
+            raise ValueError(
+                f"checks.unique_across_dates is {list(names)}, expected some of the keys without the date, each once: "
+                f"{sorted(others)}"
             )
         return self
 
@@ -190,6 +201,13 @@ class Feed(StrictModel):
     @property
     def staging(self) -> str:
         return f"{self.feed}_staging"
+
+    @property
+    def sql_checks(self) -> tuple[SqlCheck, ...]:
+        """`checks.sql`, and the query for `checks.unique_across_dates` if that names columns."""
+        if not self.checks.unique_across_dates:
+            return self.checks.sql
+        return (*self.checks.sql, SqlCheck(name=UNIQUE_ACROSS_DATES, max_bytes_billed=self.max_bytes_billed))
 
     def query_of(self, check: SqlCheck) -> str:
         """The SQL of the check's file. Call `read_queries` first."""

@@ -116,6 +116,7 @@ class Warehouse:
         form: SqlForm = SqlForm.QUALIFY,
         options: TargetOptions = NO_OPTIONS,
         sources: Sequence[tuple[Column, Column | None]] = (),
+        is_now: bool = False,
     ) -> str:
         """The statement `sql/<name>` for one feed. The parameters are those of `sql_files.render`."""
         return render(
@@ -127,6 +128,7 @@ class Warehouse:
             form=form,
             options=options,
             sources=sources,
+            is_now=is_now,
         )
 
     def observe(self, names: TableNames, table_name: str) -> Observation:

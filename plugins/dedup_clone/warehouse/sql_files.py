@@ -80,12 +80,13 @@ def render(
     options: TargetOptions = NO_OPTIONS,
     column: Column | None = None,
     sources: Sequence[tuple[Column, Column | None]] = (),
+    is_now: bool = False,
 ) -> str:
     """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
 
     `has_parent`: whether the generation has a parent, whose rows are in target. `form`: how engine `bigquery` chooses
     rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
-    copied table, with the column from which it is copied; None for a new column.
+    copied table, with the column from which it is copied; None for a new column. `is_now`: see `staging_as_of`.
     """
     import jinja2
 
@@ -94,6 +95,7 @@ def render(
     )
     return environment.get_template(name).render(
         names=names,
+        staging=staging_as_of(names, is_now=is_now),
         table=table,
         has_parent=has_parent,
         form=form,
@@ -111,18 +113,24 @@ def render(
     )
 
 
-def render_query(query: str, *, name: str, names: TableNames, is_now: bool = False) -> str:
-    """The query of SQL check `name` with a subquery in place of `{{ staging }}`.
+def staging_as_of(names: TableNames, *, is_now: bool) -> str:
+    """A subquery of staging as of the query parameter `checked_at`; with `is_now`, of staging as it is now.
 
-    The subquery reads staging as of the query parameter `checked_at`; with `is_now`, as staging is now. Raises
-    ConfigurationError if the query uses any other variable, or is no valid template.
+    A subquery, because a query may give it an alias, and FOR SYSTEM_TIME must follow a table's alias.
+    """
+    return f"(SELECT * FROM {names.staging}{'' if is_now else ' FOR SYSTEM_TIME AS OF @checked_at'})"
+
+
+def render_query(query: str, *, name: str, names: TableNames, is_now: bool = False) -> str:
+    """The query of SQL check `name` with `staging_as_of` in place of `{{ staging }}`.
+
+    Raises ConfigurationError if the query uses any other variable, or is no valid template.
     """
     import jinja2
 
-    # A subquery, because a query may give `{{ staging }}` an alias, and FOR SYSTEM_TIME must follow a table's alias.
-    subquery = f"(SELECT * FROM {names.staging}{'' if is_now else ' FOR SYSTEM_TIME AS OF @checked_at'})"
+    template = jinja2.Environment(undefined=jinja2.StrictUndefined)
     try:
-        return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=subquery)
+        return template.from_string(query).render(staging=staging_as_of(names, is_now=is_now))
     except jinja2.TemplateError as error:
         raise ConfigurationError(
             f"SQL check [{name}]: {error}. A query may use {{{{ staging }}}} only: correct the query's file."

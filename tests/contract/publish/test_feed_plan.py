@@ -284,7 +284,7 @@ def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
     world.publish(world.land(8, FIRST))
     assert plans.show(world)[0] == 0
     add_column(world)
-    assert "checks.sql were not tried" in plans.show(world)[1]
+    assert "SQL checks were not tried" in plans.show(world)[1]
 
 
 def test_what_a_rebuild_costs_is_shown(world: FeedOnStandIn, plans: Plans) -> None:

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.orchestration.publish.publish_form import publish_params
+from dedup_clone.publish.discard import discard
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
 from dedup_clone.warehouse.jobs import Jobs
-from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"
 
@@ -226,3 +229,50 @@ def test_a_feed_whose_query_has_no_file_is_refused(world: FeedOnStandIn, tmp_pat
     checks = world.feed.checks.model_copy(update={"sql": (SqlCheck(name="absent"),)})
     with pytest.raises(ConfigurationError, match=r"absent\.sql\]: add it"):
         world.feed.model_copy(update={"checks": checks}).read_queries(tmp_path)
+
+
+def unique_across_dates(feed: Feed, **changes: Any) -> Feed:
+    checks = feed.checks.model_copy(update={"unique_across_dates": ("product_id", "store_id")})
+    return feed.model_copy(update={"checks": checks, **changes})
+
+
+@pytest.mark.parametrize("engine", [Engine.SPARK, Engine.BIGQUERY, Engine.MERGE])
+def test_an_id_whose_date_changed_stops_the_publish_and_is_named(world: FeedOnStandIn, engine: Engine) -> None:
+    world.publish(world.land(7, [row(7, 1, day=YESTERDAY), row(7, 2)]), engine=engine)
+    world.feed = unique_across_dates(world.feed)
+    name = world.land(8, [row(8, 1), row(8, 2)])
+    spec = world.resolve(name, engine=engine)
+    world.deduplicate(spec)
+    world.load(spec)
+    with pytest.raises(CheckFailed, match="sql_unique_across_dates"):
+        world.check(spec)
+    items = read_check_results(world.services, spec.attempt, "before").items
+    found = next(item for item in items if item.check == "sql_unique_across_dates")
+    assert (found.found, found.expected) == ("1 rows", "at most 0 rows")
+    assert found.examples == (
+        f"(product_id 1, store_id 2072, found_rows 2, first_date {YESTERDAY}, last_date {TODAY})",
+    )
+    assert world.rows() == expected(row(7, 1, day=YESTERDAY), row(7, 2))
+
+    discard(world.services, world.services.current.require_intent(spec.attempt))
+    accepted = {"accepted_checks": ("sql_unique_across_dates",), "reason": "the order was moved", "engine": engine}
+    world.publish(name, replay=True, **accepted)
+    assert world.rows() == expected(row(7, 1, day=YESTERDAY), row(8, 1), row(8, 2))
+
+
+def test_ids_of_one_date_pass_and_the_form_offers_to_accept_the_check(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1, day=YESTERDAY), row(7, 2)]))
+    world.feed = unique_across_dates(world.feed)
+    world.publish(world.land(8, [row(8, 1, day=YESTERDAY), row(8, 2)]))
+    assert "sql_unique_across_dates" in publish_params(world.feed)["accepted_checks"].schema["items"]["enum"]
+
+
+def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.feed = unique_across_dates(world.feed, max_bytes_billed=64 << 30)
+    monkeypatch.setattr(Jobs, "dry_run_select_bytes", lambda jobs, configuration: (64 << 30) + 1)
+    with pytest.raises(CheckFailed, match=r"let \[checks.unique_across_dates\] read fewer.*raise max_bytes_billed"):
+        world.resolve(world.land(8, [row(8, 1)]))
+    assert world.services.current.read().intent is None

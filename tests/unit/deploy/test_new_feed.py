@@ -189,6 +189,24 @@ def test_an_owner_that_yaml_would_take_for_a_number_is_quoted(tmp_path: Path) ->
         assert (status, feed.owner) == (0, owner)
 
 
+@pytest.mark.parametrize(
+    ("orders", "warned"),
+    [({FIRST: [1, 2], SECOND: [3, 4]}, True), ({FIRST: [1, 2], SECOND: [2, 3]}, False), ({FIRST: [1, 2]}, False)],
+    ids=["other ids each day", "an id on two days", "one day"],
+)
+def test_ids_that_are_unique_without_the_date_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], orders: dict[date, list[int]], warned: bool
+) -> None:
+    for day, ids in orders.items():
+        write(tmp_path / "landed", day, [{"order_id": n, "price": 7} for n in ids])
+    status, feed = make(tmp_path)
+    assert (status, feed.table.keys, feed.checks.unique_across_dates) == (0, ("day", "order_id"), ())
+    printed, text = capsys.readouterr().out, (tmp_path / "feeds" / "sales.yaml").read_text()
+    assert ("WARNING: [order_id] is unique without [day], too" in printed) == warned
+    assert ("`checks: {unique_across_dates: [order_id]}`" in printed) == warned
+    assert ("[order_id] is unique without day, too" in text) == warned
+
+
 def test_columns_that_do_not_tell_all_rows_apart_are_not_called_unique(tmp_path: Path) -> None:
     rows = [{"shop_id": n, "town_id": n, "note": 1} for n in range(5)]
     write(tmp_path / "landed", FIRST, [*rows, *rows])

@@ -78,6 +78,13 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ("feed: product_attributes", "feed: orders_changes", r"would be the changes table of a feed \[orders\]"),
         ("feed: product_attributes", "feed: information_schema", r":3: \[feed\]: .*\[information_schema\]"),
         ("feed: product_attributes", "feed: alert_test", r":3: \[feed\]: .*\[alert_test\]"),
+        ("\nchecks:", "\nchecks:\n  unique_across_dates: [date]", r"unique_across_dates is \['date'\], expected some"),
+        ("\nchecks:", "\nchecks:\n  unique_across_dates: [attr_value]", r"expected some of the keys without the date"),
+        (
+            "\nchecks:",
+            "\nchecks:\n  unique_across_dates: [store_id]\n  sql: [{name: unique_across_dates}]",
+            r"checks.sql names one check twice",
+        ),
         ("retention_days: 730", "retention_days: 1:30", r":20: \[table.retention_days\].*valid integer"),
         ("retention_days: 730", "retention_days: 7_30", r":20: \[table.retention_days\].*valid integer"),
         ("retention_days: 730", "retention_days: 0b11", r":20: \[table.retention_days\].*valid integer"),

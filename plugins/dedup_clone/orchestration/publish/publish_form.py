@@ -24,7 +24,7 @@ _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 def publish_params(feed: Feed) -> dict[str, Param]:
     """The parameters of the form. The watch DAG fills it for an arrival, a person for a replay."""
-    acceptable_checks = [*ACCEPTABLE_CHECKS, *(check.result_name for check in feed.checks.sql)]
+    acceptable_checks = [*ACCEPTABLE_CHECKS, *(check.result_name for check in feed.sql_checks)]
     return {
         "snapshot_id": Param(
             "",

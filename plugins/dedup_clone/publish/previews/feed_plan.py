@@ -210,8 +210,8 @@ def _notes(services: Services, published: Sequence[LedgerRecord]) -> Iterator[st
                 f"a snapshot like the newest published one is not streamed but loaded: {share:.2%} of the rows are "
                 f"new or changed, cdc.max_changed_share is {limit:.2%}"
             )
-    if feed.checks.sql and _has_other_columns(services):
-        yield "the queries of checks.sql were not tried, because staging lacks columns of the feed file"
+    if feed.sql_checks and _has_other_columns(services):
+        yield "the queries of SQL checks were not tried, because staging lacks columns of the feed file"
 
 
 def _has_other_columns(services: Services) -> bool:

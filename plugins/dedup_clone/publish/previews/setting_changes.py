@@ -114,7 +114,7 @@ def _sql_checks(services: Services, live: Manifest, check_results: Sequence[Chec
     if results is None:
         return
     ran = {item.check for item in results.items if item.check.startswith(SQL_CHECK_PREFIX)}
-    declared = [check.result_name for check in services.feed.checks.sql]
+    declared = [check.result_name for check in services.feed.sql_checks]
     # Before the dedup a query is only estimated, and `found` says how many bytes it would read.
     estimates = {item.check: item.found for item in check_results}
     for check in declared:
