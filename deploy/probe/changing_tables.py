@@ -29,7 +29,7 @@ from testkit.table_contracts import PRODUCTS
 assumption = Register()
 # In place of Spark, these publishes run the fake dedup job of the tests (testkit). They publish the table PRODUCTS.
 by_files = partial(publishing, table=PRODUCTS, engine=Engine.SPARK)
-# Exports may write FLOAT64 values with 32 bits. This project refuses such files, so the exported table has no FLOAT64.
+# Exports may write FLOAT64 values with 32 bits. This project exports no table with FLOAT64.
 WITHOUT_FLOATS = replace(TABLE, columns=without_floats(TABLE.columns))
 # PRODUCTS with a wider type of one column.
 WIDENED = replace(

@@ -82,11 +82,11 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
     return [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
         for footer in read_footers(services.landing.store, names)
-        for problem in _footer_problems(footer, request.table.columns, optional)
+        for problem in footer_problems(footer, request.table.columns, optional)
     ]
 
 
-def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
+def footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
     """Problems of the columns of a file. Columns inside of nested ones are left to the Spark job.
 
     `optional`: the paths of the declared columns that files of this delivery need not have.

@@ -13,6 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish import early_refusals
 from dedup_clone.publish.early_refusals import FOOTERS_READ
+from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.ledger import Outcome
 from dedup_spark.landing.file_validation import FileValidator, LandedFile
@@ -64,6 +65,8 @@ def test_what_a_footer_shows_is_refused_before_spark_in_the_words_of_the_job(
 ) -> None:
     world.dedup = NoSpark()
     name = world.land_files(8, {f"date={TODAY}/part-1.parquet": GOOD, PART: content})
+    shown = dry_run(world.services, world.publish_request(name)).landed.problems
+    assert any((reason if content else "cannot be read as Parquet") in problem for problem in shown)
     message = refuse(world, name)
     assert f"file [gs://landing/{world.feed.landing.prefix}/snapshot_id=8/{PART}] " in message
     assert reason in message

@@ -83,6 +83,13 @@ def take_over_floats(world: FeedOnStandIn) -> None:
     )
 
 
+def make_staging(world: FeedOnStandIn) -> None:
+    world.bigquery.query_and_wait(
+        f"CREATE TABLE warehouse.{world.feed.staging} PARTITION BY date CLUSTER BY store_id "
+        f"AS SELECT * FROM warehouse.{world.feed.target} WHERE FALSE"
+    )
+
+
 def archive(world: FeedOnStandIn) -> Archive:
     return Archive(world)
 
@@ -127,6 +134,12 @@ CASES: dict[str, tuple[tuple[Step, ...], Step, type[DedupCloneError], str]] = {
     "rebuild, mixed": ((publish, mix_target), shown_rebuild, ConfigurationError, "did not commit"),
     "rebuild, rows": ((publish, change_target), shown_rebuild, ConfigurationError, "1 rows, expected 2"),
     "bootstrap, float": ((take_over_floats,), bootstrap_steps.preview, BootstrapRefused, FLOATS),
+    "bootstrap, staging": (
+        (bootstrap_steps.maintain, make_staging),
+        bootstrap_steps.preview,
+        BootstrapRefused,
+        r"exists, and would not be published \(.*clustered by store_id; expected",
+    ),
     "retirement, float": (
         (publish_with_floats,),
         lambda world: preview_retirement(world.services, EXPORT),

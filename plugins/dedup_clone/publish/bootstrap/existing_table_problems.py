@@ -7,7 +7,7 @@ from datetime import date
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
-from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
+from dedup_clone.checks.table_checks import check_layout, check_table_expiration, labelled_generation
 from dedup_clone.contract.table import Column, ColumnMode, float64_columns
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.services import Services
@@ -29,6 +29,15 @@ def feed_problems(services: Services, full_name: str, is_target: bool) -> list[s
         )
     if full_name == f"{services.names.dataset}.{feed.staging}":
         problems.append("it is the feed's own staging table: name the table that readers query")
+    staging = services.warehouse.table(feed.staging)
+    if staging is not None:
+        results = (check_layout(staging, None, feed.table.to_contract()), check_table_expiration([staging]))
+        problems += [
+            f"[{feed.staging}] exists, and would not be published ({result.found}; expected {result.expected}): drop "
+            f"it, and the bootstrap creates it"
+            for result in results
+            if result.level is Level.FAIL
+        ]
     if not is_target and services.warehouse.table(feed.target) is not None:
         problems.append(
             f"target [{feed.target}] exists, and another table is to be taken over: leave [source_table] empty to take "

@@ -17,6 +17,7 @@ from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_d
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.early_refusals import footer_problems
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
@@ -39,7 +40,7 @@ class LandingInput:
 
     `dates`: those within the retention; None for a feed without date folders. `too_old`: dates before the retention.
     `problems`: why deliveries would be refused: objects that changed in landing since the deliveries were registered,
-    or else footers that cannot be read. `rows` is 0 if objects changed.
+    or else what the footers show. `rows` is 0 if objects changed.
     """
 
     files: int
@@ -198,7 +199,9 @@ def _landing_input(services: Services, arrivals: list[Arrival], only_dates: tupl
     problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]
     rows, estimated = 0, True
     if not problems:  # else files may be gone
-        rows, estimated, problems = _count_rows(services, files)
+        since, first_id = services.feed.table.since(), min((a.delivery.snapshot_id for a in arrivals), default=0)
+        optional = {path for path, required_from in since.items() if first_id < required_from}
+        rows, estimated, problems = _count_rows(services, files, optional)
     return LandingInput(
         files=len(files),
         size=sum(file.size for file in files),
@@ -214,18 +217,20 @@ def _is_data_file(arrival: Arrival, landed: LandedObject) -> bool:
     return landed.name.endswith(SUFFIX) and not is_ignored(landed.name.removeprefix(arrival.folder), landed.size)
 
 
-def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, bool, list[str]]:
-    """The number of rows, whether it is an estimate, and one problem for each footer that cannot be read.
+def _count_rows(services: Services, files: list[LandedObject], optional: set[str]) -> tuple[int, bool, list[str]]:
+    """The number of rows, whether it is an estimate, and the problems of the footers that are read.
 
-    It is an estimate if there are so many files that only some footers are read.
+    It is an estimate if there are so many files that only some footers are read. `optional`: the paths of columns that
+    a file need not have.
     """
     step = -(-len(files) // FOOTERS_READ) or 1
     sample = files[::step]
     footers = read_footers(services.landing.store, [file.name for file in sample])
+    columns = services.feed.table.to_contract().columns
     problems = [
-        f"file [{services.landing.store.uri(footer.name)}] cannot be read as Parquet: {footer.problem}"
+        f"file [{services.landing.store.uri(footer.name)}] {problem}"
         for footer in footers
-        if footer.problem
+        for problem in footer_problems(footer, columns, optional)
     ]
     rows, size = sum(footer.rows for footer in footers), sum(file.size for file in sample)
     if step == 1 or not size:
