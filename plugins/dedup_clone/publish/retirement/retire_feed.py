@@ -43,8 +43,8 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
     Raises LeaseHeld while another run works on the feed, LostRace, FeedHeldElsewhere, ConfigurationError if target is
-    to be exported and cannot be, ContractViolation if target or its export has other rows than the
-    manifest, JobFailed if an export fails, and what `recover` raises.
+    to be exported and cannot be, ContractViolation if target or its export has other rows than the manifest, JobFailed
+    if an export fails, and what `recover` raises.
     """
     record = services.retired.read() or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
@@ -64,18 +64,17 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
 def require_exportable(services: Services, request: RetirementRequest, live: Manifest | None) -> None:
     """Raise ConfigurationError if target exists and is to be exported, but cannot be.
 
-    Reasons: no generation says which rows it has, it has others, or an export loses digits. One metadata query.
+    Reasons: no generation says which rows it has, it has others (not looked for while a run holds the lease, because
+    its recovery may change that), or an export loses digits. One metadata query.
     """
-    target = services.feed.target
+    target, reason = services.feed.target, None
     if request.target is not TargetAction.EXPORT or services.warehouse.table(target) is None:
         return
     if live is None:
-        reason: str | None = (
-            f"feed [{services.feed.feed}] has no live generation, so nothing here says which rows it has"
-        )
+        reason = f"feed [{services.feed.feed}] has no live generation, so nothing here says which rows it has"
     elif floats := float64_columns(live.table.columns):
         reason = f"its FLOAT64 columns [{', '.join(floats)}] would lose digits (exports in Avro keep them)"
-    else:
+    elif services.current.read().intent is None:
         reason = changed_target(services, live)
     if reason:
         raise ConfigurationError(
