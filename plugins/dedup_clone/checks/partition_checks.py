@@ -27,6 +27,11 @@ def _expires_at(day: date, retention_days: int) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=retention_days)
 
 
+def roll_back_to(live: int) -> str:
+    """The next step after somebody changed target's rows. `live`: the generation that CURRENT names."""
+    return f"roll back to generation [{live}], the live one: this makes target from staging again"
+
+
 def has_expired(day: date, retention_days: int, now: datetime) -> bool:
     """Whether the partition of `day` has expired by `now`, so that BigQuery may have deleted it."""
     return _expires_at(day, retention_days) <= now
@@ -59,7 +64,7 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
         found=listed(wrong, between="; ") if wrong else "equal",
         expected=f"{manifest.rows} rows in {len(expected)} partitions as in manifest {manifest.generation}",
         next_step="somebody else wrote the table, or files were changed: "
-        + ("roll back, or replay the snapshot." if check == "target_rows" else "clear the run from load_staging."),
+        + ("roll back, or replay the snapshot." if check == "target_rows" else "clear the run from its first task."),
     )
 
 

@@ -43,6 +43,12 @@ def check_staging_schema(staging: TableMetadata, contract: TableContract, *, res
 def check_layout(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
     """Staging and target are partitioned and clustered as in `contract`; else BigQuery refuses to replace target."""
     expected = _layout(contract.partition_column, contract.cluster_by)
+    next_step = "never drop target to get past this: FEED_rebuild changes the clustering (docs/change-a-feed.md)."
+    if target is not None and _layout(staging.partition_column, staging.cluster_by) == expected:
+        next_step = (
+            f"somebody replaced target: move it away (bq cp, then bq rm) and run `make recover FEED={target.name} "
+            f"APPLY=1`, which makes it from staging again."
+        )
     tables = [staging] if target is None else [staging, target]
     found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
     return make_result(
@@ -50,7 +56,7 @@ def check_layout(staging: TableMetadata, target: TableMetadata | None, contract:
         all(layout == expected for layout in found.values()),
         found="; ".join(f"{name}: {layout}" for name, layout in found.items()),
         expected=expected,
-        next_step="never drop target to get past this: FEED_rebuild changes the clustering (docs/change-a-feed.md).",
+        next_step=next_step,
     )
 
 
@@ -78,7 +84,7 @@ def check_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> Ch
         found="; ".join(buffers) or "none",
         expected="none",
         next_step="stop whoever streams into it and let a snapshot deliver those rows, because no publish keeps them; "
-        "BigQuery empties the buffer within 90 minutes; then clear the run from load_staging.",
+        "BigQuery empties the buffer within 90 minutes; then clear the run.",
     )
 
 
@@ -118,6 +124,11 @@ def check_target_is_parent(
     may_be_replaced = target is None or parent is not None or target.version == bootstrapped_version
     if target is None:
         next_step = "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
+    elif parent is None and labelled is not None:
+        next_step = (
+            f"target names a generation that no record knows: the feed's records are lost. Run `make recover "
+            f"FEED={target.name} APPLY=1` (docs/runbook.md, lost records)."
+        )
     elif parent is None:
         next_step = "a table of that name exists: bootstrap the feed from it, or move it away."
     else:
@@ -146,7 +157,7 @@ def check_policies(check: str, found: Policies, declared: PolicySettings) -> Che
         if policies or tags
         else "all present",
         expected=f"policies {listed(expected)} as the feed declares them" if expected else "none declared",
-        next_step="let whoever governs the data put them on staging again; then clear the run from load_staging."
+        next_step="let whoever governs the data put them on staging again; then clear the run."
         if check == "staging_policies"
         else "readers see more than they may: let whoever governs the data put them on target and staging at once, or "
         "roll back; then replay the snapshot.",
@@ -163,8 +174,7 @@ def check_staging_access(missing: list[str]) -> CheckResult:
         not missing,
         found=f"the account of Airflow lacks {listed(missing)}" if missing else "access to all rows and their past",
         expected="access to all rows of staging and their past",
-        next_step="grant it (docs/security.md, Row access policies and policy tags); then clear the run from "
-        "check_staging.",
+        next_step="grant it (docs/security.md, Row access policies and policy tags); then clear the run.",
     )
 
 

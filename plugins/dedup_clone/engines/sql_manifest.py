@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from dedup_clone.checks.partition_checks import has_expired
+from dedup_clone.checks.partition_checks import has_expired, roll_back_to
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
@@ -106,5 +106,5 @@ def _require_parent_complete(
         return
     raise ContractViolation(
         f"Date [{counts.date}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "
-        f"somebody changed target. Roll back to the parent generation, or replay its snapshots."
+        f"somebody changed target. Next: {roll_back_to(request.parent.generation if request.parent else 0)}."
     )

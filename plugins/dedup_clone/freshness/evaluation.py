@@ -18,6 +18,7 @@ from dedup_clone.freshness.operation_checks import (
     check_lease,
     check_pending_job,
     check_publish_runs,
+    check_records,
 )
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_after_swap, check_contents, check_target
@@ -28,6 +29,7 @@ CHECKS = (
     check_sla,
     check_arrivals,
     check_age,
+    check_records,
     check_after_swap,
     check_contents,
     check_dags,
@@ -88,7 +90,7 @@ def evaluate(
         check_interval_s=state.check_interval.total_seconds(),
         next_expected_at=next_expected(state.settings.expected_arrivals, now),
         waiting=len(state.waiting),
-        is_started=bool(state.arrivals) or state.current.generation is not None,
+        is_started=bool(state.arrivals) or state.current.generation is not None or state.current_is_lost,
         runbook=runbook,
         due_at=state.due_at,
     )
@@ -135,6 +137,8 @@ def _what_readers_see(state: FeedState) -> str:
 
 def _what_is_live(state: FeedState) -> str:
     generation, live = state.current.generation, state.live
+    if state.current_is_lost:
+        return "Nobody knows what is published, because CURRENT is gone"
     if generation is None:
         return "Nothing is published yet"
     if live is None:

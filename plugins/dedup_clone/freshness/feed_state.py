@@ -54,7 +54,8 @@ class TargetState:
 
     `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or when the rows
     were streamed into target. `staging`: staging's name. `retention_days`: the partition expiration that the last
-    publish set. `materialized_views` are the names of those that read target.
+    publish set. `materialized_views` are the names of those that read target. `wrong_rows`: the partitions that have
+    another number of rows than was published; empty if none has.
     """
 
     table: TableMetadata | None
@@ -62,6 +63,7 @@ class TargetState:
     cloned_at: datetime | None
     retention_days: int
     materialized_views: tuple[str, ...]
+    wrong_rows: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class FeedState:
     live generation, `excluded` those that a rollback took out. `arrivals` are the times at which deliveries arrived,
     `check_interval` is the time until the next check. `lease_holder_running` is False if no run holds the lease.
     `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job`
-    if BigQuery was not asked or no job waits.
+    if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live generation's ledger
+    record, if the object was deleted.
     """
 
     feed: str
@@ -146,11 +149,16 @@ class FeedState:
     is_stopped_before_dedup: bool = False
     failed_after_swap: tuple[CheckResult, ...] = ()
     target_is_mixed: bool = False
+    lost_record: str = ""
 
     @property
     def sla(self) -> timedelta:
         """The longest time from a delivery's arrival to its swap."""
         return timedelta(minutes=self.settings.sla_minutes)
+
+    @property
+    def current_is_lost(self) -> bool:
+        return bool(self.lost_record) and self.current.generation is None
 
     @property
     def oldest_waiting(self) -> WaitingDelivery | None:
@@ -167,6 +175,8 @@ class FeedState:
         return len(self.refused) >= REFUSALS_READ
 
     def readers_see(self, now: datetime) -> str:
+        if self.current_is_lost:
+            return "the table that was published last"
         text = describe_live(self.live, self.current.generation, now)
         return f"{text}, {MIXED}" if self.target_is_mixed else text
 

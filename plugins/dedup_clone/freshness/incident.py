@@ -26,6 +26,7 @@ class IncidentKind(StrEnum):
     PUBLISH_PAUSED = "publish_paused"
     PUBLISH_FAILED = "publish_failed"
     ENVIRONMENT_SILENT = "environment_silent"
+    RECORDS_LOST = "records_lost"
     CHECKS_FAILED_AFTER_SWAP = "checks_failed_after_swap"
     TARGET_DRIFT = "target_drift"
     TARGET_MATERIALIZED_VIEW = "target_materialized_view"

@@ -9,6 +9,7 @@ from dedup_clone.checks.check_result import next_step_after_checks
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.publish.environments import restore_records
 
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
 # budget (docs/hour.md).
@@ -83,6 +84,29 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         dag_id=f"{state.feed}_publish",
         run_id=run.run_id,
     )
+
+
+def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """CURRENT and the ledger record of the live generation must exist."""
+    if state.current_is_lost:
+        yield Incident(
+            IncidentKind.RECORDS_LOST,
+            Severity.ALERT,
+            since=now,
+            what="CURRENT is gone: nobody knows which generation is live, and nothing can be published.",
+            readers_see=state.readers_see(now),
+            next_step=f"pause the feed's watch and publish DAGs. {restore_records(state.feed)}",
+        )
+    elif state.lost_record:
+        yield Incident(
+            IncidentKind.RECORDS_LOST,
+            Severity.WARNING,
+            since=now,
+            what=f"[{state.lost_record}] is gone: the ledger record of live generation {state.current.generation}.",
+            readers_see=state.readers_see(now),
+            next_step="copy its last version back (docs/runbook.md, a record is lost or damaged). The next publish "
+            "ends this, too.",
+        )
 
 
 def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:

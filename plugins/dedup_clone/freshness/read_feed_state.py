@@ -1,7 +1,8 @@
 """Reads the state of a feed for the freshness checks.
 
 It reads a few small objects and listings, and metadata of target, of materialized views and of the running step's job.
-What Airflow knows is passed in. No query reads table data.
+What Airflow knows is passed in. No query reads table data; one reads metadata of partitions, if target has another
+number of rows than was published.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows
+from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.feed_state import (
@@ -29,7 +33,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditsFile
-from dedup_clone.state.current import Intent
+from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -75,6 +79,7 @@ def read_feed_state(
         feed=feed,
         settings=services.feed.freshness,
         current=current,
+        lost_record=_lost_record(services, current, manifest, table),
         lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
         live=live,
         history=tuple(r for r in records if r.is_publish),
@@ -89,7 +94,7 @@ def read_feed_state(
         excluded=() if manifest is None else manifest.excluded,
         included=() if manifest is None else manifest.deliveries,
         invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
-        target=_target_state(services, table, live, manifest) if reads_bigquery else None,
+        target=_target_state(services, table, manifest) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
         failed_run=find_failed_run(registered),
@@ -97,6 +102,15 @@ def read_feed_state(
         audits=AuditsFile(services.store, feed).read(),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
+
+
+def _lost_record(services: Services, current: Current, manifest: Manifest | None, table: TableMetadata | None) -> str:
+    """The name of a record that was deleted; empty if none was. `table`: target, whose label names its generation."""
+    if manifest is not None:
+        name = services.layout.ledger_record(manifest.attempt)
+        return "" if services.store.stat([name]) else name
+    is_published = current.last_generation == 0 and labelled_generation(table) is not None
+    return services.layout.current if is_published or services.current.is_lost(current) else ""
 
 
 def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
@@ -165,17 +179,32 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
         yield OpenRefusal(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
-def _target_state(
-    services: Services, table: TableMetadata | None, live: LedgerRecord | None, manifest: Manifest | None
-) -> TargetState:
-    """`table`: target's metadata. `live`, `manifest`: ledger record and manifest of the live generation."""
+def _target_state(services: Services, table: TableMetadata | None, manifest: Manifest | None) -> TargetState:
+    """`table`: target's metadata. `manifest`: of the live generation."""
     feed = services.feed
-    swap = None if live is None else find_swap(services, live.attempt)
+    swap = None if manifest is None else find_swap(services, manifest.attempt)
+    cloned_at = None if swap is None else swap.cloned_at
     return TargetState(
         table=table,
         staging=feed.staging,
-        cloned_at=None if swap is None else swap.cloned_at,
+        cloned_at=cloned_at,
         # Only the next swap sets a retention that was changed in the feed file since the last one.
         retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
         materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
+        wrong_rows="" if cloned_at is None else _wrong_rows(services, table, manifest),
     )
+
+
+def _wrong_rows(services: Services, table: TableMetadata | None, manifest: Manifest | None) -> str:
+    """Which partitions of target, a clone, have another number of rows than the live generation; empty if none has.
+
+    Partitions that expire change the number, too, so the partitions are only read when the number differs.
+    """
+    if manifest is None or labelled_generation(table) != str(manifest.generation):
+        return ""
+    if table is None or table.rows == manifest.rows:
+        return ""
+    seen = services.warehouse.observe(services.names, services.feed.target)
+    result = check_rows("target_rows", manifest, seen)
+    is_replaced = seen.table.version != table.version  # by a swap, between the two reads
+    return "" if result.level is Level.PASS or is_replaced else result.found

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
+from dedup_clone.warehouse.metadata import TableMetadata
 
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
@@ -28,7 +30,7 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=now,
             what="target is not what the last publish left: " + "; ".join(differences) + ".",
             readers_see=_readers_see(state, target, now),
-            next_step="see who changed target (jobs of the dataset), restore labels and options, replay the snapshot.",
+            next_step=f"see who changed target (jobs of the dataset). {_way_back(state, target)}",
         )
     if target.materialized_views:
         views = ", ".join(target.materialized_views)
@@ -83,18 +85,41 @@ def _differences(state: FeedState, target: TargetState) -> list[str]:
     table = target.table
     if table is None:
         return ["it does not exist"]
-    current, found = state.current, []
-    labels = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
-    for label, expected in labels.items():
-        if table.labels.get(label) != expected:
-            found.append(f"label {label} is [{table.labels.get(label)}], expected [{expected}]")
+    found = [
+        f"label {label} is [{table.labels.get(label)}], expected [{expected}]"
+        for label, expected in _wrong_labels(state, table).items()
+    ]
     if table.clone_of != target.staging:
         found.append(f"it is a clone of [{table.clone_of}], expected [{target.staging}]")
     elif target.cloned_at is not None and not table.is_cloned_as_of(target.cloned_at):
         found.append(f"it was cloned as of [{table.clone_time}], expected [{target.cloned_at}]")
     if table.expiration_days != target.retention_days:
         found.append(f"partitions expire after [{table.expiration_days}] days, expected [{target.retention_days}]")
+    if target.wrong_rows:
+        found.append(f"rows were added or deleted ({target.wrong_rows})")
     return found
+
+
+def _wrong_labels(state: FeedState, table: TableMetadata) -> dict[str, str]:
+    """The labels that differ from those of the last publish, with the values that they should have."""
+    current = state.current
+    labels = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
+    return {label: value for label, value in labels.items() if table.labels.get(label) != value}
+
+
+def _way_back(state: FeedState, target: TargetState) -> str:
+    """What to do so that target is again what the last publish left. A rollback needs the right labels first."""
+    table, live = target.table, state.current.generation
+    if table is None or live is None:
+        return f"Run `make recover FEED={state.feed}`, which makes target from staging again."
+    labels, steps = _wrong_labels(state, table), []
+    if labels:
+        settings = " ".join(f"--set_label {label}:{value}" for label, value in labels.items())
+        steps.append(f"set its labels back: `bq update {settings} DATASET.{table.name}`")
+    if len(_differences(state, target)) > len(labels):
+        steps.append(roll_back_to(live))
+    text = "; then ".join(steps)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _is_being_committed(state: FeedState, target: TargetState) -> bool:

@@ -16,16 +16,13 @@ APPROVAL_MARGIN = timedelta(hours=1)
 def generation_view(index: Index, generation: IndexGeneration, now: datetime) -> dict[str, Any]:
     """What the page shows of one generation.
 
-    `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither, or is live. `until`:
+    `restorable`: its source for a rollback, `time travel` or `files`; None if it has neither. `until`:
     until when time travel can restore it; None unless time travel is its source.
     """
     until = _time_travel_until(index, generation)
-    restorable = None
-    if generation.generation != index.generation:
-        if until is not None and now < until:
-            restorable = "time travel"
-        elif generation.has_files:
-            restorable = "files"
+    restorable = "files" if generation.has_files else None
+    if until is not None and now < until:
+        restorable = "time travel"
     return {
         "generation": generation.generation,
         "restores": generation.restores,

@@ -198,7 +198,7 @@ def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> Ch
         found == expected,
         found=found,
         expected=expected,
-        next_step="clear the run from load_staging.",
+        next_step="clear the run from its first task.",
     )
 
 

@@ -6,7 +6,7 @@ their runs the same ids.
 
 from __future__ import annotations
 
-from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, FeedHeldElsewhere
 from dedup_clone.publish.recovery import commit_or_discard, require_visible_jobs
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
@@ -23,13 +23,24 @@ def require_in_use(services: Services) -> None:
         )
 
 
+def restore_records(feed: str) -> str:
+    """The next step when CURRENT is lost."""
+    return f"Run `make recover FEED={feed} APPLY=1` (docs/runbook.md, lost records)."
+
+
 def require_own_feed(services: Services) -> Current:
     """Return CURRENT.
 
-    Raises FeedHeldElsewhere when another environment publishes the feed, ConfigurationError when it is retired.
+    Raises FeedHeldElsewhere when another environment publishes the feed, ConfigurationError when it is retired,
+    ContractViolation when CURRENT was deleted.
     """
     current = services.current.read()
     require_in_use(services)
+    if services.current.is_lost(current):
+        raise ContractViolation(
+            f"[{services.store.uri(services.layout.current)}] is gone, so nobody knows what is published: records of "
+            f"feed [{services.feed.feed}] are lost. {restore_records(services.feed.feed)}"
+        )
     if services.is_foreign(current):
         raise FeedHeldElsewhere(
             f"Feed [{services.feed.feed}] is published by Airflow environment [{current.environment}], and this one is "

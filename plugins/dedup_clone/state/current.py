@@ -179,6 +179,10 @@ class CurrentFile:
             names += [info.name for info in self._store.objects(prefix)]
         return max((number for number in map(generation_of, names) if number is not None), default=0)
 
+    def is_lost(self, current: Current) -> bool:
+        """Whether `current`, as it was read, is not what the feed's last run wrote, because the object was deleted."""
+        return current.last_generation == 0 and current.generation is None and self.highest_generation() > 0
+
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""
         try:

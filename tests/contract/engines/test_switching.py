@@ -149,7 +149,7 @@ def test_export_is_refused_when_target_is_not_what_the_manifest_says(world: Feed
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
 def test_engines_in_sql_notice_a_target_that_lost_rows(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
-    world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")
     spec = world.resolve(world.land(2, [row(2, 1)]), engine=engine)
+    world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")
     with pytest.raises(ContractViolation, match=rf"\[{TODAY}\] has \[1\] keys in target, expected \[2\]"):
         world.deduplicate(spec)

@@ -94,7 +94,7 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     assert publish_kinds(index)[2] is PublishKind.REBUILD
     assert services.warehouse.table(services.names.incoming_table) is None
     assert list(services.store.objects(export_folder(services, record.attempt))) == []
-    with pytest.raises(ConfigurationError, match=r"a rebuild. Choose one of: none"):
+    with pytest.raises(ConfigurationError, match=r"a rebuild. Choose one of: 2 \(snapshot 7\)"):
         world.preview(1)
 
     newest = {

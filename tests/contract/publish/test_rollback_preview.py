@@ -70,5 +70,5 @@ def test_a_date_is_described_by_its_fingerprints_where_they_tell_something(world
 def test_a_generation_that_is_not_there_is_refused_with_those_that_are(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.publish(world.land(8, [row(8, 1)]))
-    with pytest.raises(ConfigurationError, match=r"Choose one of: 1 \(snapshot 7\)"):
+    with pytest.raises(ConfigurationError, match=r"Choose one of: 2 \(snapshot 8\), 1 \(snapshot 7\)"):
         world.preview(5)

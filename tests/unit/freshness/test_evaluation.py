@@ -174,6 +174,15 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(pending_job=PendingJob("load-1", NOW - minutes(11), False)),
         ["job_pending"],
     ),
+    # -- records
+    "CURRENT was deleted": (
+        feed_state(live=None, history=(), current=current(generation=None), target=None, lost_record="sales/CURRENT"),
+        ["records_lost"],
+    ),
+    "the ledger record of the live generation was deleted": (
+        feed_state(lost_record="sales/ledger/00000007-a.json"),
+        ["records_lost"],
+    ),
     # -- target
     "target is gone": (feed_state(target=target(None, table=None)), ["target_drift"]),
     "target is a table of its own": (

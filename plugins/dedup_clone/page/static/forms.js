@@ -170,7 +170,8 @@ export function renderRollback(container, { generations, choices, mayStart, now 
     return;
   }
   const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation, title: local(g.swapped_at) },
-    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}`)));
+    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}${g.is_live ? "; live: if somebody changed target" : ""}`)));
+  generation.value = (possible.find((g) => !g.is_live) ?? possible[0]).generation;
   const reason = reasonField();
   runForm(container, {
     dagId: choices.rollback_dag, mayStart, task: "show_difference",

@@ -7,6 +7,7 @@ from dedup_clone.contract.records import digest, to_json
 from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.state.layout import generation_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 
 
@@ -14,6 +15,14 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
     """The stored manifest of the generation; None if it is gone or damaged."""
     manifest = services.store.read_if_sound(Manifest, services.layout.manifest(generation))
     return manifest if manifest is not None and manifest.generation == generation else None
+
+
+def find_last_committed(services: Services) -> Manifest | None:
+    """The sound manifest of the highest generation. Manifests are written after the swap."""
+    names = [info.name for info in services.store.objects(services.layout.manifests)]
+    generations = {number for number in map(generation_of, names) if number is not None}
+    sound = (sound_manifest(services, number) for number in sorted(generations, reverse=True))
+    return next((manifest for manifest in sound if manifest is not None), None)
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import FORMAT_VERSION, to_json
 from dedup_clone.publish.lost_records.committed_manifests import (
+    find_last_committed,
     find_live_manifest,
     find_lost_manifests,
     manifest_changes,
@@ -146,9 +147,12 @@ def _plan_without_target(services: Services, current: Current | None, *, table_i
     if not may_be_published or (current is None and not services.current.highest_generation()):
         return RecoveryPlan("There is no target, and no publish is recorded: land a snapshot.")
     if not table_is_gone:
-        swap = None if current is None or current.generation is None else find_live_swap(services, current.generation)
+        committed = find_last_committed(services) if current is None else None
+        live = current.generation if current else committed.generation if committed else None
+        swap = None if live is None else find_live_swap(services, live)
         if swap is not None:
-            return RecoveryPlan("Switch on the feed's DAGs.", swap=swap)
+            plan = RecoveryPlan("Switch on the feed's DAGs.", swap=swap)
+            return plan if committed is None else _with_current(services, plan, committed)
         return RecoveryPlan(
             f"Target [{services.feed.target}] is gone, and cannot be made from staging: restore it (docs/runbook.md, "
             f"the dataset or a table is deleted), then run this command again."
@@ -162,6 +166,14 @@ def _plan_without_target(services: Services, current: Current | None, *, table_i
         f"switch on the feed's DAGs: without a bootstrap, the next publish makes target from the snapshots in landing.",
         removes_label=False,
     )
+
+
+def _with_current(services: Services, plan: RecoveryPlan, committed: Manifest) -> RecoveryPlan:
+    """The plan, which repeats a swap, with a change that makes CURRENT name that generation, too."""
+    current = _without_lease(services, None, at_least=committed.generation)
+    current = replace(current, generation=committed.generation, manifest_digest=committed.digest)
+    change = _change_of_current(services, current, "it is gone or damaged, and so is target")
+    return replace(plan, changes=(change,), unknown=_LOST_WITH_CURRENT)
 
 
 def _plan_without_label(services: Services, current: Current | None) -> RecoveryPlan:

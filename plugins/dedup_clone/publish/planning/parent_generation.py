@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows
+from dedup_clone.checks.partition_checks import check_rows, roll_back_to
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
@@ -25,7 +25,6 @@ from dedup_clone.publish.planning.partition_export import (
 )
 from dedup_clone.publish.services import Services
 
-_CHANGED = "Somebody changed target: restore an earlier generation, or replay its snapshots."
 
 
 def parent_reference(
@@ -40,9 +39,9 @@ def parent_reference(
         return None
     has_files = services.manifests.files_exist(parent)
     if not (engine.runs_spark and has_files):
-        mixed = mixed_target(services, parent)
-        if mixed:
-            raise ContractViolation(f"Nothing was published: {mixed}")
+        problem = mixed_target(services, parent) or changed_target(services, parent)
+        if problem:
+            raise ContractViolation(f"Nothing was published: {problem}")
     if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
         return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
@@ -61,11 +60,10 @@ def unreadable_parent(services: Services, parent: Manifest | None, engine: Engin
         return None
     if engine.runs_spark and services.manifests.files_exist(parent):
         return None
-    mixed = mixed_target(services, parent)
-    if mixed or not engine.runs_spark:
+    mixed, floats = mixed_target(services, parent), float64_columns(parent.table.columns)
+    if mixed:
         return mixed
-    floats = float64_columns(parent.table.columns)
-    if floats:
+    if engine.runs_spark and floats:
         return (
             f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, so engine [{engine}] would read "
             f"an export of target, in which FLOAT64 columns [{', '.join(floats)}] lose digits: keep an "
@@ -86,7 +84,10 @@ def changed_target(services: Services, live: Manifest) -> str | None:
     rows = check_rows("target_rows", live, services.warehouse.observe(services.names, target))
     if rows.level is Level.PASS:
         return None
-    return f"Target [{target}] has other rows than generation [{live.generation}]: {rows.found}. {_CHANGED}"
+    return (
+        f"Target [{target}] has other rows than generation [{live.generation}]: {rows.found}. Somebody changed target: "
+        f"{roll_back_to(live.generation)}. Then clear the run from its first task."
+    )
 
 
 def require_readable_parent(services: Services, parent: Manifest | None, engine: Engine) -> None:
@@ -113,7 +114,7 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     if wrong:
         raise ContractViolation(
             f"Target [{services.feed.target}] was exported with other row counts than the live manifest says: "
-            f"{'; '.join(wrong[:5])}. {_CHANGED}"
+            f"{'; '.join(wrong[:5])}. Somebody changed target: {roll_back_to(parent.generation)}."
         )
     files = tuple(
         DataFile(
@@ -157,5 +158,5 @@ def _require_live(services: Services, manifest: Manifest) -> None:
         raise ContractViolation(
             f"Target [{services.feed.target}] holds generation [{live}] according to its labels, expected "
             f"[{manifest.generation}]. Generation [{manifest.generation}] has no files, so its rows can only be read "
-            f"from target: correct target's labels, or roll back to an earlier generation."
+            f"from target: correct target's labels, or {roll_back_to(manifest.generation)}."
         )

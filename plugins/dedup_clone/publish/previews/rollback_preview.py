@@ -113,6 +113,10 @@ def _text(
         f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates {differ}; "
         f"{restored.rows - live.rows:+d} rows in all. {changes_between(services, live, restored)}",
     ]
+    if restored.generation == live.generation:
+        lines.insert(
+            4, "- This generation is live: the rollback undoes what somebody changed in target since its swap."
+        )
     if dates:
         lines += [
             "",

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import dedup_clone
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
@@ -24,6 +26,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import excluded_after
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import published_records
+from dedup_clone.state.staging import StagingState
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
@@ -54,28 +57,33 @@ class RestorableGeneration:
 
 
 def restorable_generations(services: Services) -> list[RestorableGeneration]:
-    """Those of the last GENERATIONS_LISTED generations that a rollback can restore, newest first, without the live one.
+    """Those of the last GENERATIONS_LISTED generations that a rollback can restore, newest first.
 
-    A generation from before columns were added is restored from its files: the load keeps these columns, with NULL in
-    all rows. A clone of staging as of an earlier time would lack them.
+    The live one is among them, for the case that somebody changed target. So it is not compared with target's columns.
+    Another generation from before columns were added is restored from its files: the load keeps these columns, with
+    NULL in all rows. A clone of staging as of an earlier time would lack them.
     """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
+    if live is None:
+        return []
     erasure_generation = last_erasure_generation(services, live)
     target, restorable = services.warehouse.table(services.feed.target), []
-    table = None if live is None else services.manifests.read(live).table
-    if table and target:  # target may have more columns than the manifest, if the live generation was restored
-        table = replace(table, columns=target.columns)
+    live_table = services.manifests.read(live).table
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
-        if record.generation != live and record.swapped_at and record.generation >= erasure_generation:
-            manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
+        if record.swapped_at and record.generation >= erasure_generation:
+            manifest, is_live = _sound_manifest(services, record.generation), record.generation == live
             if manifest is None:
                 continue  # lost or damaged: nobody knows which rows the generation had
-            added = added_columns(manifest.table.columns, target.columns) if target else []
-            if target and widened_columns(manifest.table.columns, target.columns):
+            # Target may have more columns than the live manifest, if the live generation was restored.
+            columns = target.columns if target and not is_live else live_table.columns
+            added = added_columns(manifest.table.columns, columns)
+            if widened_columns(manifest.table.columns, columns):
                 continue  # its files, and staging as of that time, have the narrower type
-            if table and refused_table_changes(manifest.table, table):
+            if refused_table_changes(manifest.table, replace(live_table, columns=columns)):
                 continue  # the table was rebuilt since
             restored_at = None if added else _clonable_as_of(services, manifest, oldest)
+            if is_live and restored_at is None:
+                restored_at = _held_by_staging_at(services, manifest)
             if restored_at or (not _is_nested(added) and services.manifests.files_exist(manifest)):
                 restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
     return restorable
@@ -87,8 +95,8 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
     by_generation = {r.manifest.generation: r for r in restorable}
     if generation not in by_generation:
         raise ConfigurationError(
-            f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
-            f"never published, may contain keys that were erased since, has lost its manifest, is neither within "
+            f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
+            f"published, may contain keys that were erased since, has lost its manifest, is neither within "
             f"BigQuery's time travel nor among the retained files, or is older than nested columns of the table, the "
             f"type of a column or a rebuild. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
@@ -163,6 +171,27 @@ def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | N
     swap = find_swap(services, manifest.attempt)
     cloned_at = swap.cloned_at if swap else None
     return cloned_at if cloned_at and oldest and cloned_at > oldest else None
+
+
+def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
+    """The present time if staging still holds the live generation unchanged; None if it does not, or if nobody knows.
+
+    So the generation can be restored even when time travel does not reach its swap any more.
+    """
+    staging, swap = services.staging.read(), find_swap(services, live.attempt)
+    if staging is None or swap is None or swap.cloned_at is None:
+        return None
+    if staging.state is not StagingState.LOADED or staging.manifest_digest != live.digest:
+        return None
+    if services.warehouse.table(services.feed.staging) is None:
+        return None
+    seen = services.warehouse.observe(services.names, services.feed.staging)
+    results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.cloned_at)
+    return seen.observed_at if all(result.level is Level.PASS for result in results) else None
+
+
+def _sound_manifest(services: Services, generation: int) -> Manifest | None:
+    return services.store.read_if_sound(Manifest, services.layout.manifest(generation))
 
 
 def _restored_manifest(services: Services, source: Manifest, intent: Intent, live: Manifest) -> Manifest:
