@@ -42,6 +42,17 @@ def test_nothing_advises_to_delete_or_to_roll_back_current() -> None:
     assert [words for words in found if "Never" not in words and "whose earlier" not in words] == []
 
 
+def test_nothing_advises_to_clear_a_later_task_of_a_failed_run() -> None:
+    """Its attempt has ended, so the task would fail again. (A task that still runs may be cleared.)"""
+    advice = re.compile(r"clear (?:the (?:failed )?task|(?:the run|it) from (?!its first)\S+)", re.I)
+    texts = {"runbook.md": SECTION}
+    for path in sorted((REPOSITORY / "plugins" / "dedup_clone").rglob("*.py")):
+        if path.parent.name != "retirement":  # its task goes on where it ended
+            texts[path.name] = re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))
+    found = {name: match[0] for name, text in texts.items() if (match := advice.search(text))}
+    assert found == {}
+
+
 def test_each_entry_is_listed_once_and_has_words() -> None:
     assert sorted({entry for entry in ENTRIES if ENTRIES.count(entry) > 1}) == []
     assert [entry for entry in ENTRIES if not re.search(r"[A-Za-z]{4}", entry)] == []

@@ -209,7 +209,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest,
                 f"BigQuery has not applied the changes streamed into [{table_name}] within [{max_minutes}] "
                 f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{record.acknowledged_at}]. "
                 f"The generation is not committed{note_on_readers}. See the background jobs of change data capture in "
-                f"BigQuery's job list; then clear the run from load_staging, which streams the rows again, or replay "
+                f"BigQuery's job list; then clear the run from its first task, which streams the rows again, or replay "
                 f"the snapshot with engine [spark]."
             )
     if record.applied_at is None:

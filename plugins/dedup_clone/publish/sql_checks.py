@@ -87,7 +87,7 @@ def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) 
             False,
             found=_shape(found_rows),
             expected="one row with one number, because the check has min or max",
-            next_step=f"correct [{_file(services, check)}], release it, and clear the run from the task that failed.",
+            next_step=f"correct [{_file(services, check)}], release it, and clear the run from its first task.",
         )
     (value,) = values
     bounds = (("at least", check.min), ("at most", check.max))
@@ -130,7 +130,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
 
 
 def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
-    next_step = f"correct [{_file(services, check)}], release it, and clear the run from the task that failed."
+    next_step = f"correct [{_file(services, check)}], release it, and clear the run from its first task."
     return CheckResult(check.result_name, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
 
 

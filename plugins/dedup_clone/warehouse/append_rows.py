@@ -155,7 +155,7 @@ def _job_failed(stream: str, error: Exception, tries: int) -> JobFailed:
     text = f"{getattr(error, 'message', None) or error}{f' ({len(row_errors)} rows: {shown})' if row_errors else ''}"
     return JobFailed(
         f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. The generation is not committed. "
-        f"Correct what it names, then clear the run from load_staging: rows that are sent twice do no harm.",
+        f"Correct what it names, then clear the run from its first task: rows that are sent twice do no harm.",
         message=text,
         reason="backendError" if _is_transient(error) else "invalid",
     )

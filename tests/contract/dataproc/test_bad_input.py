@@ -163,7 +163,7 @@ def test_a_property_that_the_service_refuses_anyway_fails_at_once_with_its_words
 def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simulate, tmp_path: Path) -> None:
     fake, task = fakes("serverless"), simulate("serverless")
     (tmp_path / "spark_code.json").unlink()
-    assert "run `make deploy`, then clear the task" in task.run().error
+    assert "run `make deploy`, then clear the run" in task.run().error
     assert (task.tries, fake.state.runs) == (1, {})
     (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
     assert "does not have the format that the deployment writes" in simulate("serverless").run().error

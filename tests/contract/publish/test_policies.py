@@ -92,7 +92,7 @@ def publish_first(world: FeedOnStandIn, control: Control) -> None:
     """The first run makes staging and loads nothing; the policies are made; the load runs again."""
     spec = world.resolve(world.land(7, FIRST))
     world.deduplicate(spec)
-    with pytest.raises(CheckFailed, match=r"staging_policies(?s:.*)clear the run from load_staging"):
+    with pytest.raises(CheckFailed, match=r"staging_policies(?s:.*)clear the run"):
         world.load(spec)
     staging = world.services.warehouse.table(world.feed.staging)
     assert staging is not None

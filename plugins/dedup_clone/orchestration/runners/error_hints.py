@@ -73,7 +73,7 @@ class ErrorHints:
             f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
             f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "
             f"--role=roles/dataproc.editor` (for runner bigquery_procedure: roles/bigquery.user, and "
-            f"roles/bigquery.connectionAdmin on the connection), then clear the task.",
+            f"roles/bigquery.connectionAdmin on the connection), then clear the run.",
             permanent=True,
         )
 
@@ -92,7 +92,7 @@ class ErrorHints:
 
     def invalid_request(self) -> Hint:
         """The hint for a request that the service rejected as invalid. The service's message says what is wrong."""
-        return Hint("Correct section [spark] of the profile or of the feed, then clear the task.", permanent=True)
+        return Hint("Correct section [spark] of the profile or of the feed, then clear the run.", permanent=True)
 
     def unknown(self) -> Hint:
         """The hint for any other error."""
@@ -145,7 +145,7 @@ class ErrorHints:
         return Hint(
             f"The API is not enabled in project [{self.project}]: `gcloud services enable dataproc.googleapis.com "
             f"dataprocrm.googleapis.com bigqueryconnection.googleapis.com --project={self.project}`, "
-            f"wait a minute, then clear the task.",
+            f"wait a minute, then clear the run.",
             permanent=True,
         )
 
@@ -154,7 +154,7 @@ class ErrorHints:
         return Hint(
             f"Airflow may not run Spark as [{account}]: `gcloud iam service-accounts add-iam-policy-binding {account} "
             f"--member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT --role=roles/iam.serviceAccountUser "
-            f"--project={self.project}`, then clear the task.",
+            f"--project={self.project}`, then clear the run.",
             permanent=True,
         )
 
@@ -173,7 +173,7 @@ class ErrorHints:
     def _worker_role_missing(self) -> Hint:
         return Hint(
             f"Service account [{self._spark_account}] may not run Spark: {self._grant_of_worker_role}, then clear the "
-            f"task.",
+            f"run.",
             permanent=True,
         )
 
@@ -192,7 +192,7 @@ class ErrorHints:
             f"Subnetwork [{place.name}] is not in project [{place.project}], region [{self._region}]: see `gcloud "
             f"compute networks subnets list --filter=region:{self._region} --project={place.project}`, then name one "
             f"in [spark.subnetwork] of the profile (one of another project as "
-            f"projects/PROJECT/regions/{self._region}/subnetworks/NAME), then clear the task.",
+            f"projects/PROJECT/regions/{self._region}/subnetworks/NAME), then clear the run.",
             permanent=True,
         )
 
@@ -202,7 +202,7 @@ class ErrorHints:
             f"Subnetwork [{place.name}] has no Private Google Access, which machines without public addresses need: "
             f"`gcloud compute networks subnets update {place.name} --region={self._region} "
             f"--enable-private-ip-google-access --project={place.project}`, or name another in [spark.subnetwork] of "
-            f"the profile; then clear the task.",
+            f"the profile; then clear the run.",
             permanent=True,
         )
 

@@ -163,7 +163,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         if run.state is SparkRunState.CANCELLED:
             raise AirflowFailException(
                 f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
-                f"published. Clear the task to run it again. Its log: {log}"
+                f"published. Clear the run from its first task to try again. Its log: {log}"
             )
         hint = ErrorHints(self.runner_config.project, self.setup.deployment.spark).for_message(run.message)
         failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."

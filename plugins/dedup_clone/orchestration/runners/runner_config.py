@@ -117,9 +117,9 @@ def read_spark_code(file: Path) -> SparkCode:
         return SparkCode(plain["main"], plain["archive"])
     except OSError as error:
         raise ConfigurationError(
-            f"[{file}], which names the deployed Spark code, does not exist: run `make deploy`, then clear the task."
+            f"[{file}], which names the deployed Spark code, does not exist: run `make deploy`, then clear the run."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
-            f"[{file}] does not have the format that the deployment writes: run `make deploy`, then clear the task."
+            f"[{file}] does not have the format that the deployment writes: run `make deploy`, then clear the run."
         ) from error

@@ -114,7 +114,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                     raise
                 raise AirflowFailException(
                     f"BigQuery job [{failed.job_id}] failed: {failed.error}. Correct what it names, then clear the "
-                    f"task."
+                    f"run from its first task."
                 ) from error
 
     def _wait_before_deferral(self) -> None:
