@@ -36,9 +36,8 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
     if publish_request.replay:
-        # Before `recover`, because a replay that is refused must not end a run that waits for approval.
-        decide(services, publish_request)
-    recover(services, dag_id=dag_id, run_id=run_id)
+        decide(services, publish_request)  # a replay that is refused must end no attempt
+    recover(services, dag_id=dag_id, run_id=run_id, is_replay=publish_request.replay)
     decision = decide(services, publish_request)
     if decision.skip_reason:
         return decision.skip_reason

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dedup_clone.contract.errors import ApprovalTooLate, LeaseHeld, LostRace
+from dedup_clone.contract.errors import ApprovalTooLate, ConfigurationError, LeaseHeld, LostRace
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
@@ -119,6 +119,28 @@ def test_an_approval_and_an_arrival_at_one_time_never_both_have_the_lease(waitin
     current.take_over_lease(waiting.intent, dag_id="feed_publish", run_id="automatic")
     with pytest.raises(ApprovalTooLate, match="passed to run \\[automatic\\]"):
         end_approval_wait(waiting.world.services, waiting.spec)
+
+
+def test_of_two_replays_in_one_second_the_first_is_approved_and_the_second_names_it(waiting: Waiting) -> None:
+    """Whoever approves the first must not be told "approved" while the second has ended it."""
+    world = waiting.world
+    with pytest.raises(ConfigurationError, match=r"\[by-hand\].*waits for an approval.*Answer it first"):
+        world.resolve(waiting.name, **ACCEPTS, run_id="second")
+    end_approval_wait(world.services, waiting.spec)
+    with pytest.raises(LeaseHeld):
+        world.resolve(waiting.name, **ACCEPTS, run_id="second")
+    world.swap(waiting.spec, waiting.swap)
+    world.commit(waiting.spec)
+    assert world.rows() == expected(*CHANGED)
+    world.publish(waiting.name, **ACCEPTS, run_id="second")
+    assert world.rows() == expected(*CHANGED)
+
+
+def test_a_replay_goes_on_when_the_run_that_waited_was_rejected_or_is_dead(waiting: Waiting) -> None:
+    world = waiting.world
+    world.running.clear()
+    world.publish(waiting.name, **ACCEPTS, run_id="second")
+    assert world.rows() == expected(*CHANGED)
 
 
 def test_a_replay_that_is_refused_makes_nobody_give_way(waiting: Waiting) -> None:
