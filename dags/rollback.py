@@ -1,11 +1,11 @@
 """
 ### Rollback: makes an earlier generation's content live again.
 
-Trigger it by hand with a generation and a reason. `show_difference` shows what would change; `approve_rollback` waits
-for your approval (Required Actions) and meanwhile blocks no publish. After the approval one statement swaps the content
-in, as a new generation. The next arrival is published on top of the restored rows. Deliveries that the rollback removes
-stay out until somebody replays them or the producer delivers them again. To undo a rollback, roll back to the
-generation that was live before.
+Trigger it by hand with a generation and a reason. `show_difference` waits until no other run is at work (at most twice
+the freshness SLA), then shows what would change; `approve_rollback` waits for your approval (Required Actions) and
+meanwhile blocks no publish. After the approval one statement swaps the content in, as a new generation. The next
+arrival is published on top of the restored rows. Deliveries that the rollback removes stay out until somebody replays
+them or the producer delivers them again. To undo a rollback, roll back to the generation that was live before.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
@@ -39,9 +39,7 @@ def rollback(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
-        @task
-        def show_difference(**context: Any) -> dict[str, Any]:
-            return rollback_tasks.show_difference(setup, Context(**context))
+        show_difference = rollback_tasks.ShowDifferenceOperator(task_id="show_difference", setup=setup)
 
         # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
         approve_rollback = AskOnceOperator(
@@ -65,7 +63,7 @@ def rollback(setup: FeedSetup) -> DAG:
         end_rollback = EmptyOperator(task_id="end_rollback")
 
         resolve = resolve_rollback()
-        show_difference() >> approve_rollback >> resolve >> steps.load
+        show_difference >> approve_rollback >> resolve >> steps.load
         steps.commit >> end_rollback
         resolve >> steps.on_failure
     return dag

@@ -32,7 +32,7 @@ class FeedHeldElsewhere(DedupCloneError):
 
 
 class RollbackRefused(DedupCloneError):
-    """A rollback cannot start: another run is at work, or another generation became live after the preview."""
+    """A rollback cannot start: another run is at work too long, or another generation became live after the preview."""
 
 
 class BootstrapRefused(DedupCloneError):

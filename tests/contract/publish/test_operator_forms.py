@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from dedup_clone.orchestration.backfill import backfill_tasks
 from dedup_clone.orchestration.backfill.backfill_form import backfill_params
@@ -39,7 +40,7 @@ LIVE = {"generation": Param(1)}
 
 @pytest.fixture
 def published(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> FeedOnStandIn:
-    for module in (erasure_tasks, retirement_tasks, delivery_sensor, feed_check):
+    for module in (erasure_tasks, retirement_tasks, rollback_tasks, delivery_sensor, feed_check):
         monkeypatch.setattr(module, "open_feed_services", lambda *arguments: world.services)
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     return world
@@ -105,6 +106,25 @@ def show_existing(setup: FeedSetup, context: Any) -> Any:
     return bootstrap_tasks.ShowExistingOperator(task_id="show_existing", setup=setup).execute(context)
 
 
+def show_difference(setup: FeedSetup, context: Any) -> Any:
+    return rollback_tasks.ShowDifferenceOperator(task_id="show_difference", setup=setup).execute(context)
+
+
+def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(published: FeedOnStandIn) -> None:
+    spec = published.resolve(published.land(8, [row(8, 1)]), run_id="at-work")
+    published.running.add("at-work")
+    form = context({"generation": 1, "reason": "bad"}, {})
+    form["dag_run"].start_date = published.now()
+    with pytest.raises(TaskDeferred) as deferred:
+        show_difference(setup_of(published), form)
+    assert deferred.value.method_name == "show_after_interval"
+    form["dag_run"].start_date = published.now() - timedelta(minutes=121)  # the SLA is 60 minutes
+    with pytest.raises(AirflowFailException, match=r"run \[at-work\].*mark it as failed"):
+        show_difference(setup_of(published), form)
+    published.services.current.release(spec.attempt)
+    assert show_difference(setup_of(published), form)["restored_generation"] == 1
+
+
 @pytest.mark.parametrize(
     ("tasks", "preview", "show", "params"),
     [
@@ -112,7 +132,7 @@ def show_existing(setup: FeedSetup, context: Any) -> Any:
         (erasure_tasks, "preview_erasure", erasure_tasks.show_erasure, erasure_params),
         (rebuild_tasks, "plan_rebuild", rebuild_tasks.show_rebuild, rebuild_tasks.rebuild_params),
         (retirement_tasks, "preview_retirement", retirement_tasks.show_retirement, retirement_tasks.retirement_params),
-        (rollback_tasks, "preview_rollback", rollback_tasks.show_difference, lambda: {**rollback_params(), **LIVE}),
+        (rollback_tasks, "preview_rollback", show_difference, lambda: {**rollback_params(), **LIVE}),
     ],
     ids=["bootstrap", "erase", "rebuild", "retire", "rollback"],
 )

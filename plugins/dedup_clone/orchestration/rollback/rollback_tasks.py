@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, NoReturn
 
-from airflow.sdk import Context
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator, Context
 
+from dedup_clone.contract.errors import LeaseHeld, RollbackRefused
 from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.publish.resolve_operator import LEASE_RETRY_INTERVAL
 from dedup_clone.orchestration.rollback.rollback_form import requested_generation
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -16,13 +20,40 @@ from dedup_clone.publish.previews.rollback_preview import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 
 
-def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Returns what would change, with a text for the approver. Acquires no lease."""
-    services, run = open_feed_services(setup), context["dag_run"]
-    with fail_without_retry():
-        preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)
-    services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-    return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+class ShowDifferenceOperator(BaseOperator):
+    """Returns what would change, with a text for the approver. Acquires no lease.
+
+    While another run is at work, the task waits, deferred, for at most twice the freshness SLA from the run's start.
+    """
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        services, run = open_feed_services(self.setup), context["dag_run"]
+        with fail_without_retry():
+            try:
+                preview = preview_rollback(
+                    services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id
+                )
+            except LeaseHeld as error:
+                self._wait(error, services.now() - run.start_date)
+        services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
+        return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+
+    def _wait(self, held: LeaseHeld, waited: timedelta) -> NoReturn:
+        if waited > timedelta(minutes=2 * self.setup.feed.freshness.sla_minutes):
+            raise RollbackRefused(
+                f"[{self.setup.feed.feed}] cannot be rolled back, because another run has been at work for so long: "
+                f"{held} If that run hangs, mark it as failed. Then clear this run from its first task."
+            ) from held
+        self.log.info("waits for the end of the other run: %s", held)
+        self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="show_after_interval")
+
+    def show_after_interval(self, context: Context, event: object = None) -> dict[str, Any]:
+        """Called after the interval: the other run may have ended."""
+        return self.execute(context)
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

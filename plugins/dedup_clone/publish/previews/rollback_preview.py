@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
@@ -13,6 +12,7 @@ from dedup_clone.publish.previews.date_difference import changes_between, descri
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import excluded_after, find_backlog
+from dedup_clone.state.current import lease_held_error
 
 DATES_LISTED = 10
 
@@ -33,7 +33,7 @@ class RollbackPreview:
 def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id: str) -> RollbackPreview:
     """Describe what a rollback to `generation` by this run would do.
 
-    Raises RollbackRefused while another run is at work, because what that run publishes would change the preview;
+    Raises LeaseHeld while another run is at work, because what that run publishes would change the preview;
     ConfigurationError when the generation cannot be restored; FeedHeldElsewhere; CheckFailed if a check of the tables,
     which run again before the swap, fails.
     """
@@ -62,11 +62,7 @@ def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
         return
     if not services.is_running(intent.dag_id, intent.run_id):
         return
-    raise RollbackRefused(
-        f"[{services.feed.feed}] cannot be rolled back now: run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, "
-        f"generation {intent.generation}) is at work, and what it publishes changes what a rollback would do. "
-        f"Nothing was changed. Wait for its end, or mark that run as failed, and trigger the rollback again."
-    )
+    raise lease_held_error(services.feed.feed, intent)
 
 
 def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | None, DateEntry | None]]:
