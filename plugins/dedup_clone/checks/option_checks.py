@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.warehouse.table_options import (
+    COLUMN,
     DESCRIPTION,
     FRIENDLY_NAME,
     KMS_KEY,
@@ -78,6 +79,8 @@ def _advice(name: str) -> str:
     """What to do so that the swap does not remove the entry with this name."""
     if name.startswith(RESOURCE_TAG):
         return "attach the tag to the dataset, from which target inherits it"
+    if name.startswith(COLUMN):
+        return "keep the column's values in a table of your own, because the swap has none, and drop it from target"
     if name.startswith(TYPE_PARAMETERS):
         return "feed files have no parameterized types: ALTER COLUMN … SET DATA TYPE without the parameters on target"
     for words, place in _DECLARED_IN.items():

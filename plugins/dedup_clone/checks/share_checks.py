@@ -71,6 +71,7 @@ def check_shares(
     results = []
     for check in SHARE_CHECKS:
         share, limit = found.get(check.name), configured[check.name]
+        origin = "as configured" if f"max_{check.name}" in settings.model_fields_set else "by default"
         usual = _usual_limit(check.name, settings, history)
         passed = share is None or (share <= limit and (usual is None or share <= usual.limit))
         counts = _counts(check, manifest, parent)
@@ -80,7 +81,7 @@ def check_shares(
                 check.name,
                 passed,
                 found=text if passed else text + _most_affected(counts, rows),
-                expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
+                expected=f"at most {limit:.2%} {origin}" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, replay and accept [{check.name}].",
                 brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
                 examples=_examples(check, counts, key_examples),

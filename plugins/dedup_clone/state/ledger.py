@@ -14,7 +14,7 @@ from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
 # `LedgerRecord.reason` of failed attempts that loaded nothing.
-ENDED_BEFORE_DEDUP = "ended before its dedup job did"
+ENDED_BEFORE_DEDUP = "ended before its dedup had a result"
 ENDED_BEFORE_LOAD = "ended before its load"
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20

@@ -13,10 +13,15 @@ from dedup_clone.contract.target_options import OWN_LABELS
 
 FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
 KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"
+COLUMN = "column"
 DESCRIPTION = "description of column"
 RESOURCE_TAG = "resource tag"
 POLICY_TAG = "policy tag"
 TYPE_PARAMETERS = "type parameters"  # as in STRING(10) and NUMERIC(5, 2); a column of the table contract has none
+
+
+def column_entry(path: str) -> str:
+    return f"{COLUMN} [{path}]"
 
 
 def label_entry(key: str) -> str:

@@ -166,7 +166,7 @@ def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedOnSta
         (2, Outcome.PUBLISHED),
         (3, Outcome.REFUSED),
     ]
-    assert records[0].reason == "ended before its dedup job did"
+    assert records[0].reason == "ended before its dedup had a result"
     assert "1 bad row" in records[2].reason
 
 

@@ -67,6 +67,13 @@ def set_primary_key(world: FeedOnStandIn) -> None:
     change(world, lambda table: setattr(table, "table_constraints", key), "table_constraints")
 
 
+def add_column(world: FeedOnStandIn) -> None:
+    def extended(table: bigquery.Table) -> None:
+        table.schema = [*table.schema, bigquery.SchemaField("note", "STRING")]
+
+    change(world, extended, "schema")
+
+
 def set_description(world: FeedOnStandIn) -> None:
     def described(table: bigquery.Table) -> None:
         fields = [field.to_api_repr() for field in table.schema]
@@ -113,8 +120,9 @@ def add_row_policy(world: FeedOnStandIn) -> None:
             f"row access policy [everything]: TRUE for {STAND_IN_USER}",
             "table.policies.row_access",
         ),
+        (add_column, "column [note]: added by hand", "table of your own"),
     ],
-    ids=["label", "friendly name", "partition filter", "primary key", "description", "row policy"],
+    ids=["label", "friendly name", "partition filter", "primary key", "description", "row policy", "column"],
 )
 def test_what_the_swap_would_remove_stops_the_publish_and_says_what_to_declare(
     world: FeedOnStandIn, set_by_hand: Callable[[FeedOnStandIn], None], found_text: str, declared_in: str
