@@ -116,7 +116,8 @@ def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> No
 
 def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    spec = world.resolve(world.land(8, [row(8, 1, 21)]))
+    world.running.add("eight")
+    spec = world.resolve(world.land(8, [row(8, 1, 21)]), run_id="eight")
     assert wrong(world) == []
     world.deduplicate(spec)
     world.load(spec)
@@ -124,6 +125,8 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
     assert wrong(world) == []
     world.swap(spec, swap)
     assert wrong(world) == []
+    world.running.clear()
+    assert wrong(world) == ["lease_held"]  # the run ended without a commit
     world.commit(spec)
     assert wrong(world) == []
     world.roll_back(1)

@@ -20,6 +20,7 @@ from dedup_clone.contract.errors import LeaseLost
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.recovery import commit_or_discard
+from dedup_clone.publish.resolve import resolve
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import YESTERDAY, expected, row
 from testkit.table_contracts import PRODUCTS
@@ -207,6 +208,19 @@ def test_a_failed_run_goes_on_from_its_first_task_and_from_no_later_one(clients:
         world.check(spec)
     world.publish(world.services.arrivals.deliveries()[-1].name, run_id="failed")
     assert world.rows() == expected(*LIVE)
+
+
+def test_a_run_whose_commit_was_marked_as_done_commits_when_it_is_cleared(clients: tuple[Storage, BigQuery]) -> None:
+    world = World(clients, feed_with_table(PRODUCTS))
+    name = world.land(1, LIVE)
+    spec, checked = world.publish_to_check(name, run_id="marked")
+    world.swap(spec, checked)
+    told = incidents(world)
+    assert "lease_held" in told
+    assert "clear that run from its first task" in told
+    assert "already" in str(resolve(world.services, world.publish_request(name, run_id="marked")))
+    assert world.services.current.read().generation == 1
+    assert incidents(world) == ""
 
 
 @pytest.mark.parametrize("engine", SQL_ENGINES)

@@ -205,8 +205,16 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(
             current=current(intent(minutes(9))),
             target=target(table(labels={"dedup_clone_generation": "8"}, clone_time=NOW)),
+            lease_holder_running=True,
         ),
         [],
+    ),
+    "a run ended after its swap without a commit": (
+        feed_state(
+            current=current(intent(minutes(1))),
+            target=target(table(labels={"dedup_clone_generation": "8"}, clone_time=NOW)),
+        ),
+        ["lease_held"],
     ),
     "target is of an older generation while a run is running": (
         feed_state(current=current(intent(minutes(9))), target=target(table(labels={"dedup_clone_generation": "6"}))),

@@ -38,7 +38,7 @@ class ShowDifferenceOperator(BaseOperator):
                     services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id
                 )
             except LeaseHeld as error:
-                self._wait(error, services.now() - run.start_date)
+                self._wait(error, services.now() - (run.start_date or services.now()))
         services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
         return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
 
