@@ -64,7 +64,11 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
         found=listed(wrong, between="; ") if wrong else "equal",
         expected=f"{manifest.rows} rows in {len(expected)} partitions as in manifest {manifest.generation}",
         next_step="somebody else wrote the table, or files were changed: "
-        + ("roll back, or replay the snapshot." if check == "target_rows" else "clear the run from its first task."),
+        + (
+            f"{roll_back_to(manifest.generation)}; if that fails alike, roll back to an earlier one."
+            if check == "target_rows"
+            else "clear the run from its first task."
+        ),
     )
 
 

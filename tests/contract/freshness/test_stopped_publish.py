@@ -178,7 +178,7 @@ def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_genera
         i for i in find_incidents(datetime.now(UTC), state) if i.kind is IncidentKind.CHECKS_FAILED_AFTER_SWAP
     ]
     assert (incident.since, "target_rows: " in incident.what) == (record.swapped_at, True)
-    assert "roll back, or replay the snapshot" in incident.next_step
+    assert "roll back to generation [1]" in incident.next_step
     assert "Readers see snapshot 7; failed after its swap: target_rows: " in headline(world)
     assert "the newest one" not in headline(world)
     world.publish(world.land(8, [row(8, 1), row(8, 2)]))

@@ -360,6 +360,16 @@ def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStan
     assert "--set_label dedup_clone_generation:2 " in plan.next_step
 
 
+def test_a_feed_without_current_and_label_begins_anew_by_a_bootstrap(published: FeedOnStandIn) -> None:
+    lose(published, "CURRENT")
+    published.services.warehouse.alterations.remove_label(published.feed.target, "dedup_clone_generation")
+    with pytest.raises(ContractViolation, match="make recover"):
+        steps.bootstrap(published)
+    assert "_bootstrap without a source table" in recover(published).next_step
+    assert steps.bootstrap(published, reason="records are lost").generation == 3
+    assert published.rows() == expected(*ROWS)
+
+
 def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

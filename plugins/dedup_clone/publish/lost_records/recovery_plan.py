@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -180,12 +181,16 @@ def _plan_without_label(services: Services, current: Current | None) -> Recovery
     """Target exists and names no generation: a bootstrap is due, or somebody removed the label."""
     if current is None or current.generation is None:
         step = f"Target names no generation: trigger {services.feed.feed}_bootstrap without a source table."
+        if current is None and services.current.highest_generation():  # without CURRENT the bootstrap would be refused
+            unknown = (*_LOST_WITH_MANIFEST, *_LOST_WITH_CURRENT)
+            reason = "it is gone or damaged, and target names no generation"
+            return _new_start(services, current, reason, unknown, step, removes_label=False)
         return RecoveryPlan(step, unknown=_LOST_WITH_MANIFEST)
     table = f"{services.names.dataset}.{services.feed.target}"
     return RecoveryPlan(
         f"If nobody replaced target, put the labels back: bq update --set_label {GENERATION_LABEL}:"
-        f"{current.generation} --set_label {MANIFEST_LABEL}:{current.manifest_digest} {table}. Then replay the live "
-        f"snapshot.",
+        f"{current.generation} --set_label {MANIFEST_LABEL}:{current.manifest_digest} {table}. Then "
+        f"{roll_back_to(current.generation)}.",
         unknown=("whether target still holds the generation that CURRENT names, because target's label was removed",),
     )
 
