@@ -71,7 +71,8 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     live_table = services.manifests.read(live).table
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.swapped_at and record.generation >= erasure_generation:
-            manifest, is_live = _sound_manifest(services, record.generation), record.generation == live
+            manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
+            is_live = record.generation == live
             if manifest is None:
                 continue  # lost or damaged: nobody knows which rows the generation had
             # Target may have more columns than the live manifest, if the live generation was restored.
@@ -188,10 +189,6 @@ def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
     seen = services.warehouse.observe(services.names, services.feed.staging)
     results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.cloned_at)
     return seen.observed_at if all(result.level is Level.PASS for result in results) else None
-
-
-def _sound_manifest(services: Services, generation: int) -> Manifest | None:
-    return services.store.read_if_sound(Manifest, services.layout.manifest(generation))
 
 
 def _restored_manifest(services: Services, source: Manifest, intent: Intent, live: Manifest) -> Manifest:
