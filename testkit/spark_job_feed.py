@@ -38,6 +38,7 @@ from dedup_spark.execution.session import SessionSource
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
 from dedup_spark.landing.written_schema import has_written_schema
+from dedup_spark.storage.parquet_files import open_parquet
 from testkit.driver_session import DriverSession
 
 FEED = "feed"
@@ -238,8 +239,8 @@ class SparkJobFeed:
         schema = arrow_schema(self.table.columns)
         for file in self.files().files:
             uri = storage.join(self.data_uri(), file.path)
-            with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
-                assert has_written_schema(self.table.columns, parquet), uri
+            with storage.open_input(uri) as stream, open_parquet(stream) as parquet:
+                assert has_written_schema(self.table.columns, parquet.schema), uri
                 found += cast_table(parquet.read(), schema).to_pylist()
         return found
 

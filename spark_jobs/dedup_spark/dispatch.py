@@ -17,7 +17,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import PlanResults
 from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
 from dedup_spark.execution.job_log import JobLog
-from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
@@ -31,14 +31,6 @@ from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
 from dedup_spark.plans.saved_outcomes import ResumableWork
 from dedup_spark.plans.scanned_date import Outcome, Task
-
-
-class DataFramePlanFailed(Exception):
-    """A DataFrame plan failed; `__cause__` is Spark's error.
-
-    Only these plans read landed files with Spark's own Parquet reader, so a file that it cannot read may be the reason.
-    """
-
 
 # REWRITE is among them, because the DataFrame join writes the dates of plan rewrite that cannot be streamed.
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
@@ -55,8 +47,7 @@ def run_plans(
 ) -> tuple[dict[date, DatePlan], PlanResults]:
     """Return the plan that each date finally took, and what the plans wrote.
 
-    Files of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed if Spark fails in a DataFrame
-    plan; other errors are raised as they are.
+    Files of the fused scan that no plan uses are deleted.
     """
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
@@ -91,13 +82,8 @@ def run_plans(
         if days:
             with job_log.phase(f"{dataframe_plan} by spark"):
                 job_log.expect_dates(len(days))
-                try:
-                    with job_log.dates_at_work(len(days)):
-                        written = run_dataframe_plan(
-                            session(), request, dataframe_plan, days, applied, parent, file_bytes
-                        )
-                except SPARK_FAILURES as failure:
-                    raise DataFramePlanFailed(str(failure)) from failure
+                with job_log.dates_at_work(len(days)):
+                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, file_bytes)
             for written_date in written:
                 key_fingerprint = results.fingerprints.get(written_date.day)
                 results.add(replace(written_date, key_fingerprint=key_fingerprint))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from uuid import uuid4
 
-from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
@@ -20,7 +20,7 @@ from dedup_spark.candidate.new_manifest import NewGeneration, PlanResults, assem
 from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
-from dedup_spark.dispatch import DataFramePlanFailed, run_plans
+from dedup_spark.dispatch import run_plans
 from dedup_spark.erasure.erase_rows import RowEraser, without_keys
 from dedup_spark.erasure.key_sets import read_key_sets
 from dedup_spark.execution.fan_out import FanOut
@@ -31,7 +31,6 @@ from dedup_spark.job_request import read_arrivals
 from dedup_spark.landing.delivery_validation import (
     ValidatedDeliveries,
     ValidatedDelivery,
-    ValidateFiles,
     require_unchanged,
     validate_deliveries,
 )
@@ -61,7 +60,7 @@ class DedupJob:
         """Create `candidate.json` unless it exists.
 
         Raises DeliveryRefused if landed objects changed during the job, ContractViolation if a record or the parent's
-        files are not as expected, other DedupCloneErrors, DataFramePlanFailed, and errors of Spark and the storage.
+        files are not as expected, other DedupCloneErrors, and errors of Spark and the storage.
         """
         candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
         if storage.exists(candidate_uri):
@@ -93,8 +92,10 @@ class DedupJob:
             seed = read_seed(self.request.fingerprint_seed_uri)
             saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
             scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved, self.job_log)
-            validated = self._validate(arrivals, parent, scan.validate)
-        validated, plans, results = self._dedup(validated, parent, scan)
+            fan_out = FanOut(self.session)
+            validated = validate_deliveries(self.request, arrivals, parent.newest_id, fan_out, scan.validate)
+        plans = select_plans(self.request, validated.applied, parent)
+        plans, results = run_plans(self.session, self.request, plans, validated.applied, parent, scan, self.job_log)
         for refused in validated.refused:
             self.job_log.info(f"refused: {refused.reason}")
         if not validated.applied:
@@ -118,38 +119,6 @@ class DedupJob:
         uri = storage.join(self.request.attempt_uri, "runs", f"{self.run_id}.json")
         storage.create_text(uri, to_json(run))
         self.job_log.info(f"run [{self.run_id}] is Spark application [{run.spark_application}]")
-
-    def _validate(
-        self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
-    ) -> ValidatedDeliveries:
-        """Validate the deliveries. `validate`: validates their files in the fused scan.
-
-        `validate` is None after a DataFrame plan has failed. Then each file is validated alone, and Spark reads it too,
-        to find the files that Spark cannot read.
-        """
-        newest_id, fan_out = parent.newest_id, FanOut(self.session)
-        return validate_deliveries(
-            self.request, arrivals, newest_id, fan_out, probe_with_spark=validate is None, validate=validate
-        )
-
-    def _dedup(
-        self, validated: ValidatedDeliveries, parent: Parent, scan: FusedScan
-    ) -> tuple[ValidatedDeliveries, dict[date, DatePlan], PlanResults]:
-        """Run the plans. If a DataFrame plan fails, refuse deliveries with files that Spark cannot read, and repeat.
-
-        Raises DataFramePlanFailed if there are no such files.
-        """
-        while True:
-            applied = validated.applied
-            plans = select_plans(self.request, applied, parent)
-            try:
-                plans, results = run_plans(self.session, self.request, plans, applied, parent, scan, self.job_log)
-                return validated, plans, results
-            except DataFramePlanFailed:
-                revalidated = self._validate(tuple(delivery.arrival for delivery in applied), parent, None)
-                if not revalidated.refused:
-                    raise
-                validated = replace(revalidated, refused=validated.refused + revalidated.refused)
 
     def _assemble(
         self,

@@ -167,13 +167,11 @@ def _not_streamed_reason(request: DedupRequest, day: date, deliveries: list[Vali
 
 
 def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    """Return why a file of the date can only be read by Spark's DataFrames; None if there is no such file."""
+    """Return why a file of the date needs Spark's DataFrames; None if there is no such file."""
     for file in (file for validated in deliveries for file in validated.files_of(day)):
         uri, date_count = file.file.uri, len(file.rows_by_date)
         if date_count > 1:
             return f"file [{uri}] holds [{date_count}] dates"
-        if not file.is_castable:
-            return f"file [{uri}] has columns that only Spark's DataFrames can cast to the declared types"
     return None
 
 

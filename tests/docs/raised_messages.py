@@ -19,7 +19,7 @@ BASE = "DedupCloneError"
 ANYTHING = "…"
 
 # Never shown to an operator: a skip is no error, and the others are caught by their only callers.
-UNSEEN = frozenset({"AirflowSkipException", "DataFramePlanFailed", "TooManyDuplicates", "UnsuitableFile", "_Mismatch"})
+UNSEEN = frozenset({"AirflowSkipException", "TooManyDuplicates", "UnsuitableFile", "_Mismatch"})
 # These expressions are the message of an error that was made elsewhere, and is found there.
 PASSED_ON = frozenset(
     {

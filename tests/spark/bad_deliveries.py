@@ -74,6 +74,28 @@ def _too_many_digits() -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(38, 9), 3, [None, pa.py_buffer(bytes(32) + largest)])
 
 
+_NARROW_PARTS = pa.list_(pa.struct([("number", pa.int32()), ("price", pa.decimal128(38, 9))]))
+
+
+def _claimed(column: str, values: pa.Array, converted_type: int, leaf: str | None = None, **decimal: int) -> MakeFiles:
+    """The footer says that the values are of this ConvertedType. `leaf`: the nested column that is meant."""
+
+    def make(version: int) -> Files:
+        files = with_column(column, values, store_schema=False)(version)
+        return {
+            name: damage.claim_type(content, leaf or column, converted_type, **decimal)
+            for name, content in files.items()
+        }
+
+    return make
+
+
+def _joined(version: int) -> Files:
+    """As `gcloud storage objects compose` does. Readers return the rows of the first file alone."""
+    first, second = table(version), table(version, code=9)
+    return {FILE: parquet(first, compression="none") + parquet(second, compression="none")}
+
+
 def _duplicated_column(version: int) -> Files:
     return {FILE: parquet(table(version).append_column("note", pa.array(["x"] * 3)))}
 
@@ -161,6 +183,7 @@ FILES = [
         FILE,
         "column [amount] is encoded by [BYTE_STREAM_SPLIT], expected one of",
     ),
+    _bad("files_joined_byte_by_byte", _joined, FILE, "has [3] rows by its last footer", "land each by itself"),
     _bad("another_suffix", named(f"{FOLDER}/part-0.csv"), "is no data file, expected a name that ends in [.parquet]"),
     _bad("suffix_in_capitals", named(f"{FOLDER}/part-0.PARQUET"), "is no data file"),
 ]
@@ -422,6 +445,41 @@ VALUES = [
         with_column("price", _too_many_digits()),
         FILE,
         "column [price]: 1 values have more digits than the [38]",
+    ),
+    _bad(
+        "numbers_outside_unsigned_8",
+        _claimed("code", pa.array([-1, 256, 255], pa.int32()), 11),
+        FILE,
+        "column [code]: 2 values are outside [0, 255], the range of the file's own type",
+    ),
+    _bad(
+        "numbers_outside_signed_16",
+        _claimed("code", pa.array([-32769, -32768, 32768], pa.int32()), 16),
+        FILE,
+        "column [code]: 2 values are outside [-32768, 32767]",
+    ),
+    _bad(
+        "nested_number_outside_signed_8",
+        _claimed(
+            "parts",
+            pa.array([[{"number": 300, "price": None}], [], [{"number": -128, "price": None}]], _NARROW_PARTS),
+            15,
+            "number",
+        ),
+        FILE,
+        "column [parts.number]: 1 values are outside [-128, 127]",
+    ),
+    _bad(
+        "decimal_of_fixed_20_bytes",
+        _claimed("price", pa.array([bytes(20)] * 3, pa.binary(20)), 5, scale=9, precision=38),
+        FILE,
+        "column [price] is [FIXED_LEN_BYTE_ARRAY Decimal(precision=38, scale=9)] in [20] bytes, expected at most [16]",
+    ),
+    _bad(
+        "decimal_of_17_bytes",
+        _claimed("price", pa.array([bytes(1), bytes(17), None]), 5, scale=2, precision=18),
+        FILE,
+        "it looks like a Parquet file with a DECIMAL in no byte or in more than 16",
     ),
     _bad(
         "value_larger_than_a_row",

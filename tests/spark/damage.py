@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as parquet_encryption
 
+from devstack.bigquery.jobs import thrift_compact
+
 
 def overwrite_pages(file: bytes, column: str) -> bytes:
     """A valid footer over pages of rubbish."""
@@ -43,6 +45,23 @@ def claim_enum(file: bytes, column: str) -> bytes:
     text, enum = name + b"\x25\x00\x4c\x1c\x00\x00", name + b"\x25\x08\x4c\x4c\x00\x00"
     assert file.count(text) == 1
     return file.replace(text, enum)
+
+
+def claim_type(file: bytes, column: str, converted_type: int, **decimal: int) -> bytes:
+    """The footer says that the values of the column, as they are stored, are of this ConvertedType of parquet.thrift.
+
+    `decimal`: `scale` and `precision` of a DECIMAL.
+    """
+    length = int.from_bytes(file[-8:-4], "little")
+    footer = thrift_compact.decode_struct(io.BytesIO(file[-8 - length : -8]))
+    element = next(one for one in footer[2][1][1] if one[4][1] == column.encode())
+    element.pop(10, None)
+    element[6] = (thrift_compact.I32, thrift_compact.zigzag(converted_type))
+    for field, name in ((7, "scale"), (8, "precision")):
+        if name in decimal:
+            element[field] = (thrift_compact.I32, thrift_compact.zigzag(decimal[name]))
+    encoded = thrift_compact.encode_struct(footer)
+    return file[: -8 - length] + encoded + len(encoded).to_bytes(4, "little") + b"PAR1"
 
 
 def claim_lzo(file: bytes) -> bytes:

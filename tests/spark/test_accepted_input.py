@@ -142,16 +142,6 @@ def test_folders_below_the_snapshot_are_free_without_date_folders(area: SparkJob
     assert sorted((r["day"], r["code"]) for r in area.rows()) == [(DAY, 0), (DAY, 1), (DAY, 2), (date(2026, 3, 2), 9)]
 
 
-@pytest.mark.exhaustive
-def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: SparkJobFeed) -> None:
-    """A colon in the name of a file; on an object store it is no problem."""
-    area.plan = Plan.WINDOW
-    fine = deliver(area, 1, good(1))
-    candidate = area.publish(fine, deliver(area, 2, {f"{FOLDER}/a:1.parquet": good(2)[FILE]}))
-    assert "a:1.parquet] cannot be read by Spark: Caused by: java.net.URISyntaxException" in candidate.refused[0].reason
-    assert {r["version"] for r in area.rows()} == {1}
-
-
 def test_keys_of_a_megabyte_are_keys_like_others(area: SparkJobFeed) -> None:
     names = ["é" * 500_000 + end for end in ("a", "b")]
     for version in (1, 2):
@@ -162,9 +152,7 @@ def test_keys_of_a_megabyte_are_keys_like_others(area: SparkJobFeed) -> None:
 
 def _has_written_schema(area: SparkJobFeed, content: bytes) -> bool:
     arrival = deliver(area, 1, {f"{FOLDER}/a.parquet": content})
-    (validated,) = validate_deliveries(
-        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
-    ).applied
+    (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
     return validated.files[0].has_written_schema
 
 
@@ -174,9 +162,7 @@ def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed) -> None:
         for code, (name, (schema, options)) in enumerate(FORMS.items())
     }
     arrival = deliver(area, 1, files)
-    (validated,) = validate_deliveries(
-        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
-    ).applied
+    (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
     assert {Path(file.file.uri).stem for file in validated.files if file.has_written_schema} == OF_WRITTEN_FORM
 
 
@@ -232,9 +218,7 @@ def test_more_tiny_files_than_a_job_can_name_are_validated_as_one_delivery(spark
     for number in range(URIS_PER_JOB):
         os.link(content, content.with_name(f"tiny-{number}.parquet"))
     arrival = area.arrive(1)
-    (validated,) = validate_deliveries(
-        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
-    ).applied
+    (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
     assert validated.rows_by_date == {DAY: URIS_PER_JOB + 1}
 
 

@@ -12,15 +12,13 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.request import Plan
 from dedup_spark import storage
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.landing import parquet_encodings
 from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.bad_deliveries import CASES
 from tests.spark.delivered_files import deliver
-from tests.spark.deliveries import FILE, TYPED, BadDelivery, good, with_row, written
+from tests.spark.deliveries import FILE, TYPED, BadDelivery, good, with_row
 from tests.spark.refusal_page import promised_messages
 
 pytestmark = pytest.mark.spark
@@ -51,9 +49,7 @@ def test_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_not(
     assert_says(candidate, bad, case)
     assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
     assert not [name for name in storage.list_objects(storage.join(area.state, "data")) if "/outcomes/" not in name]
-    validated = validate_deliveries(
-        area.request([bad, fine]), (bad, fine), None, FanOut(area.spark), probe_with_spark=False
-    )
+    validated = validate_deliveries(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark))
     assert [e.delivery for e in validated.applied] == [fine.delivery]
     assert [r.delivery for r in validated.refused] == [bad.delivery]
 
@@ -94,22 +90,6 @@ def test_refusal_leaves_the_table_and_the_next_good_snapshot_is_published(
     assert {r["version"] for r in area.rows()} == {3}
 
 
-def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
-    spark: SparkSession, area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if validation did not know of a compression that Spark lacks."""
-    monkeypatch.setattr(parquet_encodings, "COMPRESSIONS", {*parquet_encodings.COMPRESSIONS, "BROTLI"})
-    area.session, area.plan = spark, Plan.WINDOW
-    area.run_tasks_in_this_process()
-    fine = deliver(area, 1, good(1))
-    bad = deliver(area, 2, {**written(compression="brotli")(2), "day=2026-03-01/good.parquet": good(2)[FILE]})
-    candidate = area.publish(fine, bad)
-    assert {r["version"] for r in area.rows()} == {1}
-    (refused,) = candidate.refused
-    assert refused.delivery == bad.delivery
-    assert "part-0.parquet] cannot be read by Spark:" in refused.reason
-
-
 def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(area: SparkJobFeed) -> None:
     arrival = deliver(area, 2, good(2))
     late = replace(arrival, late_objects=(f"{arrival.folder}{FILE}",))
@@ -119,7 +99,7 @@ def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(
         arrival, late_objects=(f"{arrival.folder}_committed", f"{arrival.folder}_temporary/0/a.parquet")
     )
     request = area.request([leftovers])
-    validated = validate_deliveries(request, (leftovers,), None, FanOut(area.spark), probe_with_spark=False)
+    validated = validate_deliveries(request, (leftovers,), None, FanOut(area.spark))
     assert [e.delivery for e in validated.applied] == [arrival.delivery]
 
 

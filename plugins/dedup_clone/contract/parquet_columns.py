@@ -13,21 +13,17 @@ from typing import Any
 
 from dedup_clone.contract.table import NUMERIC_DIGITS, NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE
 
-# Spark types by the bits of a logical type Int.
-_SIGNED = {8: "byte", 16: "short", 32: "integer", 64: "long"}
-# An unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
-_UNSIGNED = {8: "short", 16: "integer", 32: "long"}
-# Spark types by declared type and physical type, for leaves without a logical type.
+# Declared type and physical type of leaves without a logical type.
 _NOT_ANNOTATED = {
-    ("BOOL", "BOOLEAN"): "boolean",
-    ("BYTES", "BYTE_ARRAY"): "binary",
-    ("BYTES", "FIXED_LEN_BYTE_ARRAY"): "binary",
-    ("FLOAT64", "DOUBLE"): "double",
-    ("FLOAT64", "FLOAT"): "float",
-    ("INT64", "INT32"): "integer",
-    ("INT64", "INT64"): "long",
-    ("NUMERIC", "INT32"): "integer",
-    ("NUMERIC", "INT64"): "long",
+    ("BOOL", "BOOLEAN"),
+    ("BYTES", "BYTE_ARRAY"),
+    ("BYTES", "FIXED_LEN_BYTE_ARRAY"),
+    ("FLOAT64", "DOUBLE"),
+    ("FLOAT64", "FLOAT"),
+    ("INT64", "INT32"),
+    ("INT64", "INT64"),
+    ("NUMERIC", "INT32"),
+    ("NUMERIC", "INT64"),
 }
 _PARQUET_TYPES = {
     "BOOL": "BOOLEAN",
@@ -59,36 +55,31 @@ _MAX_ERROR_CHARACTERS = 300
 TEXT_PREFIX_BYTES = 64
 
 
-def spark_type_name(declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False) -> str | None:
-    """The name of the Spark type as which a leaf is read; None if the leaf does not hold values of the declared type.
+def holds_type(declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False) -> bool:
+    """Whether a leaf holds values of the declared type.
 
-    The names are those of Spark's JSON schemas. `declared` is the column's type in the feed file, `physical` the leaf's
-    physical type, `logical` its logical type as JSON. `exported`: whether BigQuery wrote the file. BigQuery annotates a
-    TIMESTAMP as not adjusted to UTC, although its values are.
+    `declared` is the column's type in the feed file, `physical` the leaf's physical type, `logical` its logical type as
+    JSON. `exported`: whether BigQuery wrote the file. BigQuery annotates a TIMESTAMP as not adjusted to UTC, although
+    its values are.
     """
     match declared, logical["Type"]:
         case _, "None":
-            return _NOT_ANNOTATED.get((declared, physical))
+            return (declared, physical) in _NOT_ANNOTATED
         case "DATE", "Date":
-            return "date"
+            return True
         case (("INT64" | "NUMERIC"), "Int"):
-            return (_SIGNED if logical["isSigned"] else _UNSIGNED).get(logical["bitWidth"])
+            return bool(logical["isSigned"]) or logical["bitWidth"] < 64  # unsigned 64 bits do not fit INT64
         case "NUMERIC", "Decimal":
-            return _decimal(logical["precision"], logical["scale"])
+            precision, scale = logical["precision"], logical["scale"]
+            return bool(scale <= NUMERIC_SCALE and precision - scale <= NUMERIC_INTEGER_DIGITS)
         case "STRING", "String" | "Enum":
-            return "string"
+            return True
         case (("TIMESTAMP" | "DATETIME"), "Timestamp"):
-            # Nanoseconds are refused: Spark does not read them, and BigQuery would truncate them.
+            # Nanoseconds are refused: BigQuery would truncate them.
             has_known_unit = logical["timeUnit"] in ("milliseconds", "microseconds")
             is_adjusted = declared == "TIMESTAMP"
-            if has_known_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted)):
-                return "timestamp" if declared == "TIMESTAMP" else "timestamp_ntz"
-    return None
-
-
-def _decimal(precision: int, scale: int) -> str | None:
-    fits = scale <= NUMERIC_SCALE and precision - scale <= NUMERIC_INTEGER_DIGITS
-    return f"decimal({precision},{scale})" if fits else None
+            return has_known_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted))
+    return False
 
 
 def describe_expected(declared: str) -> str:
@@ -117,6 +108,8 @@ def describe_unreadable(first: bytes, last: bytes, error: Exception) -> str:
         kind = _ENCRYPTED
     if kind is None and re.search(r"(codec|compression).*support", text, re.IGNORECASE):
         kind = f"a Parquet file in another compression: use {COMPRESSIONS_TEXT}"
+    if kind is None and re.search(r"::FromBigEndian|length for decimal", text):
+        kind = "a Parquet file with a DECIMAL in no byte or in more than 16: write it in as few bytes as it needs"
     if kind is None and "child array invalid" in text:
         kind = "a Parquet file with data pages without values, where pyarrow ends the column: write larger data pages"
     if kind is None and first.startswith(_MAGIC) and not last.endswith(_MAGIC):

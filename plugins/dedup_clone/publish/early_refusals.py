@@ -11,7 +11,7 @@ from dataclasses import replace
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, RefusedDelivery
-from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, spark_type_name
+from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, holds_type
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.dedup_result import end_if_all_refused
@@ -100,7 +100,7 @@ def footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional
         column = declared.get(leaf.column)
         if column is None or leaf.is_nested or column.mode is ColumnMode.REPEATED or column.fields:
             continue
-        if spark_type_name(column.type, leaf.physical_type, json.loads(leaf.annotation)) is None:
+        if not holds_type(column.type, leaf.physical_type, json.loads(leaf.annotation)):
             type_text = describe_leaf(leaf.physical_type, leaf.logical_type)
             problems.append(f"column [{leaf.column}] is [{type_text}], expected {describe_expected(column.type)}")
     missing = [column for column in columns if column.name not in found and column.name not in optional]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dedup_clone.contract.parquet_columns import TEXT_PREFIX_BYTES, describe_unreadable
+from dedup_clone.contract.parquet_footer import read_parquet_footer
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 
@@ -77,11 +78,14 @@ def _problem(store: ObjectStore, name: str, error: Exception) -> str:
 
 
 def _footer(store: ObjectStore, name: str) -> ParquetFooter:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with store.open(name) as stream, pq.ParquetFile(stream) as file:
-        leaves = tuple(_leaf(file.schema.column(number)) for number in range(len(file.schema)))
-        return ParquetFooter(name, file.metadata.num_rows, leaves)
+    with store.open(name) as stream:
+        footer = read_parquet_footer(stream)
+        metadata = pq.read_metadata(pa.BufferReader(footer) if footer else stream)
+    leaves = tuple(_leaf(metadata.schema.column(number)) for number in range(len(metadata.schema)))
+    return ParquetFooter(name, metadata.num_rows, leaves)
 
 
 def _leaf(leaf: Any) -> ParquetLeaf:

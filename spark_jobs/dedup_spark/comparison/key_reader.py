@@ -17,6 +17,7 @@ from dedup_spark.arrays import I64Array
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
+from dedup_spark.storage.parquet_files import open_parquet
 
 # The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16
@@ -77,7 +78,7 @@ class KeyReader:
         names += [self.table.snapshot_id_column] if with_ids else []
         names += [column.name for column in self.table.value_columns] if with_values else []
         first_row = 0
-        with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
+        with storage.open_input(uri) as source, open_parquet(source) as file:
             self.note_ranges(uri, file)
             # One row group at a time, so that not all pages of a large file are in memory.
             for group in range(file.num_row_groups):

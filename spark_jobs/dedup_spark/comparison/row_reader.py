@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
@@ -17,6 +16,7 @@ from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group_rows_per_batch
+from dedup_spark.storage.parquet_files import open_parquet
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
     table = reader.table
     names = [column.name for column in table.columns]
     schema = arrow_schema(table.columns)
-    with storage.open_input(source.uri) as stream, pq.ParquetFile(stream, pre_buffer=True) as file:
+    with storage.open_input(source.uri) as stream, open_parquet(stream) as file:
         group_start = 0
         for group in range(file.num_row_groups):
             group_end = group_start + file.metadata.row_group(group).num_rows

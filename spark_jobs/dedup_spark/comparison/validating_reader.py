@@ -13,11 +13,11 @@ from typing import Any
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import FilesRead, KeyBatch, KeyReader, rows_per_batch
-from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile, open_landed
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 
 
 class UnsuitableFile(Exception):
-    """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
+    """A landed file is invalid.
 
     Also raised if a Spark task that validates files of a split date failed, for any reason.
 
@@ -55,11 +55,11 @@ class ValidatingReader(KeyReader):
         return super().batches(uri, with_ids=with_ids, with_values=with_values)
 
     def _validated(self, landed: LandedFile, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        with storage.open_input(landed.uri) as source, open_landed(source) as file:
-            validation = self.validator.begin(landed, file)
-            if not validation.footer.is_castable:
+        with storage.open_input(landed.uri) as source:
+            validation = self.validator.begin(landed, source)
+            if validation.footer.problems:
                 raise UnsuitableFile(landed.uri)
-            first_row = 0
+            file, first_row = validation.file, 0
             for group in range(file.num_row_groups):
                 # The sizes of the column chunks are not read: pyarrow crashes on the metadata of an encrypted one.
                 metadata = file.metadata.row_group(group)
@@ -71,7 +71,7 @@ class ValidatingReader(KeyReader):
                     if batch.num_rows:
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
-            result = validation.finish(file)
+            result = validation.finish()
             if result.problems:
                 raise UnsuitableFile(landed.uri)
             self.note_ranges(landed.uri, file)

@@ -1,20 +1,16 @@
-"""Starts the job's Spark session, and reads files with it.
+"""Starts the job's Spark session, and describes its failures.
 
 Master, memory and connectors are not set here: the command that submits the job sets them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no type hints
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 import dedup_clone
 import dedup_spark
@@ -27,13 +23,9 @@ SESSION_CONF = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
-    # Dates and times are read as BigQuery reads them, even if an old writer stored another calendar in the file.
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # The tasks of a split date return its new survivors, which may be more than the gigabyte that Spark allows.
     "spark.driver.maxResultSize": "0",
-    # At most this many tasks list the files to read. By default there is a task for each file, which costs too much.
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # With these settings glibc keeps the memory of freed arrays: new pages would cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
@@ -42,10 +34,6 @@ SESSION_CONF = {
 }
 
 
-# Spark treats a path with one of these characters as a pattern, unless each is preceded by a backslash.
-_PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
-# PySpark converts some of Spark's errors into PySparkException; all others are raised as py4j's own error.
-SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 _CAUSED_BY = "Caused by:"
 
 
@@ -89,11 +77,6 @@ def start_session(application: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def root_cause(error: Exception) -> str:
-    """The innermost cause that a Spark error's text names, as one line."""
-    return _causes(error)[-1]
-
-
 def describe_failure(error: Exception) -> str:
     """The root cause of a Spark error, as one line. If it has no message, the line begins with the error it caused.
 
@@ -113,13 +96,6 @@ def _causes(error: Exception) -> list[str]:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", _CAUSED_BY))]
     return causes or lines[-1:] or [type(error).__name__]
-
-
-def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> DataFrame:
-    """Read exactly the named files, whatever characters their names have."""
-    # Recursive lookup keeps Spark from taking `date=…` in a path for a column.
-    reader = session.read.schema(schema).option("recursiveFileLookup", "true")
-    return reader.parquet(*(_PATTERN_CHARACTERS.sub(r"\\\g<0>", uri) for uri in uris))
 
 
 def _worker_path_conf() -> dict[str, str]:

@@ -18,7 +18,6 @@ from dedup_spark import storage
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.landing.inventory import changed_objects, data_files
-from dedup_spark.landing.spark_probe import unreadable_by_spark
 
 # Returns the validation of each file, in any order.
 ValidateFiles = Callable[[Sequence[LandedFile]], list[FileValidation]]
@@ -72,14 +71,11 @@ def validate_deliveries(
     arrivals: tuple[Arrival, ...],
     newest_parent_id: int | None,
     fan_out: FanOut,
-    *,
-    probe_with_spark: bool,
     validate: ValidateFiles | None = None,
 ) -> ValidatedDeliveries:
     """Validate every delivery. `newest_parent_id`: `Parent.newest_id`, the highest snapshot id in the parent, or None.
 
-    `probe_with_spark`: Spark reads every valid file too, to find the files that Spark cannot read. `validate`: used
-    instead of `validate_files` by a caller that does more with the rows in the same pass.
+    `validate`: used instead of `validate_files` by a caller that does more with the rows in the same pass.
     """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
@@ -100,11 +96,6 @@ def validate_deliveries(
         if not problems[arrival.delivery] and not any(f.rows_by_date for f in validated[arrival.delivery]):
             folder = storage.object_uri(arrival.bucket, arrival.folder)
             problems[arrival.delivery].append(describe_no_rows(folder, len(validated[arrival.delivery])))
-    if probe_with_spark:
-        valid = [file for delivery, results in validated.items() if not problems[delivery] for file in results]
-        for result, error in unreadable_by_spark(fan_out.session, valid):
-            uri = result.file.uri
-            problems[delivery_of[uri]].append(f"file [{uri}] cannot be read by Spark: {error}")
     return ValidatedDeliveries(
         applied=tuple(_validated(request, a, validated[a.delivery]) for a in arrivals if not problems[a.delivery]),
         refused=tuple(

@@ -11,21 +11,24 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import Self
+from typing import IO, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.parquet_columns import describe_unreadable
+from dedup_clone.contract.parquet_footer import read_parquet_footer, with_wide_integers
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.landing.cast_checks import CastChecks
 from dedup_spark.landing.footer_schema import Footer, read_footer
+from dedup_spark.landing.joined_files import joined_files
 from dedup_spark.landing.parquet_encodings import unsupported_encodings
-from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values, to_plain_array
+from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values
+from dedup_spark.storage.parquet_files import decoded
 
 _BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
@@ -47,18 +50,14 @@ class LandedFile:
 class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
-    `spark_schema`: the schema, as JSON, with which Spark reads the file; empty if the file cannot be read, or if its
-    footer has problems. `has_written_schema`: the file's columns, types and modes are exactly those that the job
-    writes, so that BigQuery can load the file together with written files. `is_castable`: pyarrow can cast the file to
-    the schema that the job writes.
+    `has_written_schema`: the file's columns, types and modes are exactly those that the job writes, so that BigQuery
+    can load the file together with written files.
     """
 
     file: LandedFile
-    spark_schema: str
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     has_written_schema: bool = False
-    is_castable: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,40 +97,58 @@ class FileValidator:
             return self._invalid(landed, f"cannot be read as Parquet: {reason}")
 
     def _validate(self, landed: LandedFile, source: pa.NativeFile) -> FileValidation:
-        with open_landed(source) as file:
-            validation = self.begin(landed, file)
-            if validation.footer.problems:
-                return self._invalid(landed, *validation.footer.problems)
-            # One row group at a time, so that not all pages of a large file are in memory.
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
-                    validation.add(batch)
-            return validation.finish(file)
+        validation = self.begin(landed, source)
+        if validation.footer.problems:
+            return self._invalid(landed, *validation.footer.problems)
+        # One row group at a time, so that not all pages of a large file are in memory.
+        for group in range(validation.file.num_row_groups):
+            for batch in validation.file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                validation.add(batch)
+        return validation.finish()
 
-    def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
-        """Validate the footer. The caller then reads all rows, and adds them to the returned validation."""
+    def begin(self, landed: LandedFile, source: pa.NativeFile) -> RunningValidation:
+        """Open the file, and validate its footer.
+
+        The caller then reads all rows of `file` of the returned validation, and adds them to it.
+        """
         optional = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
         if self.has_own_ids:
             optional = set()
-        footer = read_footer(self.table, file, exported=self.has_own_ids, optional=frozenset(optional))
-        return RunningValidation(self.table, landed, self.latest_day, footer, has_own_ids=self.has_own_ids)
+        file, schema = _open_landed(source)
+        footer = read_footer(self.table, schema, exported=self.has_own_ids, optional=frozenset(optional))
+        return RunningValidation(
+            self.table, landed, source, file, self.latest_day, footer, has_own_ids=self.has_own_ids
+        )
 
     @staticmethod
     def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
-        return FileValidation(landed, "", {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
+        return FileValidation(landed, {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
 
 
-def open_landed(source: pa.NativeFile) -> pq.ParquetFile:
-    """Open a landed file with a reader that verifies the checksums of pages."""
-    return pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+def _open_landed(source: pa.NativeFile) -> tuple[pq.ParquetFile, pq.ParquetSchema]:
+    """Open a landed file with a reader that verifies the checksums of pages. Return also the schema in its footer.
+
+    The reader returns integers of 8 and 16 bits as they are stored, so that those outside of their types are found.
+    """
+    footer = read_parquet_footer(cast(IO[bytes], source))
+    as_written = metadata = decoded(footer) if footer else None
+    if footer and (wide := with_wide_integers(footer)) != footer:
+        metadata = decoded(wide)
+    file = pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=True)
+    return file, as_written.schema if as_written else file.schema
 
 
 @dataclass
 class RunningValidation:
-    """The validation of one file while it is read: its footer, and counts of the rows that were added so far."""
+    """The validation of one file while it is read: its footer, and counts of the rows that were added so far.
+
+    `file`: reads `source`, which the caller closes.
+    """
 
     table: TableContract
     landed: LandedFile
+    source: pa.NativeFile
+    file: pq.ParquetFile
     latest_day: date
     footer: Footer
     rows: int = 0
@@ -150,18 +167,16 @@ class RunningValidation:
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
             self.nulls[name] += batch.column(name).null_count
-        dates = to_plain_array(batch.column(table.partition_column)).drop_null().cast(pa.date32())
+        dates = batch.column(table.partition_column).drop_null()
         all_in_folder = self._count_dates(dates.cast(pa.int32()))
         for column in table.columns:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or not all_in_folder:
-                count_invalid_values(column, batch.column(column.name), self.invalid_values)
-            # Only casts by pyarrow are checked: files of the written schema need none, and Spark casts the files that
-            # are not castable.
-            if self.footer.is_castable and not self.footer.has_written_schema:
+                count_invalid_values(column, batch.column(column.name), self.footer.narrow, self.invalid_values)
+            if not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
         if not self.has_own_ids:
-            self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
+            self._count_other_ids(batch.column(table.snapshot_id_column).drop_null().cast(pa.int64()))
 
     def _count_other_ids(self, ids: pa.Array) -> None:
         """Count the rows whose update_id is not the delivery's snapshot id."""
@@ -185,19 +200,18 @@ class RunningValidation:
         """Whether no problem was found so far."""
         return not self.footer.problems and not self._problems()
 
-    def finish(self, file: pq.ParquetFile) -> FileValidation:
+    def finish(self) -> FileValidation:
         """Return the result, after all rows were added."""
         # pyarrow crashes when it is asked for the compression of an encrypted column. All rows have been read, so no
         # column is encrypted.
-        found = unsupported_encodings(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
-        footer = self.footer
+        metadata = self.file.metadata
+        found = unsupported_encodings(metadata) + joined_files(metadata, self.source)
+        found += self._problems() + self._lost_rows(metadata.num_rows)
         return FileValidation(
             file=self.landed,
-            spark_schema=footer.schema.json(),
             rows_by_date=dict(self.rows_by_date),
             problems=tuple(f"file [{self.landed.uri}] {problem}" for problem in found),
-            has_written_schema=footer.has_written_schema,
-            is_castable=footer.is_castable,
+            has_written_schema=self.footer.has_written_schema,
         )
 
     def _lost_rows(self, expected: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Finds columns of landed files whose compression or encoding Spark or BigQuery cannot read."""
+"""Finds columns of landed files whose compression or encoding BigQuery cannot read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.parquet_columns import COMPRESSIONS, COMPRESSIONS_TEXT
 
-# The encodings that both Spark and BigQuery read.
+# The encodings that BigQuery reads.
 _ENCODINGS = {
     "BIT_PACKED",
     "DELTA_BINARY_PACKED",
@@ -21,7 +21,7 @@ _ENCODINGS_TEXT = f"one of [{', '.join(sorted(_ENCODINGS))}]"
 
 
 def unsupported_encodings(metadata: pq.FileMetaData) -> list[str]:
-    """A problem for each column and each compression or encoding that Spark or BigQuery does not read.
+    """A problem for each column and each compression or encoding that BigQuery does not read.
 
     Call it only after every page was read, which proves that no column is encrypted: pyarrow crashes on the metadata of
     an encrypted column.

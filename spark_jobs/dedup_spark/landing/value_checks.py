@@ -7,7 +7,7 @@ column is checked, also inside arrays and structs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
@@ -25,54 +25,60 @@ _END_SECOND = (_LAST_DAY + 1) * 24 * 60 * 60
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # BigQuery's limit for a row of a Parquet file, in bytes, and so for each value.
 LARGEST_VALUE_BYTES = 50_000_000
+_NOT_IN_BIGQUERY = "values are outside [0001-01-01, 9999-12-31], BigQuery's range"
 
 # Number of invalid values by the column's path and the problem.
 InvalidValues = Counter[tuple[str, str]]
 
 
-def count_invalid_values(column: Column, values: pa.Array, counts: InvalidValues) -> None:
-    """Add the numbers of invalid values to `counts`. NULL counts only in arrays and in REQUIRED fields of STRUCTs."""
-    _count(column, column.name, values, counts)
+def count_invalid_values(
+    column: Column, values: pa.Array, narrow: Mapping[str, tuple[int, int]], counts: InvalidValues
+) -> None:
+    """Add the numbers of invalid values to `counts`. NULL counts only in arrays and in REQUIRED fields of STRUCTs.
+
+    `narrow`: see `Footer`.
+    """
+    _count(column, column.name, values, narrow, counts)
 
 
-def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -> None:
+def _count(
+    column: Column, path: str, values: pa.Array, narrow: Mapping[str, tuple[int, int]], counts: InvalidValues
+) -> None:
     if column.mode is ColumnMode.REPEATED:
         elements = values.flatten()
         problem = "elements are [NULL], expected none, for BigQuery has no NULL in arrays"
         _add(counts, path, problem, elements.null_count)
-        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, counts)
+        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, narrow, counts)
     elif column.type == STRUCT:
         present = values.drop_null()
         for field in column.fields:
             inner = pc.struct_field(present, field.name)
             if field.mode is ColumnMode.REQUIRED:
                 _add(counts, f"{path}.{field.name}", "values are [NULL], expected none", inner.null_count)
-            _count(field, f"{path}.{field.name}", inner, counts)
+            _count(field, f"{path}.{field.name}", inner, narrow, counts)
+    elif path in narrow:
+        first, last = narrow[path]
+        problem = f"values are outside [{first}, {last}], the range of the file's own type"
+        _check_range(path, values.drop_null(), first, last, problem, counts)
     elif column.type in _CHECKS:
-        _CHECKS[column.type](path, to_plain_array(values).drop_null(), counts)
-
-
-def to_plain_array(values: pa.Array) -> pa.Array:
-    """The values without a dictionary or extension type, which an Arrow schema stored in the file may request."""
-    if isinstance(values, pa.ExtensionArray):
-        return to_plain_array(values.storage)
-    return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+        _CHECKS[column.type](path, values.drop_null(), counts)
 
 
 def _check_dates(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    _check_range(path, values.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY, counts)
+    _check_range(path, values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY, _NOT_IN_BIGQUERY, counts)
 
 
 def _check_times(path: str, values: pa.Array, counts: InvalidValues) -> None:
     per_second = _PER_SECOND[values.type.unit]
-    _check_range(path, values.cast(pa.int64()), _FIRST_SECOND * per_second, _END_SECOND * per_second - 1, counts)
+    first, last = _FIRST_SECOND * per_second, _END_SECOND * per_second - 1
+    _check_range(path, values.cast(pa.int64()), first, last, _NOT_IN_BIGQUERY, counts)
 
 
-def _check_range(path: str, numbers: pa.Array, first: int, last: int, counts: InvalidValues) -> None:
+def _check_range(path: str, numbers: pa.Array, first: int, last: int, problem: str, counts: InvalidValues) -> None:
     bounds = pc.min_max(numbers)
     if len(numbers) and not first <= bounds["min"].as_py() <= bounds["max"].as_py() <= last:
         outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
-        _add(counts, path, "values are outside [0001-01-01, 9999-12-31], BigQuery's range", outside.true_count)
+        _add(counts, path, problem, outside.true_count)
 
 
 def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:

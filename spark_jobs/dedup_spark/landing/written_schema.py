@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column
-from dedup_spark.absent_columns import complete_batch
 from dedup_spark.column_types import arrow_schema
 
 # A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
@@ -27,37 +26,21 @@ _SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
 _IGNORED = ("is_from_converted_type", "force_set_converted_type")
 
 
-def has_written_schema(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
-    """Whether the file has the same leaf columns, in the same order, as a file that the job writes."""
-    return _leaves(file) == _written_leaves(columns)
-
-
-def is_castable(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
-    """Whether pyarrow can cast the file's types to the schema that the job writes; its values are not read.
-
-    Columns that the file lacks count as NULL.
-    """
-    schema = arrow_schema(columns)
-    empty = file.schema_arrow.empty_table()
-    try:
-        batch = pa.RecordBatch.from_arrays([column.combine_chunks() for column in empty.columns], schema=empty.schema)
-        pa.Table.from_batches([complete_batch(batch, columns)]).select(schema.names).cast(schema)
-    except (pa.ArrowException, ValueError):
-        return False
-    return True
+def has_written_schema(columns: tuple[Column, ...], schema: pq.ParquetSchema) -> bool:
+    """Whether a file of this schema has the same leaf columns, in the same order, as a file that the job writes."""
+    return _leaves(schema) == _written_leaves(columns)
 
 
 @lru_cache(maxsize=8)
 def _written_leaves(columns: tuple[Column, ...]) -> list[_Leaf]:
     sink = pa.BufferOutputStream()
     pq.write_table(arrow_schema(columns).empty_table(), sink)
-    with pq.ParquetFile(pa.BufferReader(sink.getvalue())) as file:
-        return _leaves(file)
+    return _leaves(pq.read_metadata(pa.BufferReader(sink.getvalue())).schema)
 
 
-def _leaves(file: pq.ParquetFile) -> list[_Leaf]:
+def _leaves(schema: pq.ParquetSchema) -> list[_Leaf]:
     """All leaf columns, in the file's order."""
-    return [_leaf(file.schema.column(i)) for i in range(len(file.schema))]
+    return [_leaf(schema.column(i)) for i in range(len(schema))]
 
 
 def _leaf(leaf: Any) -> _Leaf:

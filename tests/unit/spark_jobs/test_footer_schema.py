@@ -1,4 +1,4 @@
-"""Footers: which Parquet types hold a declared type, and the Spark schema to read them with."""
+"""Footers: which Parquet types hold a declared type."""
 
 from __future__ import annotations
 
@@ -20,39 +20,36 @@ def footer(declared: Column, found: dict[str, pa.DataType], **options: Any) -> F
     schema = pa.schema({**found, "date": pa.date32(), "update_id": pa.int64()})
     stream = io.BytesIO()
     pq.write_table(schema.empty_table(), stream, **options)
-    with pq.ParquetFile(stream) as file:
-        return read_footer(table, file)
+    return read_footer(table, pq.read_metadata(stream).schema)
 
 
 @pytest.mark.parametrize(
-    ("declared", "found", "read_as"),
+    ("declared", "found"),
     [
-        ("INT64", pa.int64(), "bigint"),
-        ("INT64", pa.int32(), "int"),
-        ("INT64", pa.int16(), "smallint"),
-        ("INT64", pa.int8(), "tinyint"),
-        ("INT64", pa.uint8(), "smallint"),
-        ("INT64", pa.uint16(), "int"),
-        ("INT64", pa.uint32(), "bigint"),
-        ("FLOAT64", pa.float64(), "double"),
-        ("FLOAT64", pa.float32(), "float"),
-        ("BOOL", pa.bool_(), "boolean"),
-        ("STRING", pa.string(), "string"),
-        ("STRING", pa.dictionary(pa.int32(), pa.string()), "string"),
-        ("BYTES", pa.binary(), "binary"),
-        ("BYTES", pa.binary(4), "binary"),
-        ("DATE", pa.date32(), "date"),
-        ("TIMESTAMP", pa.timestamp("us", tz="UTC"), "timestamp"),
-        ("TIMESTAMP", pa.timestamp("ms", tz="Europe/Berlin"), "timestamp"),
-        ("DATETIME", pa.timestamp("us"), "timestamp_ntz"),
-        ("NUMERIC", pa.decimal128(38, 9), "decimal(38,9)"),
-        ("NUMERIC", pa.decimal128(10, 2), "decimal(10,2)"),
+        ("INT64", pa.int64()),
+        ("INT64", pa.int32()),
+        ("INT64", pa.int16()),
+        ("INT64", pa.int8()),
+        ("INT64", pa.uint8()),
+        ("INT64", pa.uint16()),
+        ("INT64", pa.uint32()),
+        ("FLOAT64", pa.float64()),
+        ("FLOAT64", pa.float32()),
+        ("BOOL", pa.bool_()),
+        ("STRING", pa.string()),
+        ("STRING", pa.dictionary(pa.int32(), pa.string())),
+        ("BYTES", pa.binary()),
+        ("BYTES", pa.binary(4)),
+        ("DATE", pa.date32()),
+        ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
+        ("TIMESTAMP", pa.timestamp("ms", tz="Europe/Berlin")),
+        ("DATETIME", pa.timestamp("us")),
+        ("NUMERIC", pa.decimal128(38, 9)),
+        ("NUMERIC", pa.decimal128(10, 2)),
     ],
 )
-def test_type_that_holds_the_declared_one_is_read_as_it_is(declared: str, found: pa.DataType, read_as: str) -> None:
-    result = footer(Column("c", declared), {"c": found})
-    assert result.problems == ()
-    assert result.schema["c"].dataType.simpleString() == read_as
+def test_type_that_holds_the_declared_one_is_accepted(declared: str, found: pa.DataType) -> None:
+    assert footer(Column("c", declared), {"c": found}).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -120,11 +117,11 @@ def nested(**fields: pa.DataType) -> dict[str, pa.DataType]:
     return {"c": pa.list_(pa.struct(list(fields.items())))}
 
 
-def test_nested_column_is_read_in_the_declared_order_of_its_fields() -> None:
-    found = nested(s=pa.struct([("x", pa.date32())]), b=pa.list_(pa.string()), a=pa.int32())
+def test_fields_may_be_in_any_order() -> None:
+    found = nested(s=pa.struct([("x", pa.date32())]), b=pa.list_(pa.string()), a=pa.int16())
     result = footer(NESTED, found)
     assert result.problems == ()
-    assert result.schema["c"].dataType.simpleString() == "array<struct<a:int,b:array<string>,s:struct<x:date>>>"
+    assert result.narrow == {"c.a": (-32768, 32767)}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +156,5 @@ def test_columns_after_a_wrong_nested_one_are_compared_by_their_own_types() -> N
     schema = pa.schema([("c", wrong), ("z", pa.string()), ("date", pa.date32()), ("update_id", pa.int64())])
     stream = io.BytesIO()
     pq.write_table(schema.empty_table(), stream)
-    with pq.ParquetFile(stream) as file:
-        result = read_footer(table, file)
+    result = read_footer(table, pq.read_metadata(stream).schema)
     assert [problem.split(" is ")[0] for problem in result.problems] == ["column [c]"]

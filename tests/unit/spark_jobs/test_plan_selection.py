@@ -33,9 +33,7 @@ def delivery(snapshot_id: int, *files: tuple[date, ...]) -> ValidatedDelivery:
     objects = tuple(LandedObject(name, 1, "", 1) for name in names)
     arrival = Arrival("feed", Delivery(snapshot_id, 1), "/b", "f/", "f/_SUCCESS", datetime.now(UTC), objects, ())
     inspected = tuple(
-        FileValidation(
-            LandedFile(f"/b/{name}", 1, snapshot_id, days[0]), "", dict.fromkeys(days, 1), (), is_castable=True
-        )
+        FileValidation(LandedFile(f"/b/{name}", 1, snapshot_id, days[0]), dict.fromkeys(days, 1), ())
         for name, days in zip(names, files, strict=True)
     )
     rows = {day: 1 for days in files for day in days}

@@ -1,4 +1,4 @@
-"""What the job says of an error of Spark or the storage. No file is refused because Spark itself has failed."""
+"""What the job says of an error of Spark or the storage."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 import pytest
-from pyspark.errors import PySparkException
 
 from dedup_spark import command
-from dedup_spark.execution.session import describe_failure, root_cause
-from dedup_spark.landing import spark_probe
-from dedup_spark.landing.file_validation import FileValidation, LandedFile
+from dedup_spark.execution.session import describe_failure
 
 TRACE = "\tat org.apache.spark.Foo.run(Foo.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
 LOST = (
@@ -26,26 +23,10 @@ STOPPED = (
     f"This stopped SparkContext was created at:\n\n{TRACE}\nThe currently active SparkContext was created at:\n\n"
     "(No active SparkContext.)\n"
 )
-# An error whose reason is in a file.
-IN_FILE = "java.lang.IllegalArgumentException: Wrong value"
 
 
 def py4j_text(java_text: str) -> str:
     return f"An error occurred while calling o48.save.\n: {java_text}\n{TRACE}"
-
-
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        (py4j_text(f"{LOST}\nDriver stacktrace:"), LOST),
-        (py4j_text(STOPPED), "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."),
-        (py4j_text(f"{LOST}\n{TRACE}Caused by: java.io.IOException: a\n{TRACE}Caused by: b: c"), "Caused by: b: c"),
-        ("one line", "one line"),
-        ("", "ValueError"),
-    ],
-)
-def test_the_root_cause_is_the_line_that_names_it(text: str, cause: str) -> None:
-    assert root_cause(ValueError(text)) == cause
 
 
 @pytest.mark.parametrize(
@@ -57,21 +38,14 @@ def test_the_root_cause_is_the_line_that_names_it(text: str, cause: str) -> None
         ),
         (py4j_text(f"{LOST}\n{TRACE}Caused by: b.EOFException"), f"{LOST}; Caused by: b.EOFException"),
         (py4j_text(f"{LOST}\n{TRACE}Caused by: a.IOException: disk full"), "Caused by: a.IOException: disk full"),
+        (py4j_text(f"{LOST}\nDriver stacktrace:"), LOST),
+        (py4j_text(STOPPED), "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."),
         ("first\none line", "one line"),
         ("", "ValueError"),
     ],
 )
 def test_a_cause_without_a_message_is_named_with_what_it_led_to(text: str, described: str) -> None:
     assert describe_failure(ValueError(text)) == described
-
-
-@pytest.mark.parametrize(("text", "refused"), [(IN_FILE, 1), (STOPPED, 0), (LOST, 0)])
-def test_only_a_fault_of_a_file_refuses_it(text: str, refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    failure = PySparkException(py4j_text(text))
-    monkeypatch.setattr(spark_probe, "_failure", lambda *_: failure)
-    files = [FileValidation(LandedFile(uri, 1, 1, None), "{}", {}, ()) for uri in ("a", "b")]
-    found = spark_probe.unreadable_by_spark(cast("Any", lambda: None), files)
-    assert len(found) == refused * len(files)
 
 
 def stop_lost_spark() -> NoReturn:

@@ -39,7 +39,7 @@ def run_dataframe_plan(
     """Write the files of `dates`, which all have this plan, below the request's data folder. Return what was written.
 
     `file_bytes`: the target size of a written file. Raises ConfigurationError if a column has the name of a helper
-    column, ContractViolation if the plan gives a column another type than declared, and SPARK_FAILURES.
+    column, ContractViolation if the plan gives a column another type than declared, and errors of Spark.
     """
     require_free_names(request.table)
     context = session.sparkContext

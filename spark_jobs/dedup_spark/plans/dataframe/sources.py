@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from dedup_clone.contract.table import TableContract, UpdateIdMode
-from dedup_spark.column_types import spark_schema
-from dedup_spark.execution.session import read_files
+from dedup_spark import storage
+from dedup_spark.absent_columns import complete_batch
+from dedup_spark.arrow_cast import cast_table, nullable_type
+from dedup_spark.column_types import arrow_type, spark_schema
+from dedup_spark.comparison.key_reader import group_rows_per_batch
+from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.dataframe.checked_output import with_fingerprint
 from dedup_spark.plans.dataframe.helper_columns import SOURCE
 from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repartition
+from dedup_spark.storage.parquet_files import open_parquet
 
 
 @dataclass(frozen=True)
@@ -51,42 +55,58 @@ def delivered_rows(
     session: SparkSession, table: TableContract, applied: tuple[ValidatedDelivery, ...], dates: set[date]
 ) -> DataFrame | None:
     """Return the rows of these dates from all deliveries; None if no delivery has any of them."""
-    frames = [
-        with_fingerprint(frame, table).withColumn(SOURCE, f.lit(number))
+    files = [
+        (file.file.uri, number)
         for number, validated in enumerate(applied, start=PARENT_SOURCE + 1)
-        for frame in _by_file_schema(session, table, validated, dates)
+        for file in validated.files
+        if not dates.isdisjoint(file.rows_by_date)
     ]
-    return reduce(DataFrame.unionByName, frames) if frames else None
-
-
-def _by_file_schema(
-    session: SparkSession, table: TableContract, validated: ValidatedDelivery, dates: set[date]
-) -> Iterable[DataFrame]:
-    """Yield one DataFrame for each schema of files. Spark 3.5 cannot widen types while it reads, so a cast follows."""
-    paths: defaultdict[str, list[str]] = defaultdict(list)
-    for file in validated.files:
-        if not dates.isdisjoint(file.rows_by_date):
-            paths[file.spark_schema].append(file.file.uri)
-    has_all_dates = dates.issuperset(validated.rows_by_date)
-    for schema, uris in paths.items():
-        rows = read_files(session, StructType.fromJson(json.loads(schema)), uris)
-        if not has_all_dates:
-            rows = rows.where(f.col(table.partition_column).isin(sorted(dates)))
-        declared = spark_schema(table.columns)
-        yield rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
+    return _rows(session, table, files, dates)
 
 
 def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dates: set[date]) -> DataFrame | None:
     """Return the parent's rows of these dates; None if it has none of them."""
-    uris = [parent.uri(file) for file in parent.files if file.date in dates]
-    if not uris:
+    files = [(parent.uri(file), PARENT_SOURCE) for file in parent.files if file.date in dates]
+    return _rows(session, table, files, dates)
+
+
+def _rows(
+    session: SparkSession, table: TableContract, files: list[tuple[str, int]], dates: set[date]
+) -> DataFrame | None:
+    """Return the rows of these dates in files, each given by its URI and the number of its source."""
+    if not files:
         return None
-    former = {column.name: column for column in parent.columns}
-    # Types are widened by the cast below, because Spark 3.5 cannot do it while it reads. A STRUCT is read as declared:
-    # it can only have got new fields, which Spark reads as NULL.
-    columns_to_read = tuple(c if c.fields else replace(former.get(c.name, c), mode=c.mode) for c in table.columns)
-    declared = spark_schema(table.columns)
-    rows = read_files(session, spark_schema(columns_to_read), uris)
-    if columns_to_read != table.columns:
-        rows = rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
-    return with_fingerprint(rows, table).withColumn(SOURCE, f.lit(PARENT_SOURCE))
+    context = session.sparkContext
+    task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
+    tasks = session.createDataFrame(context.parallelize(files, task_count), "uri string, source int")
+    schema = StructType([*spark_schema(table.columns), StructField(SOURCE, IntegerType())])
+    return with_fingerprint(tasks.mapInArrow(_FileReader(table, frozenset(dates)).read, schema), table)
+
+
+@dataclass(frozen=True)
+class _FileReader:
+    """Reads the files of a Spark task. Spark itself reads no Parquet: each of its versions reads another set of files.
+
+    Spark 3.5.3, for example, returns wrong texts from the encoding DELTA_LENGTH_BYTE_ARRAY (SPARK-52240).
+    """
+
+    table: TableContract
+    dates: frozenset[date]
+
+    def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files, with the declared columns and the number of the source."""
+        schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
+        days = pa.array(sorted(self.dates), pa.date32())
+        for file in (row for task in tasks for row in task.to_pylist()):
+            for batch in self._batches(file["uri"]):
+                complete = complete_batch(batch, self.table.columns).select(schema.names)
+                rows = cast_table(pa.Table.from_batches([complete]), schema)
+                rows = rows.filter(pc.is_in(rows.column(self.table.partition_column), days))
+                source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
+                yield from rows.append_column(SOURCE, source).to_batches()
+
+    def _batches(self, uri: str) -> Iterator[pa.RecordBatch]:
+        with storage.open_input(uri) as stream, open_parquet(stream) as file:
+            for group in range(file.num_row_groups):
+                batch_rows = group_rows_per_batch(file, group, [column.name for column in self.table.columns])
+                yield from file.iter_batches(batch_rows, row_groups=[group], use_threads=False)

@@ -1,0 +1,25 @@
+"""Opens Parquet files by the types of their own schema. An Arrow schema that a writer stored beside it is ignored.
+
+Such a schema asks for Arrow's own types (views, dictionaries, large and fixed-size lists, extension types), for which
+pyarrow lacks functions, and which each of its versions reads in another way.
+"""
+
+from __future__ import annotations
+
+from typing import IO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.parquet_footer import read_parquet_footer
+
+
+def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
+    """Open a file. Raises pyarrow's error if it is no Parquet file."""
+    footer = read_parquet_footer(cast(IO[bytes], source))
+    return pq.ParquetFile(source, metadata=decoded(footer) if footer else None, pre_buffer=True)
+
+
+def decoded(footer: bytes) -> pq.FileMetaData:
+    """What `read_parquet_footer` has read. Raises pyarrow's error if it is damaged."""
+    return pq.read_metadata(pa.BufferReader(footer))
