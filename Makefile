@@ -128,7 +128,7 @@ foreign-setup: setup
 		$(PY) -m uv pip sync --python $(FOREIGN_VENV)/bin/python --require-hashes $(FOREIGN_LOCK) && \
 		cp $(FOREIGN_LOCK) $(FOREIGN_STAMP); fi
 
-portability: setup ## Run the tests of the Spark job with other versions of Spark and of libraries (ONLY=dataproc-2.3)
+portability: setup ## Run the tests of the Spark job with other versions of Spark and of libraries (ONLY=dataproc-2.3, TESTS=file)
 	@devstack/require.sh >/dev/null
 	@for name in $(or $(ONLY),$(PORTABILITY)); do \
 	  list=requirements/portability/$$name.txt; folder=.local/portability/$$name; \
@@ -139,7 +139,7 @@ portability: setup ## Run the tests of the Spark job with other versions of Spar
 	    cp $$list $$folder/installed.txt || exit 1; \
 	  fi; \
 	  echo "$$name:" $$(grep -v '^#' $$list); \
-	  $$folder/bin/python -m pytest -q $(SIDE_BY_SIDE) --ignore tests/spark/test_benchmark_peers.py tests/spark || exit 1; \
+	  $$folder/bin/python -m pytest -q $(SIDE_BY_SIDE) --ignore tests/spark/test_benchmark_peers.py $(or $(TESTS),tests/spark) || exit 1; \
 	done
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
