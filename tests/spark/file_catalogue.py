@@ -126,7 +126,7 @@ TYPES: dict[str, dict[str, pa.DataType]] = {
 }
 PAGE_VERSIONS = ("1.0", "2.0")
 # Made by files_of_writers/make.py.
-_STORED = Path(__file__).with_name("files_of_writers")
+STORED = Path(__file__).with_name("files_of_writers")
 
 
 def write_catalogue(spark: SparkSession, folder: Path) -> dict[str, tuple[date, bytes]]:
@@ -135,7 +135,7 @@ def write_catalogue(spark: SparkSession, folder: Path) -> dict[str, tuple[date, 
     writers["pandas"] = lambda day: _rows(day).to_pandas(types_mapper=pandas.ArrowDtype).to_parquet()
     days = (date(2026, 1, 1) + timedelta(days=number) for number in range(len(writers)))
     files = {name: (day, write(day)) for (name, write), day in zip(writers.items(), days, strict=True)}
-    for path in sorted(_STORED.glob("*.parquet")):
+    for path in sorted(STORED.glob("*.parquet")):
         (day,) = pq.read_table(path, columns=["day"])["day"].unique().to_pylist()
         files[path.stem] = (day, path.read_bytes())
     return files

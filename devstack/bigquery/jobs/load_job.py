@@ -118,12 +118,12 @@ class LoadJob:
         def load_one(source: _Input) -> list[tuple[str, Segment]]:
             context.check_cancelled()
             content = source.read()
-            rows, can_be_stored_as_is = _rows(config, settings.schema, source.uri, content)
+            rows, segment_content = _rows(config, settings.schema, source.uri, content)
             partitions = list(split_rows(rows, settings.partition_column))
             for key, _ in partitions:
                 check_destination_partition(config.table, config.partition, key)
-            if can_be_stored_as_is and len(partitions) == 1:
-                return [(partitions[0][0], batch.adopt(rows, content))]
+            if segment_content and len(partitions) == 1:
+                return [(partitions[0][0], batch.adopt(rows, segment_content))]
             return [(key, batch.write(partition_rows)) for key, partition_rows in partitions]
 
         segments: dict[str, list[Segment]] = {}
@@ -169,15 +169,17 @@ def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] |
     return None
 
 
-def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes) -> tuple[pa.Table, bool]:
-    """The rows of a file, and whether the file itself can become a segment. Raises Invalid for a wrong file."""
+def _rows(
+    config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes
+) -> tuple[pa.Table, bytes | None]:
+    """The rows of a file, and the same file if it can become a segment. Raises Invalid for a wrong file."""
     if config.source_format == "NEWLINE_DELIMITED_JSON":
-        return parse_rows(uri, content, schema), False
+        return parse_rows(uri, content, schema), None
     if config.source_format == "CSV":
-        return parse_csv(uri, content, config.schema or schema, schema, config.csv), False
+        return parse_csv(uri, content, config.schema or schema, schema, config.csv), None
     source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
     source.check(schema)
-    return source.rows(schema), source.can_be_stored_as_is(schema)
+    return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None
 
 
 def _with_properties(

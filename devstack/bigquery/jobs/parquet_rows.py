@@ -13,10 +13,12 @@ from devstack.bigquery.sql.field_types import TableField, from_arrow_schema
 from devstack.bigquery.storage.arrow_schema import conform, is_canonical
 
 _READ_ERROR = "Error while reading data, error message:"
+# A key of a footer's key-value pairs in Thrift's compact protocol, and one of the same length that no reader knows.
+_ARROW_SCHEMA, _IGNORED = b"\x18\x0cARROW:schema", b"\x18\x0carrow:schema"
 
 
 class ParquetSource:
-    """A file. `fields`: its columns as BigQuery infers them.
+    """A file. `fields`: its columns as BigQuery infers them. `content`: without the Arrow schema of its writer.
 
     A declared schema may have DATETIME where `fields` has TIMESTAMP, if the file's times are not adjusted to UTC.
     `list_inference`, `enum_as_string`: the job's `parquetOptions`. Raises Invalid for a file that is not Parquet,
@@ -25,9 +27,9 @@ class ParquetSource:
 
     def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
         self.uri = uri
-        self.content = content
+        self.content = _without_arrow_schema(content)
         try:
-            self._file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
+            self._file = pq.ParquetFile(pa.BufferReader(self.content), coerce_int96_timestamp_unit="us")
             self.schema = self._file.schema_arrow
             leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
             schema = (
@@ -80,6 +82,15 @@ class ParquetSource:
     def can_be_stored_as_is(self, declared: Sequence[TableField]) -> bool:
         """Whether the table can store the file itself, because its rows need no conversion."""
         return is_canonical(self.schema, declared)
+
+
+def _without_arrow_schema(content: bytes) -> bytes:
+    """The file with its Arrow schema under another key: BigQuery reads a file by Parquet's own schema."""
+    footer_start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    position = content.rfind(_ARROW_SCHEMA, max(0, footer_start))
+    if position < 0:
+        return content
+    return content[:position] + _IGNORED + content[position + len(_IGNORED) :]
 
 
 def _first_repeated(fields: Sequence[TableField], prefix: str = "") -> str | None:
