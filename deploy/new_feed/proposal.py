@@ -125,15 +125,13 @@ def _columns(schema: pa.Schema) -> tuple[Column, ...]:
 def bigquery_column(field: pa.Field) -> Column:
     """The table's column for a Parquet column, by the data contract. Raises ConfigurationError for unsuitable types."""
     kind = field.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind):
         element = bigquery_column(kind.value_field.with_name(field.name))
         if element.mode is ColumnMode.REPEATED:
             raise _unsuitable(field)
         return Column(field.name, element.type, ColumnMode.REPEATED, element.fields)
     if pa.types.is_struct(kind):
         return Column(field.name, "STRUCT", fields=tuple(bigquery_column(inner) for inner in kind))
-    if pa.types.is_dictionary(kind):
-        return bigquery_column(field.with_type(kind.value_type))
     return Column(field.name, _scalar_type(field))
 
 
@@ -149,8 +147,8 @@ def _scalar_type(field: pa.Field) -> str:
         return "NUMERIC"
     found = {
         "BOOL": types.is_boolean(kind),
-        "STRING": types.is_string(kind) or types.is_large_string(kind),
-        "BYTES": types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind),
+        "STRING": types.is_string(kind),
+        "BYTES": types.is_binary(kind) or types.is_fixed_size_binary(kind),
         "DATE": types.is_date32(kind),
     }
     for name, fits in found.items():

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_spark import storage
+from dedup_spark.storage.parquet_files import open_parquet
 
 _SNAPSHOT = re.compile(r"(?:^|/)snapshot_id=(0|[1-9][0-9]{0,18})(?:/|$)")
 _DATE_FOLDER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{4}-[0-9]{2}-[0-9]{2})")
@@ -102,7 +102,7 @@ def read_schema(sample: Sample) -> pa.Schema:
 
 def _read(file: SampleFile, names: list[str] | None, *, with_rows: bool = True) -> pa.Table:
     try:
-        with storage.open_input(file.uri) as stream, pq.ParquetFile(stream) as parquet:
+        with storage.open_input(file.uri) as stream, open_parquet(stream) as parquet:
             return parquet.read(names) if with_rows else parquet.schema_arrow.empty_table()
     except (pa.ArrowException, OSError) as error:
         # pyarrow raises plain OSErrors for damaged content; errors of files and networks are of subclasses.

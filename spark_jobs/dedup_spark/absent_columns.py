@@ -48,9 +48,8 @@ def _lacks_fields(column: Column, found: pa.DataType) -> bool:
 def _complete(column: Column, values: pa.Array) -> pa.Array:
     """The STRUCT values, or arrays of STRUCTs, with a NULL field for each field of the column that they lack."""
     if column.mode is ColumnMode.REPEATED:
-        lists = values.cast(pa.list_(values.type.value_type))  # from_arrays needs 32-bit offsets; large lists have none
         element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        return with_elements(lists, _complete(element, lists.values))
+        return with_elements(values, _complete(element, values.values))
     children = []
     for field in column.fields:
         if values.type.get_field_index(field.name) < 0:

@@ -37,22 +37,20 @@ def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
         ):
             return values
         return pa.StructArray.from_arrays(fields, names=names, mask=values.is_null())
-    if pa.types.is_list(declared) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+    if pa.types.is_list(declared) and pa.types.is_list(values.type):
         elements = _reordered(values.values, declared.value_type)
         if elements.type != values.type.value_type:
             return with_elements(values, elements)
     return values
 
 
-def with_elements(
-    lists: pa.ListArray | pa.LargeListArray, elements: pa.Array, declared: pa.DataType | None = None
-) -> pa.Array:
+def with_elements(lists: pa.ListArray, elements: pa.Array, declared: pa.DataType | None = None) -> pa.Array:
     """Return `lists` with each of `lists.values` replaced by the element at its position in `elements`.
 
     `declared`: the type of the result; None to take it from `lists` and `elements`.
     """
     offsets = pa.array(lists.offsets.to_numpy())  # a copy: `from_arrays` takes no mask with offsets that are a slice
-    return type(lists).from_arrays(offsets, elements, type=declared, mask=lists.is_null())
+    return pa.ListArray.from_arrays(offsets, elements, type=declared, mask=lists.is_null())
 
 
 def nullable_type(declared: pa.DataType) -> pa.DataType:

@@ -13,6 +13,7 @@ from dedup_clone.audit.farm_fingerprint import farm_fingerprints
 from dedup_clone.audit.row_text_arrow import row_texts
 from dedup_clone.contract.billing import MIB
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.parquet_footer import read_parquet_footer
 from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
@@ -59,10 +60,10 @@ def _batches(services: Services, name: str, table: TableContract) -> Iterator[pa
 
     uri, columns = services.store.uri(name), [column.name for column in table.columns]
     try:
-        with (
-            services.store.open(name, chunk_bytes=_READ_CHUNK_BYTES) as stream,
-            pq.ParquetFile(stream, pre_buffer=True) as file,
-        ):
+        with services.store.open(name, chunk_bytes=_READ_CHUNK_BYTES) as stream:
+            footer = read_parquet_footer(stream)
+            metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
+            file = pq.ParquetFile(stream, metadata=metadata, pre_buffer=True)
             for group in range(file.num_row_groups):  # separate calls: one call would first fetch all row groups
                 rows = rows_per_batch(file.metadata.row_group(group))
                 yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)

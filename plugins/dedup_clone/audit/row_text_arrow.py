@@ -51,9 +51,8 @@ def _value_texts(column: Column, values: pa.Array) -> pa.LargeStringArray:
 
 
 def _scalar_texts(column: Column, values: pa.Array) -> pa.Array:
-    """The text of each value, NULL for NULL. A column of a dictionary type is decoded first."""
-    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    return _TEXTS_BY_TYPE[column.type](plain)
+    """The text of each value, NULL for NULL."""
+    return _TEXTS_BY_TYPE[column.type](values)
 
 
 def _array_texts(column: Column, values: pa.Array) -> pa.LargeStringArray:

@@ -30,7 +30,7 @@ def key_columns(table: TableContract) -> tuple[Column, ...]:
 
 
 def as_declared(column: Column, values: pa.Array) -> pa.Array:
-    """The values cast to the declared type, for example from a narrower integer or a dictionary."""
+    """The values cast to the declared type, for example from a narrower integer."""
     return cast_array(values, arrow_type(column))
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from dedup_clone.audit.fingerprint_files import MAX_BATCH_ROWS, fingerprint_batches, rows_per_batch
+from dedup_clone.audit.fingerprint_files import (
+    MAX_BATCH_ROWS,
+    fingerprint_batches,
+    fingerprint_files,
+    rows_per_batch,
+)
 from dedup_clone.state.audits import PartitionFingerprint
 from tests.shared.audit_values import TABLE, batch, random_rows
+from tests.spark import file_catalogue
 
 Row = dict[str, Any]
 ROWS = 60
@@ -97,3 +106,18 @@ def test_each_change_is_seen(change: Callable[[list[Row]], None]) -> None:
     rows = random_rows(4, ROWS)
     change(rows)
     assert fingerprint(rows) != fingerprint(random_rows(4, ROWS))
+
+
+@pytest.mark.parametrize("path", sorted(file_catalogue.STORED.glob("*.parquet")), ids=lambda path: path.stem)
+def test_an_adopted_file_is_read_by_its_own_schema_whatever_arrow_schema_its_writer_added(path: Path) -> None:
+    day = pq.read_table(path, columns=["day"])["day"][0].as_py()
+    services: Any = SimpleNamespace(
+        manifests=SimpleNamespace(
+            read=lambda _: SimpleNamespace(data_folder="gs://state/data/", table=file_catalogue.TABLE),
+            committed_files=lambda _: SimpleNamespace(files=[SimpleNamespace(path="a.parquet", date=day)]),
+        ),
+        store=SimpleNamespace(uri=lambda name: f"gs://state/{name}", open=lambda name, chunk_bytes: path.open("rb")),
+        log=lambda *_, **__: None,
+    )
+    rows = pa.Table.from_pylist(file_catalogue.expected(day), file_catalogue.SCHEMA)
+    assert fingerprint_files(services, 1, day) == fingerprint_batches(file_catalogue.TABLE, rows.to_batches())
