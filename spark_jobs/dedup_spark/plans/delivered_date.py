@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-import pyarrow.parquet as pq
-
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
+from dedup_spark.storage.parquet_files import open_parquet
 
 # If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
 # same number of rows.
@@ -93,7 +92,7 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
 
 def _footer_rows(uri: str) -> int:
     with storage.open_input(uri) as source:
-        return int(pq.read_metadata(source).num_rows)
+        return int(open_parquet(source).metadata.num_rows)
 
 
 def deliveries_by_date(
