@@ -387,7 +387,7 @@ VALUES = [
     ),
     _bad(
         "snapshot_id_of_another",
-        with_row(version=77),
+        with_row(version=777),
         FILE,
         "column [version]: 1 rows have another id, expected the fold",
     ),
