@@ -26,7 +26,6 @@ from dedup_clone.publish.planning.partition_export import (
 from dedup_clone.publish.services import Services
 
 
-
 def parent_reference(
     services: Services, attempt: str, parent: Manifest | None, engine: Engine, *, oldest: date
 ) -> ParentGeneration | None:
