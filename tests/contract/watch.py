@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
+from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import (
     FailedPublish,
@@ -20,30 +19,26 @@ from dedup_clone.orchestration.watch.publish_runs import (
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
+from tests.shared.task_api import TaskApi
 
 
 class Watch:
-    """The sensor of one feed. `runs`: the publish runs that Airflow knows, by id.
+    """The sensor of one feed. `dag_id`: of its publish DAG. `airflow`: answers the sensor's questions about runs.
 
     `later`: by how much the feed's clock is ahead of the real time.
     """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        self.runs: dict[str, SimpleNamespace] = {}
+        self.airflow = TaskApi(monkeypatch)
         self.later = timedelta(0)
         clock = world.now
         world.now = lambda: clock() + self.later  # type: ignore[method-assign]
         monkeypatch.setattr(delivery_sensor, "open_feed_services", lambda setup: world.services)
-        monkeypatch.setattr(publish_runs, "RuntimeTaskInstance", self)
-        monkeypatch.setattr(publish_runs, "find_run", lambda dag_id, run_id: self.runs.get(run_id))
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
+        self.dag_id = setup.dag_id("publish")
         self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
-
-    # Airflow's name: this object takes the place of RuntimeTaskInstance.
-    def get_dr_count(self, dag_id: str, *, run_ids: list[str], states: list[str] | None = None) -> int:
-        return sum(run_id in run_ids and (not states or run.state in states) for run_id, run in self.runs.items())
 
     def mark(self, *snapshot_ids: int) -> None:
         """Upload the markers of these snapshots."""
@@ -58,18 +53,19 @@ class Watch:
         found = [
             item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "found a marker"})
         ]
-        self.runs |= {i: SimpleNamespace(run_id=i, state="running", end_date=None) for i in found}
+        for run_id in found:
+            self.airflow.add_run(self.dag_id, run_id)
         return found
 
     def fail(self, run_id: str) -> None:
         self.end(run_id, "failed")
 
     def end(self, run_id: str, state: str) -> None:
-        self.runs[run_id] = SimpleNamespace(run_id=run_id, state=state, end_date=self.world.now())
+        self.airflow.add_run(self.dag_id, run_id, state, end_date=self.world.now())
 
     def failed(self) -> FailedPublish:
         """The failed publish that the sensor finds for the deliveries that wait."""
-        found = find_failed_publish(self.world.services, "publish", self.waiting)
+        found = find_failed_publish(self.world.services, self.dag_id, self.waiting)
         assert found
         return found
 

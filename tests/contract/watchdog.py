@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from testkit.feed_on_stand_in import FeedOnStandIn
 from tests.contract.feed_setups import setup_of
+from tests.shared.task_api import TaskApi
 
 
 class Watchdog:
     """The check of one feed. `gauges`: the metrics that it emitted, by name.
 
-    Tests may set what Airflow answers: `paused`, the ids of paused DAGs, and `failed`, the failed publish run. `later`:
-    by how much the feed's clock is ahead of the real time.
+    `airflow`: answers its questions about DAGs and runs; a run of the watch DAG is active. `later`: by how much the
+    feed's clock is ahead of the real time.
     """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -30,15 +29,13 @@ class Watchdog:
         self.world, self.caplog = world, caplog
         self.setup: Any = setup_of(world)
         self.gauges: dict[str, float] = {}
-        self.paused: set[str] = set()
-        self.failed: FailedPublish | None = None
+        self.airflow = TaskApi(monkeypatch)
+        self.airflow.add_run(self.setup.dag_id("watch"), "scheduled__1")
         self.later = timedelta(0)
         caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
         clock = world.now
         world.now = lambda: clock() + self.later  # type: ignore[method-assign]
         monkeypatch.setattr(watchdog, "open_feed_services", lambda setup, clients=None: world.services)
-        monkeypatch.setattr(watchdog, "dag_activity", self.activity)
-        monkeypatch.setattr(watchdog, "find_failed_publish", lambda services, dag_id, waiting: self.failed)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
 
@@ -48,9 +45,6 @@ class Watchdog:
         freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
         self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
         self.setup = setup_of(self.world)
-
-    def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
-        return DagActivity(dag_id, dag_id in self.paused, True, None, None)
 
     def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
         """Run a check `later` after now. Returns the titles of the alerts that it sends."""

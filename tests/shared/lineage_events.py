@@ -15,7 +15,7 @@ from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
 from airflow.providers.openlineage.plugins.listener import OpenLineageListener
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
-from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType, TIRunContext
+from airflow.sdk.api.datamodels._generated import TIRunContext
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from openlineage.client import OpenLineageClient
 from openlineage.client.transport.http import HttpConfig, HttpTransport
@@ -25,6 +25,7 @@ from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, 
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
+from tests.shared.task_api import dag_run
 
 NOW = datetime.now(UTC)
 TASKS = ("dedup_snapshot", "load_staging", "swap_target", "commit_generation")
@@ -88,15 +89,7 @@ def dag_of(setup: FeedSetup) -> DAG:
 def task_instance(dag: DAG, task_id: str) -> RuntimeTaskInstance:
     """A task instance of a run, as Airflow's task runner passes it to the listener."""
     ids = {"dag_id": dag.dag_id, "run_id": "arrival"}
-    run = DagRun(
-        **ids,
-        **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "end_date", "partition_key")),
-        run_after=NOW,
-        start_date=NOW,
-        run_type=DagRunType.MANUAL,
-        state=DagRunState.RUNNING,
-        consumed_asset_events=[],
-    )
+    run = dag_run(**ids, run_after=NOW, start_date=NOW)
     return RuntimeTaskInstance.model_construct(
         **ids,
         id=uuid.uuid4(),

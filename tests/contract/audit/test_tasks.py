@@ -13,6 +13,7 @@ from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.state.index import IndexFile
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.feed_setups import setup_of
+from tests.shared.task_api import dag_run
 
 
 class Run:
@@ -22,7 +23,7 @@ class Run:
         monkeypatch.setattr(audit_tasks, "open_feed_services", lambda setup: world.services)
         self.setup, self.xcoms = setup_of(world), dict[str, str]()
         ti = SimpleNamespace(xcom_pull=lambda task_ids: json.loads(self.xcoms[task_ids]))
-        self.context: Any = {"ti": ti, "dag_run": SimpleNamespace(run_id="r"), "params": {"date": None, **params}}
+        self.context: Any = {"ti": ti, "dag_run": dag_run("audit", "r"), "params": {"date": None, **params}}
 
     def whole(self) -> list[dict[str, Any]]:
         self.until_target()

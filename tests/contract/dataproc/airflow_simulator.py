@@ -30,6 +30,7 @@ from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize
 from dedup_clone.state.layout import FeedLayout
 from tests.contract.dataproc.fake.faults import WorkerKilled
+from tests.shared.task_api import dag_run
 
 REPOSITORY = Path(__file__).parents[3]
 RETRIES = retry_arguments(timedelta(hours=1))["retries"]
@@ -128,7 +129,7 @@ class SimulatedRun:
             xcom_pull=lambda **_: "a spec",
         )
         dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_PUBLISH)
-        return {"ti": ti, "dag": dag, "dag_run": SimpleNamespace(clear_number=self.clear_number)}
+        return {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run", clear_number=self.clear_number)}
 
     @property
     def error(self) -> str:

@@ -25,6 +25,7 @@ from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
 from tests.contract.new_feeds import new_feed
+from tests.shared.task_api import dag_run
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
     spec = world.resolve(world.land(7, [row(7, 1)]))
     ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: None, xcom_pull=lambda **_: to_plain(spec))
     dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    context: Any = {"ti": ti, "dag": dag, "dag_run": SimpleNamespace(clear_number=2)}
+    context: Any = {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run", clear_number=2)}
     operator = task.operator()
     operator.request_uri = spec.request_uri
     with pytest.raises(TaskDeferred) as deferred:

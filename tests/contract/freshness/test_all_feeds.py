@@ -16,7 +16,6 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import AlertNotSent, FeedsNotChecked
 from dedup_clone.freshness import incident_records
-from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
@@ -30,6 +29,7 @@ from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.materialized_views import MaterializedView
 from testkit.feed_on_stand_in import REPOSITORY
 from testkit.job_templates import SQL
+from tests.shared.task_api import TaskApi
 
 AWAY = ServiceUnavailable("away")  # type: ignore[no-untyped-call]  # Google's clients leave it untyped
 FEEDS = [f"crowd_{number}" for number in range(12)]
@@ -48,14 +48,12 @@ class Deployed:
             (dags / "feeds" / f"{feed}.yaml").write_text(shipped.replace("worked_example", feed))
         self.folders: DeployedFolders = find_folders(dags)
         self.opened = self.views_read = 0
-        self.paused: set[str] = set()
         self.storage, self.bigquery = clients
         self.gauges: dict[str, float] = {}
         monkeypatch.setattr(stats, "gauge", lambda name, value, **_: self.gauges.update({name: value}))
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(all_feeds, "open_clients", self.open_clients)
-        monkeypatch.setattr(feed_check, "dag_activity", self.activity)
-        monkeypatch.setattr(feed_check, "find_failed_publish", lambda services, dag_id, waiting: None)
+        self.airflow = TaskApi(monkeypatch)
         monkeypatch.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", self.read_views)
 
     def keep(self, *feeds: str) -> None:
@@ -75,9 +73,6 @@ class Deployed:
         self.views_read += 1
         return []
 
-    def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
-        return DagActivity(dag_id, dag_id in self.paused, True, None, None)
-
     def verdict(self, feed: str) -> FreshnessVerdict | None:
         return ObjectStore(self.storage, "state").read_record(FreshnessVerdict, FeedLayout(feed).freshness)
 
@@ -89,7 +84,7 @@ def deployed(tmp_path: Path, clients: tuple[Storage, BigQuery], monkeypatch: pyt
 
 def test_all_feeds_share_clients_and_one_list_of_views(deployed: Deployed, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    deployed.paused = {"crowd_3_watch"}
+    deployed.airflow.paused = {"crowd_3_watch"}
     assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
     assert (deployed.opened, deployed.views_read) == (1, 1)
     assert all(deployed.verdict(feed) for feed in FEEDS)
@@ -163,7 +158,7 @@ def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_
     with monkeypatch.context() as outage:
         outage.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", Mock(side_effect=AWAY))
         outage.setattr(Warehouse, "table", Mock(side_effect=AssertionError("asked all the same")))
-        deployed.paused = {"crowd_3_watch"}
+        deployed.airflow.paused = {"crowd_3_watch"}
         assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
     deployed.gauges.clear()
     monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AWAY))
@@ -192,9 +187,9 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
     path = deployed.folders.feeds / "crowd_9.yaml"
     valid = path.read_text()
-    deployed.paused = {"crowd_9_watch"}
+    deployed.airflow.paused = {"crowd_9_watch"}
     assert check_all_feeds(deployed.folders) == {"crowd_9": ["watch_paused"]}
-    deployed.paused = set()
+    deployed.airflow.paused = set()
     path.write_text("feed: crowd_9\n")
     alerts: list[list[str]] = []
     for _ in range(2):

@@ -10,6 +10,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunType
 
 from dedup_clone.orchestration.publish import missed_deadline
 from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadline
@@ -64,14 +67,19 @@ def run_of(name: str, *, arrived: timedelta | None, run_id: str = "") -> dict[st
     conf: dict[str, Any] = {"snapshot_id": snapshot, "marker_generation": generation}
     if arrived is not None:
         conf["arrived_at"] = (datetime.now(UTC) - arrived).isoformat()
-    return {
+    fields = {
+        **dict.fromkeys(DAGRunResponse.model_fields),
         "dag_id": "sales_publish",
-        "dag_run_id": run_id or f"publish__{snapshot}__{generation}",
-        "queued_at": (datetime.now(UTC) - timedelta(minutes=70)).isoformat().replace("+00:00", "Z"),
-        "run_after": "2026-01-01T00:00:00Z",
-        "state": "running",
+        "dag_model": {"dag_display_name": "sales_publish"},
+        "run_id": run_id or f"publish__{snapshot}__{generation}",
+        "queued_at": datetime.now(UTC) - timedelta(minutes=70),
+        "run_after": datetime(2026, 1, 1, tzinfo=UTC),
+        "run_type": DagRunType.MANUAL,
+        "state": DagRunState.RUNNING,
         "conf": conf,
+        "dag_versions": [],
     }
+    return DAGRunResponse.model_validate(fields).model_dump(mode="json")  # as airflow.models.deadline makes it
 
 
 LATE = timedelta(minutes=61)

@@ -9,13 +9,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness import feed_state, read_feed_state
 from dedup_clone.freshness.evaluation import BIGQUERY_KINDS
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, write_verdict
-from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
@@ -66,10 +65,10 @@ def test_the_next_snapshot_is_overdue_once_its_grace_is_over_and_not_before(dog:
 
 
 def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
-    dog.paused = {dog.setup.dag_id("watch"), dog.setup.dag_id("publish")}
+    dog.airflow.paused = {dog.setup.dag_id("watch"), dog.setup.dag_id("publish")}
     assert sorted(dog.check()) == ["ALERT: publish_paused", "ALERT: watch_paused"]
     assert dog.check(later=5 * MINUTE) == []
-    dog.paused = {dog.setup.dag_id("publish")}
+    dog.airflow.paused = {dog.setup.dag_id("publish")}
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
 
 
@@ -89,20 +88,38 @@ def test_the_check_writes_the_index_of_the_page_if_no_run_did(dog: Watchdog) -> 
 
 
 def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchdog) -> None:
-    dog.world.land(7, [row(7, 1)])
-    ended = datetime.now(UTC)
-    (delivery,) = dog.world.services.arrivals.deliveries()
-    dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
+    name = dog.world.land(7, [row(7, 1)])
+    first = f"publish__{name.replace('-', '__')}"
+    dag_id, ended = dog.setup.dag_id("publish"), datetime.now(UTC)
+    dog.airflow.add_run(dag_id, first, "failed", end_date=ended)
     assert dog.check() == [f"WARNING: {AT_RISK}"]
     assert "the last run published nothing, the next one starts at " in verdict_of(dog.world).headline
-    four = "all of its 4 automatic runs failed"
-    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, ended + 60 * MINUTE, four)
+    for number in (2, 3, 4):
+        dog.airflow.add_run(dag_id, f"{first}__{number}", "failed", end_date=ended)
     assert dog.check(later=5 * MINUTE) == ["ALERT: publish_failed"]
     assert "and a further run is started at " in dog.caplog.text
-    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, four, is_repeated=True)
+    dog.airflow.add_run(dag_id, f"{first}__5")
     assert dog.check(later=8 * MINUTE) == []
-    dog.failed = None
+    dog.world.publish(name)
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {AT_RISK}", "RECOVERED: publish_failed"]
+
+
+def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watchdog) -> None:
+    """As with keys in another order in the feed file: the run fails in its first task and leaves no record."""
+    world = dog.world
+    world.publish(world.land(7, [row(7, 1)]))
+    keys = tuple(reversed(world.feed.table.keys))
+    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"keys": keys})})
+    name = world.land(8, [row(8, 1)])
+    run_id = f"publish__{name.replace('-', '__')}"
+    dog.airflow.add_run(dog.setup.dag_id("publish"), run_id)
+    with pytest.raises(ConfigurationError):
+        world.resolve(name, run_id=run_id)
+    assert dog.check() == []
+    dog.airflow.add_run(dog.setup.dag_id("publish"), run_id, "failed", end_date=datetime.now(UTC))
+    assert dog.check(later=MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert f"the log of run [{run_id}] says why" in dog.caplog.text
+    assert verdict_of(world).status is FreshnessStatus.AT_RISK
 
 
 @pytest.mark.parametrize("kind", BIGQUERY_KINDS)
@@ -155,12 +172,12 @@ def test_another_environment_is_silent_until_the_one_that_publishes_stops_checki
     dog.check()
     first = verdict_of(dog.world)
     dog.world.environment = "new.example.org"
-    dog.paused = {dog.setup.dag_id("watch")}  # in the new environment, where nothing runs yet
+    dog.airflow.paused = {dog.setup.dag_id("watch")}  # in the new environment, where nothing runs yet
     assert dog.check(later=10 * MINUTE) == []
     assert dog.check(later=20 * MINUTE) == ["ALERT: environment_silent"]
     assert dog.check(later=25 * MINUTE) == []
     assert verdict_of(dog.world) == first
-    dog.world.environment, dog.paused = "airflow.example.org", set()
+    dog.world.environment, dog.airflow.paused = "airflow.example.org", set()
     assert dog.check(later=30 * MINUTE) == ["RECOVERED: environment_silent"]
 
 
@@ -178,7 +195,7 @@ def test_a_failed_notifier_fails_the_task_and_is_retried_by_a_later_check(dog: W
     broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
     deployment = dog.setup.deployment
     dog.setup = type(dog.setup)(dog.setup.feed, deployment.model_copy(update={"alerts": broken}), dog.setup.folders)
-    dog.paused = {dog.setup.dag_id("watch")}
+    dog.airflow.paused = {dog.setup.dag_id("watch")}
     with pytest.raises(AlertNotSent, match=r"Notifier\(s\) failed: \[notifier 1 nowhere.Notifier\].*Check their"):
         dog.check()
     assert dog.titles() == ["ALERT: watch_paused"]
@@ -226,14 +243,14 @@ def test_a_verdict_is_stored_although_a_notifier_failed(dog: Watchdog) -> None:
     broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
     deployment = dog.setup.deployment
     dog.setup = type(dog.setup)(dog.setup.feed, deployment.model_copy(update={"alerts": broken}), dog.setup.folders)
-    dog.paused = {dog.setup.dag_id("watch")}
+    dog.airflow.paused = {dog.setup.dag_id("watch")}
     with pytest.raises(AlertNotSent):
         dog.check()
     assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.WATCH_PAUSED]
 
 
 def test_a_refreshed_verdict_sends_no_alert(dog: Watchdog) -> None:
-    dog.paused = {dog.setup.dag_id("watch")}
+    dog.airflow.paused = {dog.setup.dag_id("watch")}
     refresh_verdict(dog.setup)
     assert verdict_of(dog.world).status is FreshnessStatus.AT_RISK
     assert dog.titles() == []
@@ -245,7 +262,7 @@ def test_a_run_of_another_environment_does_not_refresh_the_verdict(dog: Watchdog
     dog.check()
     first = verdict_of(dog.world)
     dog.world.environment = "new.example.org"
-    dog.paused = {dog.setup.dag_id("watch")}
+    dog.airflow.paused = {dog.setup.dag_id("watch")}
     refresh_verdict(dog.setup)
     assert verdict_of(dog.world) == first
 

@@ -18,18 +18,18 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
+from tests.shared.task_api import TaskApi, dag_run
 
 
 class Run:
     """One run of a DAG with three tasks of the publish DAG, which are called as Airflow's task runner calls them.
 
-    `active_runs`: how many runs of the DAG are active, as Airflow reports it. `results`: XComs by task and key.
+    `airflow`: answers their questions about runs; this run is active. `results`: XComs by task and key.
     """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
-        self.active_runs = 1
-        count = SimpleNamespace(get_dr_count=lambda dag_id, states: self.active_runs)
-        monkeypatch.setattr(resolve_operator, "RuntimeTaskInstance", count)
+        self.airflow = TaskApi(monkeypatch)
+        self.airflow.add_run("feed_publish", run_id)
         for module in (resolve_operator, approval_operators):
             monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
@@ -57,7 +57,7 @@ class Run:
 
         ti = SimpleNamespace(xcom_push=push, xcom_pull=pull, map_index=-1)
         form = {name: param.value for name, param in publish_params(self.world.feed).items()} | params
-        run = SimpleNamespace(dag_id="feed_publish", run_id=self.run_id)
+        run = dag_run("feed_publish", self.run_id)
         return {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": form, "dag_run": run}
 
     def resolve(self, **params: Any) -> dict[str, Any]:

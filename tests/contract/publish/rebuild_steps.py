@@ -21,6 +21,7 @@ from dedup_clone.state.ledger import LedgerRecord
 from devstack.producer.declared_snapshots import schema
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
+from tests.shared.task_api import dag_run
 
 FIRST = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
 
@@ -68,7 +69,7 @@ def until(world: FeedOnStandIn, step: str, **params: Any) -> PublishSpec:
         "ti": SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids)),
         "dag": SimpleNamespace(has_task=lambda task_id: task_id == RESOLVE_REBUILD),
         "params": {**form, "reason": "another form", **params},
-        "dag_run": SimpleNamespace(dag_id="feed_rebuild", run_id="rebuild"),
+        "dag_run": dag_run("feed_rebuild", "rebuild"),
     }
     with patch.object(rebuild_tasks, "open_feed_services", lambda _: world.services):
         results[rebuild_tasks.SHOW_TASK] = rebuild_tasks.show_rebuild(setup, context)

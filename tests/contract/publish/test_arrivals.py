@@ -55,7 +55,7 @@ def test_an_outage_of_any_length_loses_no_delivery_and_lost_runs_are_started_lat
     watch.mark(*missed)
     assert len(watch.register()) == len(missed)
     assert watch.register() == []
-    watch.runs.clear()  # lost between registration and start
+    watch.airflow.runs.clear()  # lost between registration and start
     assert len(watch.register()) == len(missed)
 
 
@@ -150,7 +150,7 @@ def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(
             for run_id in watch.register():
                 with pytest.raises(ServiceUnavailable):
                     world.resolve(watch.waiting[-1].name, run_id=run_id)
-                failed = find_failed_publish(world.services, "publish", watch.waiting)
+                failed = find_failed_publish(world.services, watch.dag_id, watch.waiting)
                 reported.append(failed.is_repeated if failed else None)
                 watch.fail(run_id)
             watch.later += timedelta(minutes=40)  # half an hour of them the run's tasks are retried
@@ -206,7 +206,7 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     watch.fail(run_id)
     watch.later = timedelta(hours=1)
     assert watch.register() == []
-    failed = find_failed_publish(world.services, "publish", world.services.arrivals.deliveries()[-1:])
+    failed = find_failed_publish(world.services, watch.dag_id, world.services.arrivals.deliveries()[-1:])
     assert failed is not None
     assert failed.reported_because == "a check before the swap failed"
 
@@ -223,12 +223,12 @@ def test_a_run_that_a_check_ended_before_dedup_is_reported_and_repeated(watch: W
         world.resolve(name, run_id=run_id)
     watch.fail(run_id)
     newest = world.services.arrivals.deliveries()[-1:]
-    failed = find_failed_publish(world.services, "publish", newest)
+    failed = find_failed_publish(world.services, watch.dag_id, newest)
     assert failed is not None
     assert (failed.reported_because, failed.repeat_at is None) == ("a check before the swap failed", False)
     watch.later = timedelta(hours=1)
     (repeat,) = watch.register()
-    repeated = find_failed_publish(world.services, "publish", newest)
+    repeated = find_failed_publish(world.services, watch.dag_id, newest)
     assert repeated is not None, "the alert stays open while the repeat is active"
     assert (repeated.run_id, repeated.is_repeated, repeat) == (run_id, True, f"{run_id}__2")
 

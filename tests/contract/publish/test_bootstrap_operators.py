@@ -21,6 +21,7 @@ from dedup_clone.publish.planning.parent_generation import export_folder
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 from tests.contract.publish import bootstrap_steps as steps
+from tests.shared.task_api import dag_run
 
 ROWS = [row(7, 1), row(8, 2)]
 
@@ -45,7 +46,7 @@ class Run:
 
         ti = SimpleNamespace(xcom_push=push, xcom_pull=lambda task_ids: self.results.get(task_ids), map_index=-1)
         form = {name: param.value for name, param in bootstrap_params().items()} | params
-        run = SimpleNamespace(dag_id="feed_bootstrap", run_id="by-hand")
+        run = dag_run("feed_bootstrap", "by-hand")
         return {"ti": ti, "task_instance": ti, "dag": self.dag, "params": form, "dag_run": run}
 
     def show(self, **params: Any) -> dict[str, Any]:

@@ -241,7 +241,7 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
     (run_id,) = watch.register()
     published.publish(published.services.arrivals.deliveries()[-1].name, run_id=run_id)
     assert [d.snapshot_id for d in live_deliveries(published)] == [7, 8]
-    watch.runs.clear()
+    watch.airflow.runs.clear()
     publish_one_more(published)
 
 

@@ -33,6 +33,7 @@ from dedup_clone.orchestration.watchdog import feed_check
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.feed_on_stand_in import KEYS_FILE, REPOSITORY, FeedOnStandIn, row
+from tests.shared.task_api import dag_run
 
 ASKED = "Asked by vera. Reason given: prices were reset"
 LIVE = {"generation": Param(1)}
@@ -55,7 +56,7 @@ def context(form: dict[str, Any], results: dict[str, Any], resolve_task: str = R
     with DAG("feed_by_hand", schedule=None) as dag:
         EmptyOperator(task_id=resolve_task)
     ti = SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids), map_index=-1)
-    run = SimpleNamespace(dag_id="feed_by_hand", run_id="by-hand", triggering_user_name="vera")
+    run = dag_run("feed_by_hand", "by-hand", triggering_user_name="vera")
     return {"ti": ti, "dag": dag, "params": form, "dag_run": run}
 
 

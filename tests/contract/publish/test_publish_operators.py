@@ -96,12 +96,14 @@ def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_ha
 
 def test_replays_that_could_wait_for_approval_leave_half_of_the_slots_to_arrivals(by_hand: Run) -> None:
     by_hand.world.land(7, [row(7, 1)])
-    by_hand.active_runs = MAX_ACTIVE_RUNS // 2 + 1  # itself included
+    others = [f"manual__{number}" for number in range(MAX_ACTIVE_RUNS // 2)]
+    for other in others:
+        by_hand.airflow.add_run("feed_publish", other)
     with pytest.raises(AirflowFailException, match=r"\[5\] runs of \[feed_publish\] are active.*Required Actions"):
         by_hand.resolve(snapshot_id="7", accepted_checks=["new_share"], reason="a first one")
     by_hand.resolve(snapshot_id="7", reason="without an accepted check")
     by_hand.world.services.current.release(by_hand.spec.attempt)
-    by_hand.active_runs -= 1
+    by_hand.airflow.add_run("feed_publish", others[0], "success")
     by_hand.resolve(snapshot_id="7", accepted_checks=["new_share"], reason="a first one")
 
 

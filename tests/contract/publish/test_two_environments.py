@@ -26,6 +26,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.feed_setups import setup_of
 from tests.contract.publish.operator_run import Run
 from tests.contract.watch import Watch
+from tests.shared.task_api import dag_run
 
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
 
@@ -62,7 +63,7 @@ def test_a_failed_run_cleans_up_nothing_of_the_other_environment(
     intent = world.services.current.require_intent(spec.attempt)
     monkeypatch.setattr(publish_steps, "open_feed_services", lambda setup: other.services)
     monkeypatch.setattr(publish_steps, "refresh_verdict", lambda setup: None)
-    publish_steps._reconcile_failure(setup_of(other), {"dag_run": intent}, None)
+    publish_steps._reconcile_failure(setup_of(other), {"dag_run": dag_run(intent.dag_id, intent.run_id)}, None)
     assert world.services.current.require_intent(spec.attempt) == intent
 
 

@@ -3,55 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType
-from airflow.sdk.execution_time.comms import ErrorResponse
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LeaseLost, LostRace
+from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.orchestration.bootstrap import bootstrap_tasks
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.publish import publish_steps
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.shared.task_runtime import ENVIRONMENT_VARIABLE, dag_run_is_running, environment_name
 from dedup_clone.orchestration.watchdog.feed_check import dag_activity
+from tests.shared.task_api import TaskApi
 
-
-def answer(monkeypatch: pytest.MonkeyPatch, status_code: int | None) -> None:
-    def fail(*arguments: str) -> None:
-        detail = {"status_code": status_code, "message": "as the supervisor says it"}
-        raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
-
-    for question in ("get_dagrun_state", "get_dag"):
-        monkeypatch.setattr(RuntimeTaskInstance, question, staticmethod(fail))
+LOST_CONNECTION = {"status_code": None, "message": "connection reset", "exception_type": "ReadError"}
 
 
 def test_a_run_that_was_deleted_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, 404)
+    airflow = TaskApi(monkeypatch)
+    airflow.add_run("publish", "run")
+    assert dag_run_is_running("publish", "run")
+    airflow.runs.clear()
     assert not dag_run_is_running("publish", "run")
 
 
-@pytest.mark.parametrize("status_code", [500, 503, None])  # None: the connection was lost
+@pytest.mark.parametrize("state", ["queued", "failed", "success"])
+def test_no_task_of_a_run_that_is_queued_or_has_ended_is_at_work(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    TaskApi(monkeypatch).add_run("publish", "run", state)
+    assert not dag_run_is_running("publish", "run")
+
+
+@pytest.mark.parametrize("failure", [{"status_code": 500}, {"status_code": 503}, LOST_CONNECTION], ids=str)
 def test_a_run_is_not_taken_for_dead_while_airflow_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, status_code: int | None
+    monkeypatch: pytest.MonkeyPatch, failure: dict[str, Any]
 ) -> None:
-    answer(monkeypatch, status_code)
+    TaskApi(monkeypatch).failure = failure
     with pytest.raises(AirflowRuntimeError):
         dag_run_is_running("publish", "run")
 
 
-@pytest.mark.parametrize("status_code", [500, None])
+@pytest.mark.parametrize("failure", [{"status_code": 500}, LOST_CONNECTION], ids=str)
 def test_a_dag_is_not_taken_for_unknown_while_airflow_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, status_code: int | None
+    monkeypatch: pytest.MonkeyPatch, failure: dict[str, Any]
 ) -> None:
     """The watchdog would report that the incident of a paused DAG has ended."""
-    answer(monkeypatch, 404)
+    airflow = TaskApi(monkeypatch)
+    airflow.unknown.add("watch")
     assert dag_activity("watch") is None
-    answer(monkeypatch, status_code)
+    airflow.failure = failure
     with pytest.raises(AirflowRuntimeError):
         dag_activity("watch")
+
+
+def test_what_airflow_knows_of_a_dag_and_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that a person started have no logical date, and do not count as the last one."""
+    airflow, day = TaskApi(monkeypatch), datetime(2026, 3, 1, tzinfo=UTC)
+    for hour, state in enumerate(("failed", "failed", "success", "running")):
+        at = day.replace(hour=hour)
+        airflow.add_run("watch", f"scheduled__{hour}", state, logical_date=at, end_date=at)
+    airflow.add_run("watch", "manual__1", "failed", end_date=day.replace(hour=9))
+    succeeded_at, failed_at = day.replace(hour=2), day.replace(hour=1)
+    assert dag_activity("watch") == DagActivity("watch", False, True, succeeded_at, failed_at)
 
 
 @pytest.mark.parametrize("address", ["", "http://localhost:8080", "http://127.0.0.1:28080/"])

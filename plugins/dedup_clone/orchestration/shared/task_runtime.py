@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, DagRunState
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -125,7 +125,7 @@ def dag_run_is_running(dag_id: str, run_id: str) -> bool:
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     try:
-        return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == "running"
+        return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == DagRunState.RUNNING
     except AirflowRuntimeError as error:
         if is_not_found(error):
             return False  # the run was deleted

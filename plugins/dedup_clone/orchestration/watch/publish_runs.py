@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
+from airflow.sdk import DagRunState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
@@ -17,11 +18,15 @@ from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedu
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.comms import DagRunResult
+
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
 RUN_IDS_PER_CALL = 100
 FAILED_CHECK = "a check before the swap failed"
-ENDED = ("failed", "success")  # states of DAG runs in Airflow
+# Compared with `==`: the text of Airflow's enum is "DagRunState.FAILED", not "failed".
+ENDED = (DagRunState.FAILED, DagRunState.SUCCESS)
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,8 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         return None
     runs = _automatic_runs(dag_id, newest)
     if is_active:
-        runs = [run for run in runs if str(run.state) in ENDED]
-    if not runs or str(runs[-1].state) not in ENDED:
+        runs = [run for run in runs if run.state in ENDED]
+    if not runs or runs[-1].state not in ENDED:
         return None
     last, number = runs[-1], len(runs)
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
@@ -87,35 +92,36 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     elif is_stopped:
         reason, no_repeat = FAILED_CHECK, is_active or number == MAX_RUNS
     elif number >= RUNS_BEFORE_REPORT:
-        failed = all(str(run.state) == "failed" for run in runs)
+        failed = all(run.state == DagRunState.FAILED for run in runs)
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
     repeat_at = None if no_repeat else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
     return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
 
 
-def _automatic_runs(dag_id: str, delivery: Delivery) -> list[Any]:
+def _automatic_runs(dag_id: str, delivery: Delivery) -> list[DagRunResult]:
     """The runs that the watch DAG started for the delivery, in their order."""
-    runs: list[Any] = []
+    runs: list[DagRunResult] = []
     while len(runs) < MAX_RUNS and (run := find_run(dag_id, publish_run_id(delivery, len(runs) + 1))) is not None:
         runs.append(run)
     return runs
 
 
-def find_run(dag_id: str, run_id: str) -> Any:
+def find_run(dag_id: str, run_id: str) -> DagRunResult | None:
     """The DAG run as the task execution API describes it; None when there is none."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time import task_runner
-    from airflow.sdk.execution_time.comms import GetDagRun
+    from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
 
     if not _count_runs(dag_id, [run_id]):
         return None
     try:
-        return task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
+        answer = task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
     except AirflowRuntimeError as error:
         if is_not_found(error):
             return None  # deleted meanwhile
         raise
+    return answer if isinstance(answer, DagRunResult) else None
 
 
 def _has_active_run(dag_id: str, waiting: Sequence[Delivery]) -> bool:
