@@ -124,14 +124,17 @@ def audits(*outcomes: AuditOutcome) -> Audits:
 def feed_state(
     *, expected: ExpectedArrivals | None = None, max_age_minutes: int | None = None, **changes: Any
 ) -> FeedState:
-    """The state of a feed: snapshot 7 is live, nothing waits, both DAGs run. The SLA is 60 minutes."""
+    """The state of a feed: snapshot 7 is live, nothing waits, both DAGs run. The SLA is 60 minutes.
+
+    The run of an intent in `current` is running, unless `lease_holder_running` is given.
+    """
     settings = FreshnessSettings(sla_minutes=60, expected_arrivals=expected, max_age_minutes=max_age_minutes)
     history = tuple(record(n) for n in (5, 6, 7))
     healthy = FeedState(
         feed="sales",
         settings=settings,
         current=current(),
-        lease_holder_running=False,
+        lease_holder_running=changes.get("current", current()).intent is not None,
         live=history[-1],
         history=history,
         failures=(),

@@ -9,7 +9,7 @@ from datetime import datetime
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.feed_state import MIXED, FeedState
+from dedup_clone.freshness.feed_state import MIXED, FeedState, describe_uncommitted
 from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.newer_deliveries import describe_newer_not_live, newer_excluded
 from dedup_clone.freshness.operation_checks import (
@@ -139,6 +139,8 @@ def _what_is_live(state: FeedState) -> str:
     generation, live = state.current.generation, state.live
     if state.current_is_lost:
         return "Nobody knows what is published, because CURRENT is gone"
+    if state.uncommitted is not None:
+        return f"Readers see {describe_uncommitted(state.uncommitted)}"
     if generation is None:
         return "Nothing is published yet"
     if live is None:
@@ -154,8 +156,8 @@ def _newest_note(state: FeedState) -> str:
 
     Empty if the headline names no snapshot, or one that a rollback restored, or says that target is mixed.
     """
-    live = state.live
-    if live is None or live.is_taken_over or live.restores is not None or state.target_is_mixed:
+    live = None if state.uncommitted or state.target_is_mixed else state.live
+    if live is None or live.is_taken_over or live.restores is not None:
         return ""
     return NEWEST_SUFFIX
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult
+from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.audits import Audits
-from dedup_clone.state.current import Current
+from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
 
@@ -174,11 +175,25 @@ class FeedState:
         """Whether there may be more open refusals than those in `refused`."""
         return len(self.refused) >= REFUSALS_READ
 
+    @property
+    def uncommitted(self) -> Intent | None:
+        """The run that holds the lease, if target already has the generation that it has yet to commit."""
+        intent, table = self.current.intent, None if self.target is None else self.target.table
+        is_swapped = intent and table and table.labels.get(GENERATION_LABEL) == str(intent.generation)
+        return intent if is_swapped else None
+
     def readers_see(self, now: datetime) -> str:
         if self.current_is_lost:
             return "the table that was published last"
         text = describe_live(self.live, self.current.generation, now)
+        if self.uncommitted is not None:
+            text = describe_uncommitted(self.uncommitted)
         return f"{text}, {MIXED}" if self.target_is_mixed else text
+
+
+def describe_uncommitted(intent: Intent) -> str:
+    """Say what a query of target returns between swap and commit."""
+    return f"generation {intent.generation}, which run [{intent.run_id}] has not committed"
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:

@@ -9,7 +9,6 @@ from dedup_clone.checks.check_result import next_step_after_checks
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.target_checks import is_being_committed
 from dedup_clone.publish.environments import restore_records
 
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
@@ -113,13 +112,12 @@ def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
 def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     """A lease may be held for as long as the SLA, and for twice as long if the run that holds it is still running.
 
-    This does not apply to a run that waits for approval: any other run may take over its lease. A run that has ended
-    after its swap, without a commit, may not hold it at all.
+    A run that ended with the lease is reported at once if no delivery waits, as then no run comes to recover its
+    attempt. A run that waits for approval is not reported: any other run may take over its lease.
     """
-    intent, allowed = state.current.intent, state.sla * (2 if state.lease_holder_running else 1)
-    is_swapped = state.target is not None and is_being_committed(state, state.target)
-    if is_swapped and not state.lease_holder_running:
-        allowed = timedelta(0)
+    intent, allowed = state.current.intent, state.sla * 2
+    if not state.lease_holder_running:
+        allowed = state.sla if any(w.is_registered for w in state.waiting) else timedelta(0)
     if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:
         return
     holder = f"run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, generation {intent.generation})"
@@ -129,7 +127,7 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     next_step = "none if a delivery is due soon: its run recovers the attempt. Otherwise replay the live snapshot."
     if state.lease_holder_running:
         next_step = "read the log of that run; if it hangs, mark it as failed: the next run recovers the attempt."
-    elif is_swapped:
+    elif state.uncommitted is not None:
         consequence = "ended after its swap: readers see its generation, and no record tells of it"
         next_step = "clear that run from its first task, which commits the generation; so does the next run."
     held = format_duration(now - intent.taken_at)

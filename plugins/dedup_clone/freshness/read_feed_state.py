@@ -80,7 +80,7 @@ def read_feed_state(
         settings=services.feed.freshness,
         current=current,
         lost_record=_lost_record(services, current, manifest, table),
-        lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
+        lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
         history=tuple(r for r in records if r.is_publish),
         failures=failures,
@@ -111,6 +111,11 @@ def _lost_record(services: Services, current: Current, manifest: Manifest | None
         return "" if services.store.stat([name]) else name
     is_published = current.last_generation == 0 and labelled_generation(table) is not None
     return services.layout.current if is_published or services.current.is_lost(current) else ""
+
+
+def _is_at_work(services: Services, intent: Intent) -> bool:
+    """Whether the run that holds the lease is running, or has given the lease back since `intent` was read."""
+    return services.is_running(intent.dag_id, intent.run_id) or services.current.read().intent != intent
 
 
 def _pending_job(services: Services, intent: Intent) -> PendingJob | None:

@@ -92,9 +92,9 @@ def _step_for_person(state: FeedState) -> str:
 def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
     """Why the last attempt to publish the delivery failed; empty if none failed, or if another publish is running."""
     intent, run = state.current.intent, state.failed_run
-    # The failed run itself may still hold the lease, if it could not release it.
-    if intent is not None and intent.kind is IntentKind.PUBLISH and (run is None or run.run_id != intent.run_id):
-        return ""
+    if intent is not None and intent.kind is IntentKind.PUBLISH:
+        ended = f"run [{intent.run_id}] ended and left its attempt to the next run"
+        return "" if state.lease_holder_running else ended
     if state.is_stopped_before_dedup:
         return stopped_by(state.failed_checks)
     reason = next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")

@@ -20,7 +20,7 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     Not checked before the first publish, between swap and commit, and if BigQuery did not answer.
     """
     target = state.target
-    if target is None or state.current.generation is None or is_being_committed(state, target):
+    if target is None or state.current.generation is None or state.uncommitted is not None:
         return
     differences = _differences(state, target)
     if differences:
@@ -121,12 +121,6 @@ def _way_back(state: FeedState, target: TargetState) -> str:
         steps.append(roll_back_to(live))
     text = "; then ".join(steps)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def is_being_committed(state: FeedState, target: TargetState) -> bool:
-    """Whether target's label is already the generation of the run that holds the lease."""
-    intent, table = state.current.intent, target.table
-    return intent is not None and table is not None and table.labels.get(GENERATION_LABEL) == str(intent.generation)
 
 
 def _readers_see(state: FeedState, target: TargetState, now: datetime) -> str:

@@ -126,7 +126,7 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
     world.swap(spec, swap)
     assert wrong(world) == []
     world.running.clear()
-    assert wrong(world) == ["lease_held"]  # the run ended without a commit
+    assert wrong(world) == ["promise_at_risk"]  # the run ended without a commit
     world.commit(spec)
     assert wrong(world) == []
     world.roll_back(1)

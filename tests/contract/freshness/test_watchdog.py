@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -17,6 +18,9 @@ from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, write_verdict
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.index import IndexFile
@@ -120,6 +124,59 @@ def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watch
     assert dog.check(later=MINUTE) == [f"WARNING: {AT_RISK}"]
     assert f"the log of run [{run_id}] says why" in dog.caplog.text
     assert verdict_of(world).status is FreshnessStatus.AT_RISK
+
+
+@pytest.mark.parametrize("state", ["success", None], ids=["marked success", "deleted"])
+def test_a_publish_that_ended_between_swap_and_commit_is_told_with_what_readers_see(
+    dog: Watchdog, state: str | None
+) -> None:
+    world = dog.world
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    run_id = f"publish__{name.replace('-', '__')}"
+    spec, checked = world.publish_to_check(name, run_id=run_id)
+    world.swap(spec, checked)
+    world.running = {run_id}
+    assert dog.check() == []
+    assert verdict_of(world).headline.startswith(f"Readers see generation 2, which run [{run_id}] has not committed;")
+    world.running = set()
+    if state:
+        dog.airflow.add_run(dog.setup.dag_id("publish"), run_id, state, end_date=datetime.now(UTC))
+    assert dog.check(later=MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert "Readers see: generation 2, which run" in dog.caplog.text
+    assert isinstance(resolve(world.services, world.publish_request(name, run_id=f"{run_id}__2")), str)
+    assert dog.check(later=3 * MINUTE) == [f"RECOVERED: {AT_RISK}"]
+    assert verdict_of(world).headline == "Readers see snapshot 8, the newest one."
+
+
+def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog: Watchdog) -> None:
+    """As with `commit_generation` of a rollback marked success by hand."""
+    world = dog.world
+    for snapshot_id in (7, 8):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
+    spec = resolve_rollback(world.services, RollbackRequest("rollback", "by-hand", 1, 2, "bad snapshot"))
+    world.running = {"by-hand"}
+    assert dog.check() == []
+    world.running = set()
+    assert dog.check(later=MINUTE) == ["ALERT: lease_held"]
+    assert spec.generation == 3
+    recover(world.services, dag_id="other", run_id="other")
+    assert dog.check(later=3 * MINUTE) == ["RECOVERED: lease_held"]
+
+
+def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
+    dog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = dog.world
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+
+    def ends_well(dag_id: str, run_id: str) -> bool:
+        world.services.current.release(spec.attempt)
+        return False
+
+    services = replace(world.services, is_running=ends_well)
+    monkeypatch.setattr(watchdog, "open_feed_services", lambda setup, clients=None: services)
+    assert dog.check() == []
 
 
 @pytest.mark.parametrize("kind", BIGQUERY_KINDS)

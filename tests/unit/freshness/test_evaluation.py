@@ -94,6 +94,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
             waiting=(waits(minutes(1)),),
             failed_run=REPEATED,
             current=current(replace(intent(minutes(0)), run_id=REPEATED.run_id)),
+            lease_holder_running=False,
         ),
         ["promise_at_risk"],
     ),
@@ -159,7 +160,18 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "publish is paused": (feed_state(publish_dag=activity("sales_publish", is_paused=True)), ["publish_paused"]),
     "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
-    "a dead run holds the lease": (feed_state(current=current(intent(minutes(61)))), ["lease_held"]),
+    "a dead run holds the lease, and none comes to recover its attempt": (
+        feed_state(current=current(intent(minutes(1))), lease_holder_running=False),
+        ["lease_held"],
+    ),
+    "a dead run holds the lease, and the run of a waiting delivery recovers its attempt": (
+        feed_state(current=current(intent(minutes(1))), lease_holder_running=False, waiting=(waits(minutes(2)),)),
+        ["promise_at_risk"],
+    ),
+    "a dead run holds the lease although deliveries wait": (
+        feed_state(current=current(intent(minutes(61))), lease_holder_running=False, waiting=(waits(minutes(1)),)),
+        ["promise_at_risk", "lease_held"],
+    ),
     "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
     "a run that waits for approval yields the lease": (
         feed_state(current=current(replace(intent(minutes(121)), waits_for_approval=True)), lease_holder_running=True),
@@ -334,7 +346,7 @@ def test_an_incident_of_a_dag_names_it() -> None:
 
 
 def test_a_lease_blocks_others_only_while_its_run_is_running() -> None:
-    dead = feed_state(current=current(intent(minutes(121))))
+    dead = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
     for state, words in (
         (dead, "is not running any more: nothing is published until another run recovers its attempt."),
         (replace(dead, lease_holder_running=True), "is running: nothing else can be published."),
