@@ -49,7 +49,7 @@ def test_a_feed_whose_file_is_invalid_from_the_beginning_is_red_and_says_what_to
     assert page.value("document.getElementById('notice').hidden") is True
     headline = page.value("document.querySelector('.headline').innerText")
     assert headline.split("\n")[0].startswith("Stopped")
-    assert "The feed's file is invalid" in headline
+    assert "The feed has no valid file" in headline
     cards = page.value(
         "[...document.querySelectorAll('.card')].filter((c) => c.checkVisibility()).map((c) => c.innerText)"
     )

@@ -231,7 +231,7 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
         feed,
         FreshnessStatus.STOPPED,
         now,
-        headline="The feed's file is invalid, and nothing is registered or published. Readers see no table yet.",
+        headline="The feed has no valid file, and nothing is registered or published. Readers see no table yet.",
         incidents=(found,),
         runbook="https://example.org/runbook.md",
         check_interval_s=3600.0,

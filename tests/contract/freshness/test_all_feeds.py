@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -22,6 +23,9 @@ from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_fo
 from dedup_clone.orchestration.shared.task_runtime import Clients
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_feed
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
+from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.state.current import CurrentFile, Intent, IntentKind
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.retired import RetiredFile, Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
@@ -107,10 +111,10 @@ def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
         return check_feed(setup, clients)
 
     monkeypatch.setattr(all_feeds, "check_feed", check)
-    with pytest.raises(FeedsNotChecked, match=r"2 of 12 feeds(?s:.*)\[crowd_5\](?s:.*)\[crowd_7\] no route"):
+    with pytest.raises(FeedsNotChecked, match=r"^1 of 12 feeds(?s:.*)\[crowd_7\] no route"):
         check_all_feeds(deployed.folders)
     assert sorted(checked) == sorted(set(FEEDS) - {"crowd_5", "crowd_7"})
-    assert deployed.gauges["dedup_clone.feeds_checked"] == 10
+    assert deployed.gauges["dedup_clone.feeds_checked"] == 11
 
 
 def test_a_feed_whose_alert_was_not_sent_counts_as_checked(
@@ -175,8 +179,7 @@ def test_the_invalid_file_of_a_retired_feed_is_no_incident(
     retirement = Retirement(1, "former_feed", datetime.now(UTC), "run", "a test", TargetAction.KEEP, "", None, 0)
     RetiredFile(ObjectStore(deployed.storage, "state"), "former_feed").write(retirement)
     (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
-    with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[former_feed\]"):
-        check_all_feeds(deployed.folders)
+    assert check_all_feeds(deployed.folders) == {}
     assert "feed_file_invalid" not in caplog.text
     assert deployed.verdict("former_feed") is None
 
@@ -194,15 +197,14 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     alerts: list[list[str]] = []
     for _ in range(2):
         caplog.clear()
-        with pytest.raises(FeedsNotChecked, match=r"1 of 12 feeds(?s:.*)\[crowd_9\]"):
-            check_all_feeds(deployed.folders)
+        assert check_all_feeds(deployed.folders) == {"crowd_9": ["feed_file_invalid", "watch_paused"]}
         alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
     assert alerts == [["[crowd_9] ALERT: feed_file_invalid"], []]
     verdict = deployed.verdict("crowd_9")
     assert verdict is not None
     assert verdict.status is FreshnessStatus.STOPPED
     assert verdict.headline == (
-        "The feed's file is invalid, and nothing is registered or published. "
+        "The feed has no valid file, and nothing is registered or published. "
         "Readers see no table yet: nothing was published."
     )
     incident, still_open = verdict.incidents
@@ -217,3 +219,50 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     verdict = deployed.verdict("crowd_9")
     assert verdict is not None
     assert verdict.status is FreshnessStatus.EMPTY
+
+
+def test_an_invalid_file_whose_alert_was_not_sent_fails_the_check(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
+    shipped = read_deployment(deployed.folders.profiles).model_copy(update={"alerts": broken})
+    monkeypatch.setattr(all_feeds, "read_deployment", lambda profiles: shipped)
+    deployed.keep()
+    (deployed.folders.feeds / "crowd_10.yaml").write_text("feed: crowd_10\n")
+    with pytest.raises(FeedsNotChecked, match=r"^0 of 1 feeds(?s:.*)nowhere\.Notifier"):
+        check_all_feeds(deployed.folders)
+
+
+def test_a_missing_feed_file_is_an_incident_until_it_is_back(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that has the lease loses its tasks: Airflow ends it, or leaves it running for ever."""
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_10", "crowd_11")
+    path = deployed.folders.feeds / "crowd_11.yaml"
+    valid = path.read_text()
+    assert check_all_feeds(deployed.folders) == {}
+    path.unlink()
+    assert check_all_feeds(deployed.folders) == {}, "it was never published"
+    path.write_text(valid)
+    store = ObjectStore(deployed.storage, "state")
+    run: dict[str, Any] = {"dag_id": "crowd_11_publish", "run_id": "publish__7__1"}
+    lease = partial(Intent.begin, IntentKind.PUBLISH, **run, environment="tests", now=datetime.now(UTC))
+    CurrentFile(store, "crowd_11").acquire_lease(lambda parent, last: lease(parent=parent, generation=last + 1))
+    deployed.airflow.add_run(**run)
+    assert check_all_feeds(deployed.folders) == {}
+    path.unlink()
+    for alerts in (["[crowd_11] ALERT: feed_file_invalid"], []):
+        caplog.clear()
+        assert check_all_feeds(deployed.folders) == {"crowd_11": ["feed_file_invalid"]}
+        sent = [r.getMessage() for r in caplog.records if r.name == "dedup_clone.alerts"]
+        assert [text.splitlines()[0] for text in sent] == alerts
+        assert all("Run [publish__7__1] has the lease, and cannot go on." in text for text in sent)
+    verdict = deployed.verdict("crowd_11")
+    assert verdict is not None
+    assert verdict.status is FreshnessStatus.STOPPED
+    path.write_text(valid)
+    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))
+    caplog.clear()
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[crowd_11] RECOVERED: feed_file_invalid" in caplog.text

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, FeedsNotChecked
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
 from dedup_clone.freshness.metrics import gauges_line
+from dedup_clone.freshness.verdict import read_summaries
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.retries import is_permanent
-from dedup_clone.orchestration.shared.task_runtime import Clients, open_clients
+from dedup_clone.orchestration.shared.task_runtime import Clients, environment_name, open_clients
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.orchestration.watchdog.invalid_feed_file import report_invalid_feed_file
 from dedup_clone.orchestration.watchdog.unchecked_feed import report_unchecked_feed
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
 FEEDS_AT_ONCE = 8
@@ -35,17 +40,20 @@ def first_valid_setup(folders: DeployedFolders) -> FeedSetup | None:
 def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     """Checks every feed. Returns the names of the incidents by feed, without feeds that have none.
 
-    If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, also if only an
-    alert could not be sent; it gives the reason for each feed. Raises ConfigurationError if the profile is invalid.
+    A feed whose file is invalid has an incident, and so has one whose file is missing. If a feed cannot be checked, the
+    others are checked all the same. Then FeedsNotChecked is raised, also if only an alert could not be sent; it gives
+    the reason for each feed. Raises ConfigurationError if the profile is invalid.
     """
     deployment = read_deployment(folders.profiles)
     clients = _with_cached_views(open_clients(deployment, folders.sql))
 
-    def check(path: Path) -> tuple[str, list[str] | Exception]:
-        return path.stem, _check(path, folders, clients, deployment.alerts)
+    files = {path.stem: path for path in folders.feed_files}
+
+    def check(feed: str) -> tuple[str, list[str] | Exception]:
+        return feed, _check(feed, files.get(feed), folders, clients, deployment.alerts)
 
     with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
-        results = dict(pool.map(check, folders.feed_files))
+        results = dict(pool.map(check, [*files, *_feeds_without_file(clients.state, files)]))
     failed = {feed: result for feed, result in results.items() if isinstance(result, Exception)}
     unsent = sum(isinstance(error, AlertNotSent) for error in failed.values())  # their feeds were checked
     unchecked = len(failed) - unsent
@@ -84,19 +92,48 @@ def _emit_heartbeat(feeds_checked: int) -> None:
     stats.gauge("dedup_clone.feeds_checked", float(feeds_checked))
 
 
-def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: AlertSettings) -> list[str] | Exception:
-    """Checks one feed. Returns the names of its incidents, or the error for which the watchdog's task must fail."""
+def _feeds_without_file(store: ObjectStore, files: Collection[str]) -> list[str]:
+    """The feeds that this environment has published and not retired, and that are not in `files`.
+
+    A retired feed has no verdict. Other environments may have feeds of their own in the same bucket.
+    """
+    found, own = [], environment_name()
+    for feed in sorted(read_summaries(store).keys() - set(files)):
+        with suppress(ContractViolation):
+            if CurrentFile(store, feed).read().environment == own:
+                found.append(feed)
+    return found
+
+
+def _check(
+    feed: str, path: Path | None, folders: DeployedFolders, clients: Clients, alerts: AlertSettings
+) -> list[str] | Exception:
+    """Checks one feed. Returns the names of its incidents, or the error for which the watchdog's task must fail.
+
+    `path`: the feed's file; None if there is none.
+    """
     try:
-        setup = read_feed_setup(path, folders)
-    except ConfigurationError as error:
-        return _report_invalid_file(path.stem, error, clients, alerts)
-    try:
-        return check_feed(setup, clients)
+        return _check_with_file(feed, path, folders, clients, alerts)
     except AlertNotSent as error:  # the feed was checked
         return error
     except Exception as error:
-        _try_report_unchecked(path.stem, error, clients, alerts)
+        _try_report_unchecked(feed, error, clients, alerts)
         return error
+
+
+def _check_with_file(
+    feed: str, path: Path | None, folders: DeployedFolders, clients: Clients, alerts: AlertSettings
+) -> list[str]:
+    try:
+        if path is None:
+            raise ConfigurationError(
+                f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run its DAG "
+                f"[{feed}_retire] before the file is deleted."
+            )
+        setup = read_feed_setup(path, folders)
+    except ConfigurationError as error:
+        return report_invalid_feed_file(feed, error, clients.state, alerts, alerts.check_interval_minutes * 60)
+    return check_feed(setup, clients)
 
 
 def _try_report_unchecked(feed: str, error: Exception, clients: Clients, alerts: AlertSettings) -> None:
@@ -104,13 +141,3 @@ def _try_report_unchecked(feed: str, error: Exception, clients: Clients, alerts:
         report_unchecked_feed(feed, error, clients.state, alerts)
     except Exception:
         log.exception("feed=%s its failed check could not be reported; the next check tries again", feed)
-
-
-def _report_invalid_file(feed: str, invalid: ConfigurationError, clients: Clients, alerts: AlertSettings) -> Exception:
-    """Reports the invalid file. Returns the error with which this feed's check ends."""
-    try:
-        report_invalid_feed_file(feed, invalid, clients.state, alerts, alerts.check_interval_minutes * 60)
-    except Exception as error:
-        log.exception("feed=%s its invalid file could not be reported; the next check tries again", feed)
-        return error
-    return invalid

@@ -1,4 +1,4 @@
-"""The watchdog's check of a feed whose file is invalid: one alert, and a verdict that says what readers see."""
+"""The watchdog's check of a feed without a valid file: one alert, and a verdict that says what readers see."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dedup_clone.freshness.verdict import (
     write_verdict,
 )
 from dedup_clone.orchestration.shared.task_runtime import environment_name
+from dedup_clone.orchestration.watchdog.feed_check import require_sent
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
@@ -26,22 +27,25 @@ from dedup_clone.state.store import ObjectStore
 
 def report_invalid_feed_file(
     feed: str, error: ConfigurationError, store: ObjectStore, settings: AlertSettings, check_interval_s: float
-) -> None:
-    """Open the incident and store the verdict. The first check after the file was corrected ends the incident.
+) -> list[str]:
+    """Open the incident, store the verdict, and return the names of its incidents.
 
-    The verdict also has the feed's other open incidents, which nothing looks for meanwhile.
-    Does nothing if the feed is retired, or if another environment publishes it.
+    The first check after the file was corrected ends the incident. The verdict also has the feed's other open
+    incidents, which nothing looks for meanwhile. Does nothing if the feed is retired, or if another environment
+    publishes it. Raises AlertNotSent when a notifier failed; the next check sends the alert again.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
     if current.environment not in ("", environment_name()) or RetiredFile(store, feed).read() is not None:
-        return
+        return []
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
     readers_see = describe_live(live, current.generation, now)
+    at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
     found = Incident(
         IncidentKind.FEED_FILE_INVALID,
         Severity.ALERT,
         since=now,
-        what=f"the file of feed [{feed}] is invalid: no delivery is registered and nothing is published. {error}",
+        what=f"the file of feed [{feed}] cannot be read: no delivery is registered and nothing is published.{at_work} "
+        f"{error}",
         readers_see=readers_see,
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
     )
@@ -56,7 +60,7 @@ def report_invalid_feed_file(
         format_version=VERDICT_VERSION,
         feed=feed,
         status=FreshnessStatus.STOPPED,
-        headline=f"The feed's file is invalid, and nothing is registered or published. Readers see {readers_see}.",
+        headline=f"The feed has no valid file, and nothing is registered or published. Readers see {readers_see}.",
         incidents=(incident, *(other for other in open_incidents(store, feed) if other.name != incident.name)),
         checked_at=now,
         check_interval_s=check_interval_s,
@@ -66,3 +70,5 @@ def report_invalid_feed_file(
         runbook=settings.runbook,
     )
     write_verdict(store, verdict)
+    require_sent(notifiers)
+    return [incident.name for incident in verdict.incidents]
