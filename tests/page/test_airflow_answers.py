@@ -20,7 +20,8 @@ from tests.page.serving import site
 
 REQUESTS = (Path(page.__file__).parent / "static" / "airflow.js").read_text(encoding="utf-8")
 RUNS = "/api/v2/dags/{dag_id}/dagRuns"
-TASK = RUNS + "/{dag_run_id}/taskInstances/{task_id}"
+RUN = RUNS + "/{dag_run_id}"
+TASK, XCOM = RUN + "/taskInstances/{task_id}", "/xcomEntries/{xcom_key}"
 EXAMPLE = {"{dag_id}": "store_visits_rollback", "{dag_run_id}": "manual__1", "{task_id}": "show_difference"}
 
 
@@ -86,14 +87,15 @@ def test_the_final_task_states_are_those_of_airflow(description: dict[str, Any])
     assert (states[0] | states[1], states[0] & states[1]) == (known, set())
 
 
-@pytest.mark.parametrize("path", [TASK, TASK + "/logs/{try_number}", TASK + "/xcomEntries/{xcom_key}"])
+@pytest.mark.parametrize("path", [RUN, RUN + "/taskInstances", TASK, TASK + "/logs/{try_number}", TASK + XCOM])
 def test_the_answers_on_a_started_run_conform(description: dict[str, Any], path: str) -> None:
     described = operation(description, path)
     asked = re.search(r"logs/\$\{tries\}\?(.*?)`", REQUESTS)
     assert asked
     if "logs" in path:
         assert set(parse_qs(asked[1])) <= parameters(described)
-    api = Api(states=["running"], log=[{"event": "fails", "error_detail": [{"exc_type": "E", "exc_value": "no"}]}])
+    log = [{"event": "fails", "error_detail": [{"exc_type": "E", "exc_value": "no"}]}]
+    api = Api(states=["running"], log=log, tasks=[{"task_id": "commit_generation", "state": "success"}])
     url = path.removeprefix("/api/v2").replace("{try_number}", "2").replace("{xcom_key}", "return_value")
     for name, value in EXAMPLE.items():
         url = url.replace(name, value)

@@ -12,7 +12,7 @@ import pytest
 from testkit.proxied_stack import ProxiedStack, running_stack
 from testkit.stack_client import StackClient
 from testkit.waiting import wait_for
-from tests.stack.extra_feeds import BOUNDED, HELD_BACK, SLOWED, add_feeds
+from tests.stack.extra_feeds import BOUNDED, ENDED_BADLY, HELD_BACK, SLOWED, add_feeds
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,7 @@ def proxied_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedS
 @pytest.fixture(scope="session")
 def stack(proxied_stack: ProxiedStack) -> StackClient:
     local = StackClient(proxied_stack.layout.local)
-    extra = [f"{feed}_{dag}" for feed in (SLOWED, HELD_BACK, BOUNDED) for dag in ("watch", "publish", "rollback")]
+    feeds = (SLOWED, HELD_BACK, BOUNDED, *ENDED_BADLY)
+    extra = [f"{feed}_{dag}" for feed in feeds for dag in ("watch", "publish", "rollback")]
     wait_for(lambda: all(local.airflow.is_paused(dag) is False for dag in extra), f"Airflow knows {extra}")
     return local
