@@ -225,6 +225,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(
             current=current(intent(minutes(1))),
             target=target(table(labels={"dedup_clone_generation": "8"}, clone_time=NOW)),
+            lease_holder_running=False,
         ),
         ["lease_held"],
     ),

@@ -40,7 +40,7 @@ def check_names() -> set[str]:
     }
     named = {v[0] for tree in trees for name, v in calls(tree) if name in takes_a_name and v}
     fixed = {name for name in named if CHECK_NAME.fullmatch(name)} | {check.name for check in SHARE_CHECKS}
-    return fixed | {f"{SQL_CHECK_PREFIX}NAME"}
+    return fixed | {f"{SQL_CHECK_PREFIX}NAME", f"{SQL_CHECK_PREFIX}unique_across_dates"}
 
 
 def found_in(section: str, pattern: str) -> list[str]:
