@@ -67,7 +67,7 @@ def approval(now: datetime, dag_id: str = "store_visits_rollback", task_id: str 
     return {
         "options": ["Approve", "Reject"],
         "subject": "Roll store_visits back to generation 119?",
-        "body": "Asked by vera. Reason given: <b>prices</b>",
+        "body": "Reason given: <b>prices</b> (asked by vera)",
         "created_at": since.isoformat(),
         "assigned_users": [],
         "task_instance": task_instance(dag_id, "manual__1", task_id, "awaiting_input", since),

@@ -16,19 +16,15 @@ from dedup_clone.publish.step_specs import PublishSpec
 _MARKUP = re.compile(r"([\\`*_\[\]<>|])")
 
 
-def requester_and_reason(asked_by: str, reason: str) -> str:
-    """Who asks for the approval, and why, as Markdown that shows the reason as it was typed.
-
-    `asked_by`: who triggered the run; empty if Airflow does not know.
-    """
-    typed = _MARKUP.sub(r"\\\1", " ".join(reason.split()))
-    return f"Asked by {asked_by or 'somebody unknown to Airflow'}. Reason given: {typed}"
+def reason_as_typed(reason: str) -> str:
+    """Why the approval is asked for, as Markdown that shows the reason as it was typed."""
+    return "Reason given: " + _MARKUP.sub(r"\\\1", " ".join(reason.split()))
 
 
-def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> str | None:
+def approval_text(services: Services, spec: PublishSpec) -> str | None:
     """Markdown with the evidence of each accepted failure; None when the run needs no approval.
 
-    `asked_by`: as in `requester_and_reason`. Raises ContractViolation when the check results are gone or damaged.
+    Raises ContractViolation when the check results are gone or damaged.
     """
     accepted = accepted_failures(read_check_results(services, spec.attempt, "before").items)
     if not accepted:
@@ -37,7 +33,7 @@ def approval_text(services: Services, spec: PublishSpec, asked_by: str = "") -> 
     return (
         f"**{services.feed.feed}: generation {spec.generation} fails {len(accepted)} check(s) "
         f"that its run accepts**\n\n"
-        f"{requester_and_reason(asked_by, spec.reason)}\n\n"
+        f"{reason_as_typed(spec.reason)}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "
         f"it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, and "

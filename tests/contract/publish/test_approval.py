@@ -51,10 +51,10 @@ def waiting(world: FeedOnStandIn) -> Waiting:
 
 def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_published(waiting: Waiting) -> None:
     world = waiting.world
-    text = approval_text(world.services, waiting.spec, "vera")
+    text = approval_text(world.services, waiting.spec)
     assert text
     assert "fails 1 check(s) that its run accepts" in text
-    assert "Asked by vera. Reason given: prices were reset" in text
+    assert "Reason given: prices were reset" in text
     assert "| changed_share | 10 of 10 rows changed (100.0000%)" in text
     assert "Readers see generation 1 until you approve" in text
     assert world.rows() == expected(*HELD)

@@ -35,7 +35,7 @@ from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.feed_on_stand_in import KEYS_FILE, REPOSITORY, FeedOnStandIn, row
 from tests.shared.task_api import dag_run
 
-ASKED = "Asked by vera. Reason given: prices were reset"
+ASKED = "Reason given: prices were reset (asked by vera)"
 LIVE = {"generation": Param(1)}
 
 
@@ -71,7 +71,7 @@ def test_an_erasure_shows_its_rows_and_passes_its_spec_on(published: FeedOnStand
     assert (shown["keys"], sum(shown["rows"].values())) == (1, 1)
     results = {RESOLVE_ERASURE: erasure_tasks.resolve(setup_of(published), context(form, {}))}
     spec = pull_spec(context(form, results))
-    assert (spec.generation, spec.reason) == (2, "request 17")
+    assert (spec.generation, spec.reason) == (2, "request 17 (asked by vera)")
     workload = read_workload(published.services, spec.attempt)
     assert size_run(workload, SparkSize(), Runner.SERVERLESS).executors >= 1
 

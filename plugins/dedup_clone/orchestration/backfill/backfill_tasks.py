@@ -6,7 +6,7 @@ from airflow.sdk import Context
 
 from dedup_clone.orchestration.backfill.backfill_form import read_backfill_request
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, open_gcs_bucket
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
 from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
@@ -18,7 +18,7 @@ def show_backfill(setup: FeedSetup, context: Context) -> str:
     request = read_backfill_request(context)
     with fail_without_retry():
         text = describe_backfill(open_feed_services(setup), _archive(setup, request), request)
-    return with_requester_and_reason(context, text)
+    return with_reason(context, text)
 
 
 def land_next(setup: FeedSetup, context: Context) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.request import Duplicates
-from dedup_clone.orchestration.shared.form_fields import required_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest
 
 MAX_COMPARED_DATES = 100
@@ -72,5 +72,5 @@ def read_bootstrap_request(context: Context) -> BootstrapRequest:
         duplicates=Duplicates(params["duplicates"]),
         drop_expired=bool(params["drop_expired"]),
         compared_dates=int(params["compared_dates"]),
-        reason=params["reason"],
+        reason=given_reason(context),
     )

@@ -11,7 +11,7 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.bootstrap.bootstrap_form import read_bootstrap_request
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import count_limit_bytes, with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import count_limit_bytes, with_reason
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
@@ -34,7 +34,7 @@ class ShowExistingOperator(DryRunMixin):
         with fail_without_retry():
             preview = preview_bootstrap(services, read_bootstrap_request(context), count_limit_bytes(context))
             services.log("a bootstrap would do this:\n" + preview.text)
-            result: dict[str, Any] = {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+            result: dict[str, Any] = {**to_plain(preview), "text": with_reason(context, preview.text)}
             if context["params"]["dry_run"]:
                 self.end_dry_run(context, result)
             elif preview.refused:

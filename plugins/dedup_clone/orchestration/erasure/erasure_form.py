@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
-from dedup_clone.orchestration.shared.form_fields import required_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
 
 
@@ -38,4 +38,4 @@ def erasure_params() -> dict[str, Param]:
 
 def read_erasure_request(context: Context) -> ErasureRequest:
     params, run = context["params"], context["dag_run"]
-    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], params["reason"])
+    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], given_reason(context))

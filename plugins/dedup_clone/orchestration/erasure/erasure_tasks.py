@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.erasure.erasure_form import read_erasure_request
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import count_limit_bytes, with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import count_limit_bytes, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
@@ -22,7 +22,7 @@ def show_erasure(setup: FeedSetup, context: Context) -> dict[str, Any]:
     with fail_without_retry():
         preview = preview_erasure(services, read_erasure_request(context), count_limit_bytes(context))
     services.log("an erasure would do this:\n" + preview.text, generation=preview.live_generation)
-    return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+    return {**to_plain(preview), "text": with_reason(context, preview.text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

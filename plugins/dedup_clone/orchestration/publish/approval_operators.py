@@ -22,7 +22,6 @@ from dedup_clone.orchestration.shared.task_runtime import (
     open_feed_services,
     pull_spec,
     push_result,
-    triggered_by,
 )
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
@@ -56,7 +55,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
                 self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="resume_after_interval")
             swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
         if self.approve_task is not None:
-            evidence = approval_text(services, spec, triggered_by(context))
+            evidence = approval_text(services, spec)
             if evidence is None:
                 push_result(context, swap)
                 self.skip(context["ti"], [self.dag.get_task(self.approve_task)])

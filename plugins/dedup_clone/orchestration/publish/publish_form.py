@@ -11,7 +11,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import REPLAY_PLANS
-from dedup_clone.orchestration.shared.form_fields import required_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
 from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, is_automatic_run
 from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.environments import require_in_use
@@ -118,7 +118,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
         engine=Engine(params["engine"]) if params["engine"] else None,
         plan=params["plan"] or None,
         accepted_checks=tuple(params["accepted_checks"] or ()),
-        reason=params["reason"].strip() if replay else "",
+        reason=given_reason(context) if replay else "",
         dates=dates,
     )
 

@@ -11,7 +11,7 @@ from dedup_clone.contract.request import Duplicates
 from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import required_reason, with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
@@ -56,7 +56,7 @@ def read_rebuild_request(context: Context) -> RebuildRequest:
     return RebuildRequest(
         dag_id=run.dag_id,
         run_id=run.run_id,
-        reason=params["reason"],
+        reason=given_reason(context),
         renamed=dict(params["renamed"] or {}),
         duplicates=Duplicates(params["duplicates"]),
         compared_dates=int(params["compared_dates"]),
@@ -69,7 +69,7 @@ def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
     with fail_without_retry():
         plan = plan_rebuild(services, read_rebuild_request(context))
     services.log("a rebuild would do this:\n" + plan.text, generation=plan.live_generation)
-    return {**to_plain(plan), "text": with_requester_and_reason(context, plan.text)}
+    return {**to_plain(plan), "text": with_reason(context, plan.text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

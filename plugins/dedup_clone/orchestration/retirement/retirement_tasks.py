@@ -8,7 +8,7 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import required_reason, with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
@@ -36,7 +36,7 @@ def show_retirement(setup: FeedSetup, context: Context) -> dict[str, Any]:
     with fail_without_retry():
         preview = preview_retirement(services, _request(context))
     services.log("a retirement would do this:\n" + preview.text, generation=preview.generation)
-    return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+    return {**to_plain(preview), "text": with_reason(context, preview.text)}
 
 
 def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
@@ -47,4 +47,4 @@ def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 def _request(context: Context) -> RetirementRequest:
     params, run = context["params"], context["dag_run"]
-    return RetirementRequest(run.dag_id, run.run_id, TargetAction(params["target"]), params["reason"])
+    return RetirementRequest(run.dag_id, run.run_id, TargetAction(params["target"]), given_reason(context))

@@ -14,7 +14,7 @@ from dedup_clone.orchestration.publish.resolve_operator import LEASE_RETRY_INTER
 from dedup_clone.orchestration.rollback.rollback_form import requested_generation
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import with_requester_and_reason
+from dedup_clone.orchestration.shared.form_fields import given_reason, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.previews.rollback_preview import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
@@ -40,7 +40,7 @@ class ShowDifferenceOperator(BaseOperator):
             except LeaseHeld as error:
                 self._wait(error, services.now() - (run.start_date or services.now()))
         services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-        return {**to_plain(preview), "text": with_requester_and_reason(context, preview.text)}
+        return {**to_plain(preview), "text": with_reason(context, preview.text)}
 
     def _wait(self, held: LeaseHeld, waited: timedelta) -> NoReturn:
         if waited > timedelta(minutes=2 * self.setup.feed.freshness.sla_minutes):
@@ -61,7 +61,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
     Fails if another generation has become live since `show_difference`.
     """
-    run, reason = context["dag_run"], context["params"]["reason"]
+    run, reason = context["dag_run"], given_reason(context)
     shown = context["ti"].xcom_pull(task_ids="show_difference")
     with fail_without_retry():
         request = RollbackRequest(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.billing import GIB
-from dedup_clone.orchestration.shared.task_runtime import triggered_by
-from dedup_clone.publish.approval import requester_and_reason
+from dedup_clone.publish.approval import reason_as_typed
 
 
 def required_reason(description: str) -> Param:
@@ -14,9 +13,15 @@ def required_reason(description: str) -> Param:
     return Param("", type="string", pattern=r"\S", title="Reason", description=description)
 
 
-def with_requester_and_reason(context: Context, text: str) -> str:
-    """Returns `text`, which the approver will read, with the name of who triggered the run and the reason added."""
-    return f"{text}\n\n{requester_and_reason(triggered_by(context), context['params']['reason'])}"
+def given_reason(context: Context) -> str:
+    """The form's reason, with the name of the user who triggered the run if Airflow knows it. The ledger keeps both."""
+    reason, user = context["params"]["reason"].strip(), context["dag_run"].triggering_user_name
+    return f"{reason} (asked by {user})" if user else reason
+
+
+def with_reason(context: Context, text: str) -> str:
+    """Returns `text`, which the approver will read, with the reason added."""
+    return f"{text}\n\n{reason_as_typed(given_reason(context))}"
 
 
 def count_limit_bytes(context: Context) -> int:

@@ -153,11 +153,6 @@ def fail_without_retry() -> Iterator[None]:
         raise
 
 
-def triggered_by(context: Context) -> str:
-    """The name of the user who triggered the run; empty if Airflow does not know it."""
-    return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
-
-
 def pull_spec(context: Context) -> PublishSpec:
     """The run's publish spec. Raises ContractViolation if it is missing or another version of this project made it."""
     task_id = _resolve_task_id(context)
