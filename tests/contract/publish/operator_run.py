@@ -15,6 +15,7 @@ from dedup_clone.orchestration.publish.approval_operators import ApproveAccepted
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.resolve_operator import ResolvePublishOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.watchdog import feed_check
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
@@ -30,7 +31,7 @@ class Run:
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
         self.airflow = TaskApi(monkeypatch)
         self.airflow.add_run("feed_publish", run_id)
-        for module in (resolve_operator, approval_operators):
+        for module in (resolve_operator, approval_operators, feed_check):
             monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))

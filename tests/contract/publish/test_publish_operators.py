@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
+from dedup_clone.freshness.verdict import read_verdict
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE
 from dedup_clone.orchestration.publish.publish_form import publish_params, read_publish_request
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS
@@ -42,6 +43,14 @@ def test_a_dry_run_returns_the_preview_and_skips_every_later_task(by_hand: Run) 
     assert preview["changes_target"] is True
     assert f"dry run of delivery {name}" in preview["text"]
     assert by_hand.world.services.current.read().last_generation == 0
+
+
+def test_the_page_counts_a_delivery_as_waiting_from_the_first_task_on(by_hand: Run) -> None:
+    world = by_hand.world
+    by_hand.resolve(snapshot_id=world.land(7, [row(7, 1)]).split("-")[0], reason="once more")
+    verdict = read_verdict(world.services.store, world.feed.feed)
+    assert verdict is not None
+    assert (verdict.waiting, verdict.headline) == (1, "Nothing is published yet; 1 waits.")
 
 
 def test_a_replay_of_some_dates_reaches_the_spec(by_hand: Run) -> None:

@@ -14,6 +14,7 @@ from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.publish_form import read_publish_request
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
+from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
@@ -61,6 +62,7 @@ class ResolvePublishOperator(DryRunMixin):
                 self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
         if isinstance(spec_or_reason, str):
             raise AirflowSkipException(spec_or_reason)
+        refresh_verdict(self.setup, reads_bigquery=False)  # the page counts the deliveries that wait
         return to_plain(spec_or_reason)  # type: ignore[no-any-return]
 
     def retry_resolve(self, context: Context, event: object = None) -> dict[str, Any]:

@@ -111,8 +111,10 @@ def require_sent(notifiers: AlertNotifiers) -> None:
         )
 
 
-def refresh_verdict(setup: FeedSetup) -> None:
+def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     """Evaluates the feed between two checks and stores the verdict, for the page. Sends no alert.
+
+    Without `reads_bigquery`, what only BigQuery tells is taken from the last check.
 
     Does nothing if the feed is retired, or if another environment publishes it: that one knows the feed's runs. A
     failure is logged and never raised.
@@ -121,7 +123,7 @@ def refresh_verdict(setup: FeedSetup) -> None:
         services = open_feed_services(setup)
         if services.retired.read() is not None or services.is_foreign(services.current.read()):
             return
-        write_verdict(services.store, _evaluate(setup, services)[1])
+        write_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
 
