@@ -2,9 +2,10 @@
 ### Publish: makes the deliveries that wait live, as one new generation of the table.
 
 The watch DAG starts a run for each delivery. The run publishes every delivery that waits; a later run whose delivery is
-published already is skipped. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run only shows
-what would happen. A replay that accepts a failed check waits for your approval before the swap (`approve_accepted`,
-Required Actions). If a delivery arrives before you approve, that delivery is published instead.
+published already is skipped. A delivery that a check on its data stops is held: later ones are published without it,
+and a person replays or discards it. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run only
+shows what would happen. A replay that accepts a failed check waits for your approval before the swap
+(`approve_accepted`, Required Actions). If a delivery arrives before you approve, that delivery is published instead.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
 that leaves target as it is. (With `cdc.publish: direct`, rows appear in target earlier, also of a run that fails.)

@@ -27,6 +27,7 @@ from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.planning.reused_candidate import is_reused
 from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
 from dedup_clone.publish.records.status_table import STATUS_TABLE
@@ -166,6 +167,8 @@ class FeedOnStandIn(ControlledStandIn):
 
     def deduplicate(self, spec: PublishSpec) -> None:
         """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`, a fake job by default."""
+        if is_reused(self.services, spec.attempt):
+            return
         if spec.engine.runs_spark:
             self.dedup.run(spec.request_uri)
         else:

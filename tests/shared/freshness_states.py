@@ -20,6 +20,7 @@ from dedup_clone.freshness.feed_state import (
     TargetState,
     WaitingDelivery,
 )
+from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
 from dedup_clone.state.current import Current, Intent, IntentKind
@@ -152,6 +153,11 @@ def feed_state(
         audits=audits(),
     )
     return dataclasses.replace(healthy, **changes)
+
+
+def held(snapshot_id: int) -> HeldDelivery:
+    delivery = Delivery(snapshot_id, 1)
+    return HeldDelivery(delivery, "00000008-abc", 7, "sales_publish", "held", NOW, (delivery,), (MANY_NEW,))
 
 
 def refused(snapshot_id: int, marker: int = 1) -> OpenRefusal:

@@ -36,6 +36,7 @@ class CheckResult:
     check passed or has no such text.
     `examples`: keys or rows of the feed that show what was found. They are stored with the attempt and shown on the
     page, but are in no log, error, alert or table: an erasure of keys deletes them with the attempt.
+    `is_misconfigured`: the check itself is wrong, such as an invalid query, and says nothing about the data.
     """
 
     check: str
@@ -45,6 +46,12 @@ class CheckResult:
     next_step: str = ""
     brief: str = ""
     examples: tuple[str, ...] = ()
+    is_misconfigured: bool = False
+
+    @property
+    def concerns_data(self) -> bool:
+        """Whether the check's failure is the data's, and not that of settings, tables or the check itself."""
+        return may_be_accepted(self.check) and not self.is_misconfigured
 
     @property
     def in_short(self) -> str:
@@ -127,15 +134,15 @@ def stopped_by(failed: Iterable[CheckResult]) -> str:
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:
     """What the operator should do about a publish that the `failed` checks stopped before the swap; empty if none.
 
-    If some of them cannot be accepted, only the `next_step` of each of these is returned.
+    If some of them do not concern the data, only the `next_step` of each of these is returned.
     """
     if not failed:
         return ""
-    not_acceptable = [f"[{result.check}]: {result.next_step}" for result in failed if not may_be_accepted(result.check)]
-    if not_acceptable:
-        return " ".join(not_acceptable)
+    of_surroundings = [f"[{result.check}]: {result.next_step}" for result in failed if not result.concerns_data]
+    if of_surroundings:
+        return " ".join(of_surroundings)
     names = ", ".join(f"[{result.check}]" for result in failed)
     return (
         f"look at the snapshot with its producer. If it is right, replay it and accept {names} with a reason (page "
-        f"Snapshots); if not, wait: a corrected delivery, or the next one, is published by itself."
+        f"Snapshots). If it is wrong, discard it there: later snapshots are published without it."
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from statistics import median
 
-from dedup_clone.checks.check_result import CheckResult, make_result
+from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, Manifest
 from dedup_clone.settings.check_settings import CheckSettings
 
@@ -80,7 +80,7 @@ def check_shares(
             make_result(
                 check.name,
                 passed,
-                found=text if passed else text + _most_affected(counts, rows),
+                found=text if passed else text + _most_affected(counts, rows) + _applied(manifest),
                 expected=f"at most {limit:.2%} {origin}" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, replay and accept [{check.name}].",
                 brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
@@ -166,6 +166,11 @@ def _most_affected(counts: dict[date, int], rows: dict[date, int]) -> str:
     return "; most on " + ", ".join(
         f"{day}: {counts[day]} of {rows[day]}" for day in _most_affected_dates(counts) if counts[day]
     )
+
+
+def _applied(manifest: Manifest) -> str:
+    """The deliveries that the counted rows come from, or in which they are missing."""
+    return f"; of delivery {listed([f'[{d.name}]' for d in manifest.applied], between=' and ')}"
 
 
 def _most_affected_dates(counts: dict[date, int]) -> list[date]:

@@ -82,11 +82,13 @@ class Arrival:
 class Backlog:
     """The waiting deliveries: those to `apply`, in ascending precedence, and those that are `superseded`.
 
-    A superseded delivery changes nothing: a later delivery of the same snapshot id replaces it.
+    A superseded delivery changes nothing: a later delivery of the same snapshot id replaces it. A `held` delivery was
+    stopped by a check on the data: it does not wait, but is published only by a replay of exactly this delivery.
     """
 
     apply: tuple[Delivery, ...]
     superseded: tuple[Delivery, ...]
+    held: tuple[Delivery, ...] = ()
 
 
 def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:

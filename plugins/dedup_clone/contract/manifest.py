@@ -267,6 +267,8 @@ class Candidate:
       unique to each run of the job. None without a manifest, and for an engine that writes no files.
     - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
     - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
+    - reused_from: the attempt whose dedup job made the files; empty if the attempt's own job did. A replay that accepts
+      a failed check takes them from the attempt that the check stopped.
     - changes_uri: URI of the list of the files with rows for the table `FEED_changes`. None if the request asks for no
       changes, without a parent that has dates within the retention, and for an erasure.
     """
@@ -280,3 +282,4 @@ class Candidate:
     metrics: DedupMetrics
     erased: ErasedRows | None = None
     changes_uri: str | None = None
+    reused_from: str = ""

@@ -9,7 +9,7 @@ from datetime import datetime
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.feed_state import MIXED, FeedState, describe_uncommitted
+from dedup_clone.freshness.feed_state import MIXED, REFUSALS_READ, FeedState, describe_uncommitted
 from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.newer_deliveries import describe_newer_not_live, newer_excluded
 from dedup_clone.freshness.operation_checks import (
@@ -60,6 +60,7 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
 def unchecked_kinds(state: FeedState) -> set[IncidentKind]:
     """The kinds of incidents that may have been overlooked, so that no incident of these kinds counts as ended."""
     kinds = set(BIGQUERY_KINDS) if state.target is None else set()
+    kinds |= {IncidentKind.DELIVERY_HELD} if len(state.held) >= REFUSALS_READ else set()
     return kinds | {IncidentKind.DELIVERY_REFUSED} if state.may_lack_refusals else kinds
 
 

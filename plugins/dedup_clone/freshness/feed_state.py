@@ -9,6 +9,7 @@ from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current, Intent
@@ -118,12 +119,12 @@ class FeedState:
     no generation, both newest last. `failed_checks` are the checks before the swap that stopped the newest waiting
     delivery, `is_stopped_before_dedup` says whether before any row was read (publish/records/stopped_publish.py).
     `failed_after_swap` are the live generation's checks after its swap that failed. `target_is_mixed`: target may also
-    have rows of a generation that was not committed (state/staging.py). `included` are the deliveries in the
-    live generation, `excluded` those that a rollback took out. `arrivals` are the times at which deliveries arrived,
-    `check_interval` is the time until the next check. `lease_holder_running` is False if no run holds the lease.
-    `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job`
-    if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live generation's ledger
-    record, if the object was deleted.
+    have rows of a generation that was not committed (state/staging.py). `held` are the newest held deliveries,
+    `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the times at
+    which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is False if no
+    run holds the lease. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the
+    DAG, `pending_job` if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live
+    generation's ledger record, if the object was deleted.
     """
 
     feed: str
@@ -151,6 +152,7 @@ class FeedState:
     failed_after_swap: tuple[CheckResult, ...] = ()
     target_is_mixed: bool = False
     lost_record: str = ""
+    held: tuple[HeldDelivery, ...] = ()
 
     @property
     def sla(self) -> timedelta:

@@ -33,6 +33,7 @@ class IncidentKind(StrEnum):
     LEASE_HELD = "lease_held"
     JOB_PENDING = "job_pending"
     DELIVERY_REFUSED = "delivery_refused"
+    DELIVERY_HELD = "delivery_held"
     INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"
     ROWS_NOT_LOADED = "rows_not_loaded"

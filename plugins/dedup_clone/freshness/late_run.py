@@ -45,9 +45,9 @@ class LateRun:
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
     """The incident of the late run; None if there is nothing to report.
 
-    That is so if the feed is retired; if the delivery was refused, or was published in time by any run; if it was never
-    published, and the live generation excludes it or includes a later delivery of its snapshot id; and for a replay
-    that has ended.
+    That is so if the feed is retired; if the delivery was refused or held, or was published in time by any run; if it
+    was never published, and the live generation excludes it or includes a later delivery of its snapshot id; and for a
+    replay that has ended.
     """
     if RetiredFile(store, run.feed).read() is not None:
         return None
@@ -57,7 +57,8 @@ def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident 
     readers_see = describe_live(live, generation, now)
     if run.arrived_at is None or run.delivery is None:
         return _slow_replay(store, run, now, readers_see)
-    if store.read(FeedLayout(run.feed).refusal(run.delivery)) is not None:
+    layout = FeedLayout(run.feed)
+    if store.stat([layout.refusal(run.delivery), layout.held_delivery(run.delivery)]):
         return None
     if _needs_no_publish(store, run, generation):
         return _published_late(run, run.arrived_at, records, readers_see)

@@ -23,10 +23,15 @@ def latest_of_each_snapshot(deliveries: Iterable[Delivery]) -> set[Delivery]:
 
 
 def describe_newer_not_live(state: FeedState) -> Iterator[str]:
-    """One text for the newer deliveries that were refused, and one for those that a rollback took out.
+    """One text each for held deliveries, for newer ones that were refused, and for those that a rollback took out.
 
     Of each snapshot only the latest delivery counts, and if that one waits, none.
     """
+    if state.held:
+        newest = state.held[-1]
+        count = f"{len(state.held)} deliveries are held, the last of snapshot" if len(state.held) > 1 else "snapshot"
+        is_held = "" if len(state.held) > 1 else " is held"
+        yield f"{count} {newest.delivery.snapshot_id}{is_held}: {'; '.join(r.in_short for r in newest.failed)}"
     or_more = " or more" if state.may_lack_refusals else ""
     yield from _describe(state, _newer(state, [refusal.delivery for refusal in state.refused]), "refused", or_more)
     yield from _describe(state, newer_excluded(state), "excluded by a rollback")

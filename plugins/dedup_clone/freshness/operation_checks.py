@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dedup_clone.checks.check_result import next_step_after_checks
+from dedup_clone.checks.check_result import listed, next_step_after_checks, stopped_by
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
@@ -167,7 +167,26 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each open refusal (`state.refused` has only the newest), and for each invalid marker."""
+    """One incident for each held delivery and each open refusal (the state has only the newest), and each marker."""
+    for held in state.held:
+        together = [f"[{delivery.name}]" for delivery in held.stopped_with if delivery != held.delivery]
+        yield Incident(
+            IncidentKind.DELIVERY_HELD,
+            Severity.ALERT,
+            since=held.held_at,
+            what=(
+                f"delivery [{held.delivery.name}] of snapshot {held.delivery.snapshot_id} is held, and later ones are "
+                f"published without it: {stopped_by(held.failed)}"
+                + (f", together with {listed(together)}" if together else "")
+                + "."
+                + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in held.failed)
+            ),
+            readers_see=state.readers_see(now),
+            next_step=next_step_after_checks(held.failed),
+            subject=held.delivery.name,
+            dag_id=held.dag_id,
+            run_id=held.run_id,
+        )
     for delivery in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,

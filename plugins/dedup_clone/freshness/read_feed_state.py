@@ -28,6 +28,7 @@ from dedup_clone.freshness.feed_state import (
 )
 from dedup_clone.freshness.newer_deliveries import latest_of_each_snapshot, newest_live
 from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
+from dedup_clone.publish.records.held_deliveries import find_held
 from dedup_clone.publish.records.stopped_publish import find_stopped_publish
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -91,6 +92,7 @@ def read_feed_state(
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live, manifest)),
+        held=tuple(find_held(services, manifest)[-REFUSALS_READ:]),
         excluded=() if manifest is None else manifest.excluded,
         included=() if manifest is None else manifest.deliveries,
         invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
@@ -165,7 +167,8 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
 
     A refusal is open if it was recorded since the last swap, or if its delivery is newer than the live ones: a replay,
     rollback, erasure or rebuild swaps, too, but makes no newer delivery live. (The commit after a swap records the
-    refusals of the same publish.) It is not open if a later delivery of its snapshot was refused, too, or became live.
+    refusals of the same publish.) It is not open if a later delivery of its snapshot was refused, too, or became live,
+    or if a person discarded the delivery.
     """
     prefix = services.layout.refused
     found = [(delivery_of(info.name, prefix), info) for info in services.store.objects(prefix)]
@@ -181,6 +184,8 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
     infos = [info for delivery, info in refusals if is_open(delivery, info.created_at)]
     newest_names = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
     for refusal in services.store.read_records(Refusal, newest_names):
+        if refusal.is_discarded:
+            continue
         yield OpenRefusal(refusal.delivery, refusal.reason, refusal.refused_at)
 
 

@@ -19,7 +19,7 @@ from dedup_clone.page.freshness_view import arrival_view, status_and_headline, s
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
-from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks
+from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks, IndexStopped
 from dedup_clone.state.ledger import LedgerRecord, count_loads
 
 PUBLISHES_SHOWN = 100
@@ -106,7 +106,8 @@ def index_view(
         "live": _live(index, kinds, now),
         "today": today_view(index, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
         "waiting": [arrival_view(a) for a in waiting],
-        "stopped": _stopped(index),
+        "stopped": None if index.stopped is None else _stopped(index.stopped),
+        "held": [_stopped(held) for held in reversed(index.held)],
         "publishes": [_publish(r, kinds[r.generation]) for r in shown],
         "failures": [_failure(r) for r in index.failures],
         "dates": _dates(index, now),
@@ -147,11 +148,8 @@ def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
     return max(later).name if later else None
 
 
-def _stopped(index: Index) -> dict[str, Any] | None:
-    """The newest waiting delivery, and the checks that stopped it before its swap; None if none did."""
-    stopped = index.stopped
-    if stopped is None:
-        return None
+def _stopped(stopped: IndexStopped) -> dict[str, Any]:
+    """A delivery, and the checks that stopped it before its swap."""
     return {
         "snapshot_id": str(stopped.delivery.snapshot_id),
         "marker_generation": str(stopped.delivery.marker_generation),

@@ -30,9 +30,11 @@ def approval_text(services: Services, spec: PublishSpec) -> str | None:
     if not accepted:
         return None
     table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)
+    request = services.manifests.request(spec.attempt)
+    deliveries = ", ".join(item.delivery.name for item in request.deliveries) if request else ""
     return (
-        f"**{services.feed.feed}: generation {spec.generation} fails {len(accepted)} check(s) "
-        f"that its run accepts**\n\n"
+        f"**{services.feed.feed}: generation {spec.generation}, from delivery {deliveries or 'unknown'}, fails "
+        f"{len(accepted)} check(s) that its run accepts**\n\n"
         f"{reason_as_typed(spec.reason)}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "

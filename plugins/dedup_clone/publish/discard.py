@@ -1,6 +1,6 @@
-"""Ends an attempt that did not swap: writes refusals and a ledger record, releases the lease, deletes its data.
+"""Ends an attempt that did not swap: writes refusals, held deliveries and a ledger record, releases the lease.
 
-A rebuild's tables get back their former layout first.
+Then it deletes the attempt's data. A rebuild's tables get back their former layout before the release.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.planning.partition_export import export_folder
+from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.planning.staging_table import restore_tables
 from dedup_clone.publish.prune import data_of_ended_attempts
 from dedup_clone.publish.records.attempt_records import (
@@ -24,6 +25,7 @@ from dedup_clone.publish.records.attempt_records import (
 )
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
+from dedup_clone.publish.records.held_deliveries import hold_stopped
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
@@ -41,6 +43,7 @@ def discard(services: Services, intent: Intent) -> None:
     candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
     if candidate is not None and not intent.kind.takes_over_table:  # a bootstrap or rebuild refuses no landed delivery
         record_refusals(services, candidate.refused, run_id=intent.run_id)
+    hold_stopped(services, intent, candidate)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
         record = _ledger_record(services, intent, planned, candidate)
@@ -59,16 +62,15 @@ def discard(services: Services, intent: Intent) -> None:
 def _delete_data(services: Services, intent: Intent) -> None:
     """Delete the attempt's files, exported ones too, the incoming table, and data that earlier attempts left.
 
-    What cannot be deleted is deleted after the next attempt.
+    The files of a candidate that a replay may use again stay. What cannot be deleted is deleted after the next attempt.
     """
     layout, store = services.layout, services.store
     with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
-        own = [
-            layout.data_folder(intent.attempt),
-            export_folder(services, intent.attempt),
-            layout.changes_folder(intent.attempt),
-        ]
-        earlier = data_of_ended_attempts(services, services.current.read())
+        current = services.current.read()
+        live = None if current.generation is None else services.manifests.read(current.generation)
+        own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
+        own += {layout.data_folder(intent.attempt)} - kept_folders(services, live)
+        earlier = data_of_ended_attempts(services, current)
         count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])
         services.warehouse.alterations.drop(services.names.incoming_table)
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)

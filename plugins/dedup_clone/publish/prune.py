@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
@@ -42,15 +43,17 @@ def prune(services: Services) -> list[str]:
 def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
     """The data folders of the failed attempts since the live generation; none while a run holds the lease.
 
-    Folders of exports are left out: the export of a retirement may be all that is left of target. While no generation
-    is live, as after a recovery without records, no folder is returned.
+    The folders of `kept_folders` are left out, because a replay may use them. Folders of exports are left out: the
+    export of a retirement may be all that is left of target. While no generation is live, as after a recovery without
+    records, no folder is returned.
     """
     if current.intent is not None or current.generation is None:
         return []
     folders = services.store.folders(services.layout.data)
     live = names_up_to(folders, current.generation)
     ended = names_up_to(folders, current.last_generation)
-    return [folder for folder in ended if folder not in live and not folder.endswith("-export/")]
+    kept = {*live, *kept_folders(services, services.manifests.read(current.generation))}
+    return [folder for folder in ended if folder not in kept and not folder.endswith("-export/")]
 
 
 def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:

@@ -16,6 +16,7 @@ from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
+from dedup_clone.publish.planning.reused_candidate import find_reusable_candidate
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -58,8 +59,13 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     prepare_staging(services)
     if not request.engine.runs_spark:
         add_columns_for_queries(services)
-    reference = parent_reference(services, intent.attempt, parent, request.engine, oldest=request.retention_day)
-    request_uri = services.manifests.write_request(replace(request, parent=reference))
+    reusable = find_reusable_candidate(services, request, parent) if publish_request.replay else None
+    if reusable is not None:
+        request_uri = services.manifests.write_request(reusable.request)
+        services.manifests.write_candidate(intent.attempt, reusable.candidate)
+    else:
+        reference = parent_reference(services, intent.attempt, parent, request.engine, oldest=request.retention_day)
+        request_uri = services.manifests.write_request(replace(request, parent=reference))
     snapshot_id = _snapshot_shown(request, parent)
     services.log(
         f"acquired the lease for attempt [{intent.attempt}] on parent [{intent.parent}], includes "

@@ -54,7 +54,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     configuration = _configuration(services, check, checked_at)
     estimated = _dry_run(services, check, configuration)
     if estimated.level is Level.FAIL:
-        return estimated, 0
+        return replace(estimated, is_misconfigured=True), 0
     try:
         found_rows = services.warehouse.jobs.select(
             with_billing_limit(configuration, check.max_bytes_billed), max_rows=ROWS_SHOWN
@@ -82,12 +82,13 @@ def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) 
     """Check that the query's one value lies in the check's range. NULL, such as an average of no rows, does not."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
-        return make_result(
+        return CheckResult(
             check.result_name,
-            False,
-            found=_shape(found_rows),
-            expected="one row with one number, because the check has min or max",
-            next_step=f"correct [{_file(services, check)}], release it, and clear the run from its first task.",
+            Level.FAIL,
+            _shape(found_rows),
+            "one row with one number, because the check has min or max",
+            f"correct [{_file(services, check)}], release it, and clear the run from its first task.",
+            is_misconfigured=True,
         )
     (value,) = values
     bounds = (("at least", check.min), ("at most", check.max))
@@ -131,7 +132,8 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
 
 def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
     next_step = f"correct [{_file(services, check)}], release it, and clear the run from its first task."
-    return CheckResult(check.result_name, Level.FAIL, f"the query fails: {error.message}", "a SELECT", next_step)
+    found = f"the query fails: {error.message}"
+    return CheckResult(check.result_name, Level.FAIL, found, "a SELECT", next_step, is_misconfigured=True)
 
 
 def _file(services: Services, check: SqlCheck) -> str:

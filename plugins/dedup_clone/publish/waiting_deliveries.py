@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dedup_clone.contract.delivery import Backlog, Delivery, split_backlog
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
@@ -10,18 +12,23 @@ from dedup_clone.publish.services import Services
 def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
     """The deliveries that `parent` neither includes nor excludes, without refused ones.
 
-    `parent`: None before the first publish. Superseded deliveries are listed apart: see `Backlog` in
-    contract/delivery.py.
+    `parent`: None before the first publish. Superseded and held deliveries are listed apart: see `Backlog` in
+    contract/delivery.py. A held delivery supersedes earlier ones of its snapshot id, as a waiting one does.
     """
-    refused = set(services.arrivals.refused())
+    refused, stopped = set(services.arrivals.refused()), set(services.arrivals.held())
     registered = [d for d in services.arrivals.deliveries() if d not in refused]
-    return split_backlog(registered, *_included_and_excluded(parent))
+    backlog = split_backlog(registered, *_included_and_excluded(parent))
+    return replace(
+        backlog,
+        apply=tuple(d for d in backlog.apply if d not in stopped),
+        held=tuple(d for d in backlog.apply if d in stopped),
+    )
 
 
 def find_backlog_with_replay(services: Services, parent: Manifest | None, replayed: Delivery) -> Backlog:
-    """The backlog and the `replayed` delivery, even if it was included, refused or excluded before."""
-    refused = set(services.arrivals.refused()) - {replayed}
-    registered = [d for d in services.arrivals.deliveries() if d not in refused]
+    """The backlog and the `replayed` delivery, even if it was included, held, refused or excluded before."""
+    left_out = {*services.arrivals.refused(), *services.arrivals.held()} - {replayed}
+    registered = [d for d in services.arrivals.deliveries() if d not in left_out]
     included, excluded = _included_and_excluded(parent)
     return split_backlog(registered, included - {replayed}, excluded - {replayed})
 
@@ -31,10 +38,10 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
 
     These are the deliveries that `live` includes or excludes and `restored` lacks, and those that `restored` excludes.
     Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
-    Deliveries that wait now or land later are not excluded.
+    Deliveries that wait now, are held or land later are not excluded.
     """
     backlog = find_backlog(services, live)
-    processed = set(services.arrivals.deliveries()) - set(services.arrivals.refused()) - set(backlog.apply)
+    processed = set(services.arrivals.deliveries()) - {*services.arrivals.refused(), *backlog.apply, *backlog.held}
     removed = split_backlog(processed, restored.deliveries, restored.excluded)
     restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
     later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]

@@ -20,12 +20,13 @@ log = logging.getLogger("dedup_clone")
 
 @dataclass(frozen=True)
 class Refusal:
-    """A delivery that was refused, and why."""
+    """A delivery that was refused, and why. `is_discarded`: a person discarded it while it was held."""
 
     delivery: Delivery
     reason: str
     run_id: str
     refused_at: datetime
+    is_discarded: bool = False
 
 
 class Arrivals:
@@ -52,6 +53,10 @@ class Arrivals:
     def refused(self) -> list[Delivery]:
         """All refused deliveries, in ascending precedence."""
         return self._deliveries_below(self._layout.refused)
+
+    def held(self) -> list[Delivery]:
+        """All deliveries that a check on the data ever stopped, in ascending precedence."""
+        return self._deliveries_below(self._layout.held)
 
     def read(self, delivery: Delivery) -> Arrival:
         """The arrival record. Raises ContractViolation when the delivery is not registered."""

@@ -31,12 +31,14 @@ class IndexDate:
 class DeliveryState(StrEnum):
     """The state of a delivery.
 
-    WAITING: registered, and not yet in the live generation. PUBLISHED: in the live generation. REFUSED: it breaks the
-    data contract. EXCLUDED: a rollback took it out. SUPERSEDED: a later delivery of the same snapshot exists.
+    WAITING: registered, and not yet in the live generation. PUBLISHED: in the live generation. HELD: a check on its
+    data stopped it. REFUSED: it breaks the data contract, or a person discarded it while it was held. EXCLUDED: a
+    rollback took it out. SUPERSEDED: a later delivery of the same snapshot exists.
     """
 
     WAITING = "waiting"
     PUBLISHED = "published"
+    HELD = "held"
     REFUSED = "refused"
     EXCLUDED = "excluded"
     SUPERSEDED = "superseded"
@@ -87,7 +89,7 @@ class IndexChecks:
 
 @dataclass(frozen=True)
 class IndexStopped:
-    """The newest waiting delivery, which the checks of `verdicts` stopped before its swap in this run.
+    """A delivery that waits or is held, and that the checks of `verdicts` stopped before its swap in this run.
 
     `is_before_dedup`: whether they ran before any row was read; such a run is repeated.
     """
@@ -207,6 +209,7 @@ class Index:
     audit: IndexAudit | None
     projection: IndexProjection | None = None
     stopped: IndexStopped | None = None
+    held: tuple[IndexStopped, ...] = ()
 
 
 @dataclass(frozen=True)

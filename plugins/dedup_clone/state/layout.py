@@ -84,6 +84,10 @@ class FeedLayout:
         return f"{self.feed}/refused/"
 
     @property
+    def held(self) -> str:
+        return f"{self.feed}/held/"
+
+    @property
     def invalid_markers(self) -> str:
         return f"{self.feed}/misnamed/"
 
@@ -120,6 +124,10 @@ class FeedLayout:
 
     def refusal(self, delivery: Delivery) -> str:
         return f"{self.refused}{delivery.name}.json"
+
+    def held_delivery(self, delivery: Delivery) -> str:
+        """Which checks on the data stopped the delivery, so that only a replay of it publishes it."""
+        return f"{self.held}{delivery.name}.json"
 
     def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
         """Only the end of the marker's object name is used, because object names have a maximum length."""

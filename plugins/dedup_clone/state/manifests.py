@@ -68,9 +68,9 @@ class Manifests:
         """The file list of a committed generation; None when it has none."""
         return self._store.read_record(FileList, self._layout.file_list(generation))
 
-    def files_exist(self, manifest: Manifest) -> bool:
-        """Whether all files of the committed generation still exist with their sizes."""
-        files = self.committed_files(manifest.generation)
+    def files_exist(self, manifest: Manifest, files: FileList | None = None) -> bool:
+        """Whether all `files` still exist with their sizes; None: those of the committed generation."""
+        files = files or self.committed_files(manifest.generation)
         if manifest.data_folder is None or files is None:
             return False
         folder = self._name_of(manifest.data_folder)

@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 from google.cloud.bigquery import Table
 
-from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness import read_feed_state
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.late_run import current_task
-from dedup_clone.publish.recovery import commit_or_discard
-from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.ledger import job_steps
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -250,22 +247,3 @@ def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(world.bigquery, "query", refuse_queries)
     read_state(world.services)
     assert asked == []
-
-
-def test_a_check_that_stopped_the_newest_delivery_is_in_the_headline_until_another_delivery_comes(
-    world: FeedOnStandIn,
-) -> None:
-    checks = CheckSettings(max_new_share=1, max_survivor_share=1, max_changed_share=0.5, max_missing_dates=1)
-    world.feed = world.feed.model_copy(update={"checks": checks})
-    world.publish(world.land(7, [row(7, n) for n in range(10)]))
-    with pytest.raises(CheckFailed):
-        world.publish(world.land(8, [row(8, n, 99) for n in range(10)]), run_id="stopped")
-    intent = world.services.current.read().intent
-    assert intent is not None
-    assert not commit_or_discard(world.services, intent)
-    state = read_state(world.services)
-    assert [result.check for result in state.failed_checks] == ["changed_share"]
-    headline = evaluate(datetime.now(UTC), state).headline
-    assert "1 more waits, stopped: 100 % changed rows, 50 % allowed" in headline
-    world.land(9, [row(9, n) for n in range(10)])
-    assert read_state(world.services).failed_checks == ()

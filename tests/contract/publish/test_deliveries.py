@@ -82,15 +82,17 @@ def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_unless_its_check_is_
         strict_world.publish(name)
     message = str(failed.value)
     assert "changed_share: [10 of 10 rows changed (100.0000%)" in message
-    assert f"most on {TODAY}: 10 of 10]" in message
+    assert f"most on {TODAY}: 10 of 10; of delivery [{name}]" in message
     assert "product_id" not in message
     assert "replay and accept [changed_share]" in message
     assert strict_world.rows() == expected(*base)
     with pytest.raises(CheckFailed, match="changed_share"):
-        strict_world.publish(name, run_id="manual", accepted_checks=("new_share",), reason="another check")
+        strict_world.publish(name, run_id="manual", replay=True, accepted_checks=("new_share",), reason="another check")
     stopped = strict_world.services.ledger.read_last(1)[0]
     assert stopped.reason == "stopped by check [changed_share]: 100 % changed rows, 50 % allowed"
-    record = strict_world.publish(name, run_id="again", accepted_checks=("changed_share",), reason="prices were reset")
+    record = strict_world.publish(
+        name, run_id="again", replay=True, accepted_checks=("changed_share",), reason="prices were reset"
+    )
     assert strict_world.rows() == expected(*changed)
     assert record.reason == "prices were reset"
     (result,) = [

@@ -77,7 +77,7 @@ def test_a_fail_names_the_dates_that_stand_out_and_some_of_their_keys() -> None:
     (changed,) = [v for v in check_shares(found, SETTINGS, parent, [], examples) if v.level is Level.FAIL]
     assert changed.check == "changed_share"
     assert "901 of 2000 rows changed" in changed.found
-    assert changed.found.endswith(f"most on {TODAY}: 900 of 1000, {YESTERDAY}: 1 of 1000")
+    assert f"most on {TODAY}: 900 of 1000, {YESTERDAY}: 1 of 1000; of delivery [" in changed.found
     assert changed.examples == ("product_id=5, store_id=1",)
     assert changed.brief == "45.1 % changed rows, 10 % allowed"
 

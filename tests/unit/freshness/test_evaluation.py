@@ -26,6 +26,7 @@ from tests.shared.freshness_states import (
     audits,
     current,
     feed_state,
+    held,
     intent,
     minutes,
     record,
@@ -246,6 +247,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(refused=(refused(8), refused(9))),
         ["delivery_refused-8-1", "delivery_refused-9-1"],
     ),
+    "a delivery is held": (feed_state(held=(held(8),)), ["delivery_held-8-1"]),
     "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["checks_failed_after_swap-7"]),
     "a marker names no delivery": (
         feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
@@ -374,7 +376,7 @@ def test_a_snapshot_that_a_check_stopped_has_its_evidence_and_the_two_ways_on_in
     ]
     assert incident.what.endswith("new_share: 5 of 10 rows new, expected at most 20.00% as configured.")
     assert "accept [new_share] with a reason" in incident.next_step
-    assert "wait: a corrected delivery, or the next one, is published by itself." in incident.next_step
+    assert "If it is wrong, discard it there: later snapshots are published without it." in incident.next_step
     assert (incident.dag_id, incident.run_id) == ("sales_publish", "publish__8__1__4")
 
 

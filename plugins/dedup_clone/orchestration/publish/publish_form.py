@@ -76,6 +76,13 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             "feed's DAGs there first. This run publishes nothing; the watch DAG then starts runs for the deliveries "
             "that wait.",
         ),
+        "discard": Param(
+            False,
+            type=["null", "boolean"],
+            title="Discard the delivery",
+            description="Decide against a held delivery, which a check stopped: it is not reported any more. This run "
+            "publishes nothing.",
+        ),
         "reason": required_reason("Why this is published by hand; stored in the ledger and with the check results."),
         ARRIVED_AT: Param(
             "",

@@ -18,6 +18,8 @@ from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from dedup_clone.publish.records.held_deliveries import discard_held
+from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
@@ -53,6 +55,11 @@ class ResolvePublishOperator(DryRunMixin):
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
                 return self._dry_run(services, request, context)
+            if context["params"]["discard"]:
+                text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
+                try_refresh_index(services)
+                refresh_verdict(self.setup)
+                raise AirflowSkipException(text)
             if request.accepted_checks:
                 require_free_slot(request.dag_id)
             try:

@@ -19,6 +19,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     pull_spec,
 )
 from dedup_clone.publish.dedup_result import end_if_all_refused
+from dedup_clone.publish.planning.reused_candidate import is_reused
 
 
 class EngineDispatchMixin(BaseOperator):
@@ -38,7 +39,9 @@ class EngineDispatchMixin(BaseOperator):
         services.store.create(services.layout.dedup_started(spec.attempt), "")
         self.runs_spark = spec.engine.runs_spark
         result = None
-        if self.runs_spark:
+        if is_reused(services, spec.attempt):
+            self.log.info("an earlier attempt has deduplicated the same: nothing is left to do")
+        elif self.runs_spark:
             result = self.run_spark(context)
         else:
             with fail_without_retry():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DagRunState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import is_not_found
@@ -69,9 +70,10 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     again.
 
     A run that a check ended is not repeated, because the check would fail again, after the same work. But one that a
-    check ended before dedup is: nothing was read, and once the cause is corrected the repeat publishes. From number
-    RUNS_BEFORE_REPORT on, a run is repeated only if it read no rows, as during an outage of storage or BigQuery. While
-    such a repeat is active, the run that it repeats is returned all the same, so that the alert about it stays open.
+    check ended before dedup is: nothing was read, and once the cause is corrected the repeat publishes. A run whose
+    other deliveries are held now is repeated at once, with the newest alone. From number RUNS_BEFORE_REPORT on, a run
+    is repeated only if it read no rows, as during an outage of storage or BigQuery. While such a repeat is active, the
+    run that it repeats is returned all the same, so that the alert about it stays open.
     """
     if not waiting:
         return None
@@ -87,7 +89,11 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         return None
     last, number = runs[-1], len(runs)
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
-    if _failed_by_check(services, last.run_id):
+    pause = min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
+    stopping = _failed_checks(services, last.run_id)
+    if number < MAX_RUNS and any(result.concerns_data for result in stopping):
+        pause = timedelta()  # a delivery that waits all the same is tried alone: the run's others are held
+    elif stopping:
         reason, no_repeat = FAILED_CHECK, True
     elif is_stopped:
         reason, no_repeat = FAILED_CHECK, is_active or number == MAX_RUNS
@@ -95,7 +101,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         failed = all(run.state == DagRunState.FAILED for run in runs)
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
-    repeat_at = None if no_repeat else ended_at + min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
+    repeat_at = None if no_repeat else ended_at + pause
     return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
 
 
@@ -135,10 +141,10 @@ def _count_runs(dag_id: str, run_ids: list[str], states: list[str] | None = None
     return int(RuntimeTaskInstance.get_dr_count(dag_id, run_ids=run_ids, states=states))
 
 
-def _failed_by_check(services: Services, run_id: str) -> bool:
-    """Whether the last attempt of the run failed a check before the swap."""
+def _failed_checks(services: Services, run_id: str) -> tuple[CheckResult, ...]:
+    """The checks before the swap that the last attempt of the run failed."""
     attempts = _ended_attempts(services, run_id)
-    return bool(attempts and failed_checks(services, attempts[-1]))
+    return failed_checks(services, attempts[-1]) if attempts else ()
 
 
 def _read_rows(services: Services, run_id: str) -> bool:

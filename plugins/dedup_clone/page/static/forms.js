@@ -114,9 +114,10 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
   dates.offer(selected().dates);
   const markReason = () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; };
   const dryRun = h("input", { type: "checkbox", onchange: markReason });
+  const discard = h("input", { type: "checkbox" });
   const updateLabel = runForm(container, {
     dagId: choices.publish_dag, mayStart, task: "resolve_publish",
-    label: () => (dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
+    label: () => (discard.checked ? `Discard snapshot ${selected().snapshot_id}` : dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
     ends: (parameters) => parameters.dry_run,
@@ -129,6 +130,7 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
       labelled("Reason", reason, mark),
       h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),
+      h("label", { class: "option" }, discard, "Discard: publish nothing, and report this held snapshot no more"),
     ],
     conf: () => withoutEmpty({
       snapshot_id: selected().snapshot_id,
@@ -138,15 +140,17 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
       plan: plans.value,
       accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
       dry_run: dryRun.checked,
+      discard: discard.checked || "",
       reason: reason.value.trim() || "dry run",
     }),
   });
-  fillOnRequest(container, ({ snapshot, marker, checks: accepted }) => {
+  fillOnRequest(container, ({ snapshot, marker, checks: accepted, discard: isDiscarded }) => {
     delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
     dates.offer(selected().dates);
     dates.enter([]);
     engines.value = plans.value = "";
     dryRun.checked = false;
+    discard.checked = Boolean(isDiscarded);
     markReason();
     for (const box of checks) box.checked = accepted.includes(box.value);
     container.dataset.busy = "yes";

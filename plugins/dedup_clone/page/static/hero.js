@@ -12,13 +12,16 @@ function figure(term, value, note) {
 const INCIDENT_LINKS = { publish_failed: "see the failed run", publish_paused: "unpause the DAG", watch_paused: "unpause the DAG" };
 
 /** A link to what a person must do before waiting deliveries can be published; null if nothing needs a person. */
-function nextStepLink({ approvals, stopped, freshness, choices }) {
+function nextStepLink({ approvals, stopped, held, freshness, choices }) {
   const asked = approvals.find(({ task_instance: task }) => task.dag_id === choices?.publish_dag)?.task_instance;
   if (asked) return answerLink(asked.dag_id, asked.dag_run_id, asked.task_id, "answer the approval");
-  if (stopped) return h("button", { type: "button", class: "link", onclick: showIncidents }, "see why, and what to do");
+  if (stopped) return seeWhy();
   const found = freshness.incidents.find(({ kind, dag_id: dag }) => kind in INCIDENT_LINKS && dag);
-  return found ? runLink(found.dag_id, found.run_id, INCIDENT_LINKS[found.kind]) : null;
+  if (found) return runLink(found.dag_id, found.run_id, INCIDENT_LINKS[found.kind]);
+  return held?.length ? seeWhy() : null;
 }
+
+const seeWhy = () => h("button", { type: "button", class: "link", onclick: showIncidents }, "see why, and what to do");
 
 function showIncidents() {
   const card = document.getElementById("incidents");
@@ -33,6 +36,7 @@ function waitingFigure(view) {
     const step = nextStepLink(view);
     return figure("Waiting", String(number), [waiting.length ? ["since ", time(waiting[0].arrived_at, now)] : "not registered yet", step ? [", ", step] : ""]);
   }
+  if (view.held?.length) return figure("Held", String(view.held.length), seeWhy());
   const next = freshness.next_expected_at;
   return figure("Waiting", "none", next ? ["next expected ", time(next, now)] : "nothing to publish");
 }

@@ -1,4 +1,4 @@
-// What a person should know or do now: a publish that a check stopped, approvals that wait, and open incidents.
+// What a person should know or do now: snapshots that a check stopped, approvals that wait, and open incidents.
 
 import { found } from "./checks.js";
 import { h, pill, table } from "./dom.js";
@@ -32,13 +32,12 @@ function incident({ severity, kind, title, since, what, readers_see: see, next_s
     ]));
 }
 
-/** The snapshot that checks stopped, their results, and how to accept or correct it. */
-function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable, is_before_dedup: early }, incidents, view) {
-  const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
-    detail: { snapshot, marker, checks: failed.map((f) => f.check) },
-  }));
+/** A snapshot that checks stopped, their results, and how to accept, discard or correct it. `isHeld`: later ones are published without it. */
+function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable, is_before_dedup: early }, isHeld, incidents, view) {
+  const fill = (detail) => () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", { detail: { snapshot, marker, checks: [], ...detail } }));
+  const button = (detail, text) => h("button", { type: "button", onclick: fill(detail) }, text);
   return h("article", { class: "incident alert" },
-    h("h3", {}, pill("stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before the swap`),
+    h("h3", {}, pill(isHeld ? "held" : "stopped", "stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before the swap`),
     table("Why it was stopped", [
       { title: "Check", short: true, cell: (f) => f.check },
       { title: "Found", words: true, cell: found },
@@ -46,10 +45,11 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
     ], failed),
     definitionList([
       [acceptable ? "If the snapshot is right" : "Next step", acceptable
-        ? view.mayStart ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
+        ? view.mayStart ? button({ checks: failed.map((f) => f.check) }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
         : `${failed.map((f) => `${f.check}: ${f.next_step}`).join(" ")} ${early ? "The publish is tried again by itself, or clear its run"
           : "Then replay it"}: this check cannot be accepted.`],
-      ["If it is wrong", early ? null : "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
+      ["If it is wrong", isHeld ? [view.mayStart ? button({ discard: true }, "Discard with a reason …") : null,
+        " A corrected delivery of it, or the next snapshot, is published without anything else to do."] : null],
       ...ofTheRun(incidents, view),
       ["Run", runLink(dag, run, run)],
     ]));
@@ -68,12 +68,13 @@ function approval({ subject, body, created_at: since, assigned_users: users, tas
 }
 
 export function renderIncidents(container, view) {
-  const runs = [view.stopped?.run_id, ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
-  const of = (run) => view.incidents.filter((one) => one.run_id && one.run_id === run);
+  const runs = [view.stopped?.run_id, ...view.held.map((one) => one.run_id), ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
+  const of = (run) => view.incidents.filter((one) => one.run_id && one.run_id === run && one.kind !== "delivery_held");
   const items = [
-    view.stopped ? stopped(view.stopped, of(view.stopped.run_id), view) : null,
+    view.stopped ? stopped(view.stopped, false, of(view.stopped.run_id), view) : null,
+    ...view.held.map((one) => stopped(one, true, of(one.run_id), view)),
     ...view.approvals.map((one) => approval(one, of(one.task_instance.dag_run_id), view)),
-    ...view.incidents.filter((one) => !one.run_id || !runs.includes(one.run_id)).map((one) => incident(one, view)),
+    ...view.incidents.filter((one) => !one.run_id || !runs.includes(one.run_id)).filter(({ kind }) => kind !== "delivery_held" || !view.held.length).map((one) => incident(one, view)),
   ].filter(Boolean);
   container.replaceChildren(...items);
 }

@@ -12,6 +12,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.lost_records.record_change import RecordChange
 from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.publish.records.ledger_table import ledger_row
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
@@ -55,6 +56,7 @@ def _records_to_examine(services: Services) -> Iterator[_Record]:
     for kind, folder, consequence in (
         (Arrival, layout.arrivals, "FEED_watch writes it anew if landing still has the marker"),
         (Refusal, layout.refused, "the delivery is validated again"),
+        (HeldDelivery, layout.held, "the delivery is published, or held again"),
     ):
         names = [info.name for info in store.objects(folder)]
         yield from (_Record(kind, name, consequence) for name in names if delivery_of(name, folder) is not None)

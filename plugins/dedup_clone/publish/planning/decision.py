@@ -47,6 +47,7 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)
+    if skip_reason is None and _is_published_alone(services, publish_request):
         # Other waiting deliveries are published by their own runs.
         backlog = Backlog(apply=(publish_request.delivery,), superseded=())
     return Decision(parent, backlog, skip_reason)
@@ -81,12 +82,23 @@ def _backlog(services: Services, publish_request: PublishRequest, parent: Manife
     return find_backlog_with_replay(services, parent, publish_request.delivery)
 
 
+def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:
+    """Whether a person decided on this one delivery: on some dates, on failed checks, or because it is held."""
+    decides = publish_request.dates is not None or bool(publish_request.accepted_checks)
+    return decides or (publish_request.replay and publish_request.delivery in services.arrivals.held())
+
+
 def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
     """Why this run has nothing to publish; None if its delivery is in the backlog. Raises as `decide` does."""
     if delivery in backlog.apply:
         return None
     if delivery in backlog.superseded:
         return f"Delivery [{delivery.name}] is superseded by a later delivery of snapshot {delivery.snapshot_id}."
+    if delivery in backlog.held:
+        return (
+            f"Delivery [{delivery.name}] is held, because a check on its data stopped it: look at it with its "
+            f"producer, then replay exactly this delivery, or discard it (page Snapshots)."
+        )
     if parent and delivery in parent.deliveries:
         return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
     if parent and delivery in parent.excluded:

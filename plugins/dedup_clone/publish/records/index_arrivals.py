@@ -12,12 +12,12 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.index import DeliveryState, Index, IndexArrival
 
-ARRIVALS_LISTED = 200  # the newest; deliveries that wait are listed in any case
+ARRIVALS_LISTED = 200  # the newest; deliveries that wait or are held are listed in any case
 MAX_DATES_TEXT = 200_000  # characters of `dates` of all listed deliveries: 80 of weekdays in two years
 
 
 def list_arrivals(services: Services, live: Manifest | None, stored: Index | None) -> tuple[IndexArrival, ...]:
-    """The newest deliveries and all that wait, in the order of their arrival.
+    """The newest deliveries and all that wait or are held, in the order of their arrival.
 
     `live`: the live generation's manifest, if any. `stored`: the former index, if any, which saves reading records.
     """
@@ -30,13 +30,15 @@ def list_arrivals(services: Services, live: Manifest | None, stored: Index | Non
     def state_of(delivery: Delivery) -> DeliveryState:
         if delivery in backlog.apply:
             return DeliveryState.WAITING
+        if delivery in backlog.held:
+            return DeliveryState.HELD
         if delivery in excluded:
             return DeliveryState.EXCLUDED
         if delivery in published:
             return DeliveryState.PUBLISHED
         return DeliveryState.REFUSED if delivery in refused else DeliveryState.SUPERSEDED
 
-    listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
+    listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply, *backlog.held})
     arrivals = [_arrival(services, former.get(d), d, state_of(d)) for d in listed]
     return _limit_dates(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
 

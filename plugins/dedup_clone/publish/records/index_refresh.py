@@ -13,6 +13,7 @@ from dedup_clone.publish.records.attempt_records import find_check_results, find
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.records.held_deliveries import HeldDelivery, find_held
 from dedup_clone.publish.records.index_arrivals import list_arrivals
 from dedup_clone.publish.records.stopped_publish import find_stopped_publish
 from dedup_clone.publish.services import Services
@@ -36,10 +37,12 @@ from dedup_clone.state.index import (
     TimeTravel,
     indexed_and_later_attempts,
 )
+from dedup_clone.state.layout import generation_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import retry_lost_race
 
 ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are listed
+HELD_LISTED = 20  # the newest held deliveries
 GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 
@@ -115,6 +118,7 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
         stopped=_stopped(
             services, inputs, failures, [a.delivery for a in arrivals if a.state is DeliveryState.WAITING]
         ),
+        held=_held(services, inputs),
     )
 
 
@@ -168,6 +172,28 @@ def _stopped(
         return None
     verdicts = tuple(_verdict("before", result) for result in stopped.failed)
     return IndexStopped(max(waiting), stopped.dag_id, stopped.run_id, verdicts, stopped.is_before_dedup)
+
+
+def _held(services: Services, inputs: _Inputs) -> tuple[IndexStopped, ...]:
+    """The held deliveries, with examples if the results of their attempts are still there."""
+    return tuple(
+        IndexStopped(
+            held.delivery,
+            held.dag_id,
+            held.run_id,
+            tuple(_verdict("before", result) for result in _with_examples(services, inputs, held)),
+            is_before_dedup=False,
+        )
+        for held in find_held(services, inputs.live)[-HELD_LISTED:]
+    )
+
+
+def _with_examples(services: Services, inputs: _Inputs, held: HeldDelivery) -> Iterable[CheckResult]:
+    results = find_check_results(services, held.attempt, "before")
+    if results is None or (generation_of(held.attempt) or 0) < inputs.erasure_generation:
+        return held.failed  # without examples, which may hold erased keys
+    examples = {result.check: result.examples for result in results.items}
+    return [replace(result, examples=examples.get(result.check, ())) for result in held.failed]
 
 
 def _generations(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:

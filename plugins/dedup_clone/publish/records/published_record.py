@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -133,6 +134,8 @@ def _read_jobs_and_stream(services: Services, intent: Intent) -> tuple[list[JobM
 
 
 def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:
+    if candidate.reused_from:
+        return replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
     return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
 

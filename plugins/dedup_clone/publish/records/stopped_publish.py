@@ -73,6 +73,8 @@ def find_stopped_publish(
         results = find_check_results(services, record.attempt, "before")
         if results is not None:
             failed = _failures(results, with_accepted=True)
+            if len(record.deliveries) > 1 and any(r.concerns_data for r in failed):
+                return None  # the others are held now, and the newest is tried alone
             return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed) if failed else None
     return None
 

@@ -1,0 +1,101 @@
+"""Held deliveries: a check on the data stopped their publish. Only a replay of exactly such a delivery publishes it.
+
+Later deliveries are published without it. Its rows are not lost: the delivery stays in landing and on the page, and the
+watchdog reports it until a person replays or discards it, or a later delivery of its snapshot id replaces it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from dedup_clone.checks.check_result import CheckResult, Level, accepted_failures
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.current import Intent, IntentKind
+
+
+@dataclass(frozen=True)
+class HeldDelivery:
+    """A delivery that the `failed` checks stopped in `attempt`, on top of generation `parent`.
+
+    `stopped_with`: all deliveries of that attempt. `failed` has no examples, because an erasure of keys deletes those
+    with the attempt.
+    """
+
+    delivery: Delivery
+    attempt: str
+    parent: int | None
+    dag_id: str
+    run_id: str
+    held_at: datetime
+    stopped_with: tuple[Delivery, ...]
+    failed: tuple[CheckResult, ...]
+
+
+def hold_stopped(services: Services, intent: Intent, candidate: Candidate | None) -> None:
+    """Hold deliveries of this attempt, which ends, if a check on their data failed. Safe to repeat.
+
+    Of several deliveries all but the newest are held: the next run tries the newest alone. Deliveries that the parent
+    includes, and those of a replay of some dates, are not held. A failure that a person accepted counts, because the
+    attempt ended without a swap: nobody approved it, or the replay must be repeated.
+    """
+    failed = _data_failures(services, intent.attempt)
+    request = services.store.read_if_sound(DedupRequest, services.layout.request(intent.attempt)) if failed else None
+    if intent.kind is not IntentKind.PUBLISH or candidate is None or request is None or request.dates is not None:
+        return
+    refused = {item.delivery for item in candidate.refused}
+    applied = tuple(item.delivery for item in request.deliveries if item.delivery not in refused)
+    for delivery in applied[:-1] or applied:
+        if delivery in request.folded:
+            continue
+        held = HeldDelivery(
+            delivery=delivery,
+            attempt=intent.attempt,
+            parent=intent.parent,
+            dag_id=intent.dag_id,
+            run_id=intent.run_id,
+            held_at=services.now(),
+            stopped_with=applied,
+            failed=failed,
+        )
+        services.store.create(services.layout.held_delivery(delivery), to_json(held))
+        services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)
+
+
+def _data_failures(services: Services, attempt: str) -> tuple[CheckResult, ...]:
+    results = find_check_results(services, attempt, "before")
+    items = () if results is None else results.items
+    accepted = accepted_failures(items)
+    failed = [r for r in items if r.level is Level.FAIL or r in accepted]
+    return tuple(replace(r, examples=()) for r in failed) if any(r.concerns_data for r in failed) else ()
+
+
+def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:
+    """The records of the deliveries that are held while `live` is the live generation, in ascending precedence."""
+    names = [services.layout.held_delivery(delivery) for delivery in find_backlog(services, live).held]
+    records = [services.store.read_if_sound(HeldDelivery, name) for name in names]
+    return [record for record in records if record is not None]
+
+
+def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason: str) -> str:
+    """Record that a person decided against a held delivery, which counts as refused then. Returns what happened.
+
+    Raises ConfigurationError if the delivery is not held, or without a reason.
+    """
+    generation = services.current.read().generation
+    live = None if generation is None else services.manifests.read(generation)
+    if delivery not in find_backlog(services, live).held:
+        raise ConfigurationError(f"Delivery [{delivery.name}] is not held: there is nothing to discard.")
+    if not reason:
+        raise ConfigurationError(f"Say why delivery [{delivery.name}] is discarded, in the parameter [reason].")
+    text = f"discarded by a person: {reason}"
+    services.arrivals.refuse(Refusal(delivery, text, run_id, services.now(), is_discarded=True))
+    return f"Delivery [{delivery.name}] is discarded. A replay of it by hand would still publish it."
