@@ -16,19 +16,23 @@ from google.cloud.storage import Client as Storage
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dedup_clone.contract.delivery import split_backlog
+from dedup_clone.contract.delivery import Delivery, split_backlog
 from dedup_clone.contract.engine import Engine, SqlForm
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.publish.recovery import commit_or_discard
+from dedup_clone.settings.check_settings import CheckSettings
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS
-from tests.contract.engines.nested_snapshots import OLDEST
+from tests.contract.engines.nested_snapshots import OLDEST, snapshot
 from tests.permutations import orders, steps
 from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS, times
 
 DAYS = 4
+STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_changed_share=0)
 FEW = settings(
     max_examples=times(1, 10),
     deadline=None,
@@ -113,6 +117,68 @@ def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine:
         by_date.setdefault(row["date"], set()).add((row["product_id"], row["attr_value"], row["update_id"]))
     assert len(by_date) == 24
     assert len({frozenset(rows) for rows in by_date.values()}) == 1
+
+
+HELD_CASES = [
+    pytest.param(Engine.SPARK, 1, id="spark", marks=pytest.mark.spark),
+    pytest.param(Engine.BIGQUERY, 1, id="bigquery"),
+    pytest.param(Engine.MERGE, 1, id="merge"),
+    *(
+        pytest.param(engine, seed, id=f"{engine}-{seed}", marks=[pytest.mark.exhaustive, pytest.mark.spark])
+        for engine in (Engine.SPARK, Engine.BIGQUERY, Engine.MERGE)
+        for seed in range(2, 8)
+    ),
+]
+
+
+@pytest.mark.parametrize(("engine", "seed"), HELD_CASES)
+def test_history_with_held_deliveries(
+    clients: Clients, engine: Engine, seed: int, request: pytest.FixtureRequest
+) -> None:
+    """What a check stops is left out until it is replayed; in any order, and whatever waited with it."""
+    random = Random(seed)
+    world = FeedAgainstOracle(clients, feed_with_table(NESTED, engine))
+    if engine is Engine.SPARK:
+        world.dedup = request.getfixturevalue("real_dedup")
+    lenient = world.feed
+    expected, delivered, held = OracleState(world.oracle_table), dict[str, OracleDelivery](), list[str]()
+    ids = random.sample(range(1, 8), k=6)
+    for number, snapshot_ids in enumerate([ids[:1], ids[1:3], ids[3:4], ids[4:]]):
+        for snapshot_id in snapshot_ids:
+            rows = snapshot(random, snapshot_id)
+            delivered[world.land(snapshot_id, rows)] = OracleDelivery(snapshot_id, rows)
+        waiting = sorted(delivered.keys() - {*held, *applied(world)}, key=Delivery.parse)
+        while waiting:
+            is_stopped = number > 0 and random.random() < 0.6
+            world.feed = lenient.model_copy(update={"checks": STRICT}) if is_stopped else lenient
+            spec = world.resolve(waiting[-1], run_id=f"{number}-{len(waiting)}-{len(held)}")
+            world.deduplicate(spec)
+            world.load(spec)
+            try:
+                swap = world.check(spec)
+            except CheckFailed:
+                assert not commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+                stopped = waiting[:-1] or waiting
+                held += stopped
+                waiting = [name for name in waiting if name not in stopped]
+                continue
+            world.swap(spec, swap)
+            world.commit(spec)
+            expected = expected.apply([delivered[name] for name in waiting], OLDEST)
+            world.assert_equal(expected)
+            waiting = []
+    world.feed = lenient
+    assert held
+    for name in random.sample(held, k=len(held)):
+        world.publish(name, replay=True, reason="it is right", run_id=f"replay-{name}")
+        expected = expected.apply([delivered[name]], OLDEST)
+        world.assert_equal(expected)
+    assert applied(world) == delivered.keys()
+
+
+def applied(world: FeedAgainstOracle) -> set[str]:
+    generation = world.services.current.read().generation
+    return {d.name for d in world.services.manifests.read(generation).deliveries} if generation else set()
 
 
 def test_superseded_delivery_changes_nothing(clients: Clients) -> None:

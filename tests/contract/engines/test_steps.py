@@ -16,7 +16,7 @@ from google.cloud.bigquery import QueryJob
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import ConfigurationError, JobFailed, LostRace, OutcomeUnknown
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, JobFailed, LostRace, OutcomeUnknown
 from dedup_clone.contract.manifest import Difference, KeyExample
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Column, ColumnMode, UpdateIdMode
@@ -25,8 +25,10 @@ from dedup_clone.engines.staging_job import staging_configuration
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.attempt_jobs import MAX_FAILED_JOBS, run_step_job
+from dedup_clone.publish.discard import discard
 from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.ledger import Outcome
@@ -270,6 +272,26 @@ def test_the_dedup_task_submits_spark_when_the_order_says_so(
     run_dedup_task(world, monkeypatch, spec)
     _, manifest = read_candidate(world.services, spec)
     assert manifest.engine is Engine.SPARK
+
+
+def test_the_dedup_task_starts_no_spark_for_a_replay_that_accepts_what_a_check_stopped(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lenient = world.feed
+    world.publish(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
+    world.feed = lenient.model_copy(update={"checks": CheckSettings()})
+    name = world.land(2, [row(2, product) for product in range(1, 4)])
+    with pytest.raises(CheckFailed):
+        world.publish(name, engine=Engine.SPARK)
+    stopped = world.services.current.read().intent
+    assert stopped is not None
+    discard(world.services, stopped)
+    accepts = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
+    spec = world.resolve(name, engine=Engine.SPARK, **accepts)
+    monkeypatch.setattr(world.dedup, "run", lambda request_uri: pytest.fail("a dedup job ran"))
+    run_dedup_task(world, monkeypatch, spec)
+    _, manifest = read_candidate(world.services, spec)
+    assert (manifest.attempt, manifest.generation, manifest.rows) == (spec.attempt, 3, 3)
 
 
 @pytest.mark.parametrize("engine", [Engine.SPARK, Engine.BIGQUERY])

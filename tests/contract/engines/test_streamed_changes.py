@@ -21,15 +21,17 @@ from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOpera
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.recovery import commit_or_discard
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse import append_rows
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
-from testkit.oracle import OracleState
+from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
 from tests.contract.engines.streamed_feed import (
+    OLDEST,
     STALENESS,
     Clients,
     Killed,
@@ -246,4 +248,23 @@ def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFe
     world.load(spec)  # streams again
     world.swap(spec, world.check(spec))
     world.commit(spec)
+    world.assert_equal(world.expected)
+
+
+@pytest.mark.parametrize("publish", ["staging", "direct"])
+def test_a_held_delivery_is_left_out_until_it_is_replayed(streaming_clients: Clients, publish: str) -> None:
+    world = feed_with(streaming_clients, PRODUCTS, publish=publish)
+    world.publish_expected(1, snapshot(1))
+    lenient, garbage = world.feed, [*snapshot(2), *(row(2, product) for product in range(100, 110))]
+    world.feed = lenient.model_copy(update={"checks": CheckSettings()})
+    name = world.land(2, garbage)
+    with pytest.raises(CheckFailed, match="new_share"):
+        world.publish(name)
+    intent = world.services.current.read().intent
+    assert intent is not None
+    assert not commit_or_discard(world.services, intent)
+    world.feed = lenient
+    world.publish_expected(3, snapshot(3))
+    world.publish(name, replay=True, reason="it is right", run_id="replay")
+    world.expected = world.expected.apply([OracleDelivery(2, garbage)], OLDEST)
     world.assert_equal(world.expected)

@@ -190,7 +190,7 @@ def test_of_several_waiting_deliveries_only_the_newest_is_run_again(watch: Watch
     assert [run.split("__")[1] for run in watch.register()] == ["8"]
 
 
-def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
+def test_a_run_whose_check_failed_is_not_repeated_because_its_delivery_is_held(watch: Watch) -> None:
     world = watch.world
     world.publish(world.land(7, [row(7, n) for n in range(10)]))
     world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=0.5)})
@@ -206,9 +206,24 @@ def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
     watch.fail(run_id)
     watch.later = timedelta(hours=1)
     assert watch.register() == []
-    failed = find_failed_publish(world.services, watch.dag_id, world.services.arrivals.deliveries()[-1:])
-    assert failed is not None
-    assert failed.reported_because == "a check before the swap failed"
+
+
+def test_the_newest_delivery_is_tried_alone_at_once_if_a_check_stopped_it_with_others(watch: Watch) -> None:
+    world = watch.world
+    world.publish(world.land(7, [row(7, n) for n in range(10)]))
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings()})
+    world.land(8, [row(8, n) for n in range(50)])
+    name = world.land(9, [row(9, n) for n in range(10)])
+    runs = watch.register()
+    spec = world.resolve(name, run_id=runs[-1])
+    world.deduplicate(spec)
+    world.load(spec)
+    with pytest.raises(CheckFailed):
+        world.check(spec)
+    discard(world.services, world.services.current.require_intent(spec.attempt))
+    for run_id in runs:
+        watch.fail(run_id)
+    assert watch.register() == [f"{runs[-1]}__2"]
 
 
 def test_a_run_that_a_check_ended_before_dedup_is_reported_and_repeated(watch: Watch) -> None:

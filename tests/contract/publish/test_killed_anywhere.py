@@ -14,12 +14,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.retired import TargetAction
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
@@ -66,7 +68,8 @@ def needed_folders(world: FeedOnStandIn) -> set[str]:
     """The folders of the live generation and its parent."""
     services = world.services
     live = services.manifests.read(services.current.read().generation or 0)
-    return {live.attempt, services.manifests.read(live.parent).attempt} if live.parent else {live.attempt}
+    manifests = [live, services.manifests.read(live.parent)] if live.parent else [live]
+    return {manifest.data_folder.split("/data/")[1].split("/")[0] for manifest in manifests if manifest.data_folder}
 
 
 def test_a_rebuild(killed: Worlds) -> None:
@@ -116,6 +119,47 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
         prune(world.services)
         assert not list(world.services.store.objects(world.services.layout.changes)), number
         assert changes_rows.pending(world) == []
+
+
+def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> None:
+    """Whatever dies, the stopped delivery is held, a later one goes live without it, and a replay publishes it."""
+    base, garbage = [row(7, product) for product in range(10)], [row(8, product) for product in range(40)]
+    accepts = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
+
+    def prepare(world: FeedOnStandIn) -> None:
+        world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_survivor_share=1)})
+        world.publish(world.land(7, base))
+        world.land(8, garbage)
+
+    def name(world: FeedOnStandIn) -> str:
+        return world.services.arrivals.deliveries()[1].name
+
+    def work(world: FeedOnStandIn) -> None:
+        with pytest.raises(CheckFailed):
+            world.publish(name(world))
+        recover(world.services, dag_id="other", run_id="other")
+        world.publish(name(world), **accepts)
+
+    for world, number in killed(prepare, work):
+        recover(world.services, dag_id="other", run_id="other")
+        is_live = world.rows() == expected(*garbage)
+        assert is_live or world.rows() == expected(*base), number
+        if not is_live and not world.services.arrivals.held():
+            with pytest.raises(CheckFailed):
+                world.publish(name(world))
+            recover(world.services, dag_id="other", run_id="other")
+        if not is_live and number % 2:
+            world.publish(name(world), **accepts)
+        world.publish(world.land(9, [row(9, product) for product in range(10)]), run_id="later")
+        assert len(world.rows()) == (40 if is_live or number % 2 else 10), number
+        world.publish(name(world), **{**accepts, "run_id": "again"})
+        kept = [row(8, product) for product in range(10, 40)]
+        assert world.rows() == expected(*(row(9, product) for product in range(10)), *kept), number
+        prune(world.services)
+        assert folders_with_data(world) <= needed_folders(world), number
+        generations = {info.name[-13:-5] for info in world.services.store.objects(world.services.layout.manifests)}
+        audited = {f"{record.generation:08d}" for record in world.services.ledger.read_last(100)}
+        assert {name for name in generations if name.isdigit()} <= audited, number
 
 
 @pytest.mark.parametrize("action", TargetAction)

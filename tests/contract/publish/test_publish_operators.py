@@ -17,10 +17,12 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
+from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.verdict import read_verdict
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE
 from dedup_clone.orchestration.publish.publish_form import publish_params, read_publish_request
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.warehouse.bigquery import Warehouse
@@ -123,6 +125,24 @@ def test_a_published_delivery_skips_the_run(world: FeedOnStandIn, monkeypatch: p
     automatic = Run(world, monkeypatch, f"publish__{snapshot_id}__{marker}")
     with pytest.raises(AirflowSkipException, match="part of generation 1 already"):
         automatic.resolve(snapshot_id=snapshot_id, marker_generation=marker)
+
+
+def test_a_person_discards_a_held_delivery_in_the_form(by_hand: Run) -> None:
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, 1)]))
+    with pytest.raises(AirflowFailException, match="is not held"):
+        by_hand.resolve(snapshot_id="7", discard=True, reason="garbage")
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings()})
+    with pytest.raises(CheckFailed):
+        world.publish(world.land(8, [row(8, product) for product in range(1, 4)]))
+    recover(world.services, dag_id="other", run_id="other")
+    with pytest.raises(AirflowFailException, match="Say why"):
+        by_hand.resolve(snapshot_id="8", discard=True)
+    with pytest.raises(AirflowSkipException, match=r"Delivery \[8-[0-9]+\] is discarded"):
+        by_hand.resolve(snapshot_id="8", discard=True, reason="garbage")
+    (refused,) = world.services.arrivals.refused()
+    assert refused.snapshot_id == 8
+    assert world.services.current.read().intent is None
 
 
 def test_when_no_accepted_check_failed_the_approval_is_skipped(by_hand: Run) -> None:
