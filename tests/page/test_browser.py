@@ -16,7 +16,9 @@ import pytest
 
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.state.index import DeliveryState
 from dedup_clone.state.store import StoredText
 from testkit.browser import Browser, Page
 from tests.page.accessibility import AXE, faults
@@ -144,6 +146,34 @@ def test_a_form_is_filled_with_a_delivery_that_arrived_since_somebody_began_to_f
         assert page.value(f"{form}.querySelector('select').selectedOptions[0]?.text ?? ''").startswith("2122, ")
         assert page.value(f"[...{form}.querySelectorAll('input:checked')].map((box) => box.value)") == ["new_share"]
         assert page.value("document.querySelector('#replay').dataset.busy") == "yes"
+
+
+def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it(browser: Browser) -> None:
+    now = datetime.now(UTC)
+    late = page_indexes.late(now)
+    (*others, waits) = late.arrivals
+    arrivals = (*others, replace(waits, state=DeliveryState.HELD))
+    held = replace(late, stopped=None, held=(late.stopped,), arrivals=arrivals)
+    incident = Incident(IncidentKind.DELIVERY_HELD, Severity.ALERT, now, "it is held", "7", "look", subject="2122-1")
+    found = page_indexes.verdict(late.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
+    serving = site(now)
+    serving.mount("/held", application(MemoryStore(held, verdicts=(found,))))
+    form = "document.querySelector('#replay form')"
+    checked = f"[...{form}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"
+    with serve(serving) as address:
+        page = show(browser, f"{address}/held/")
+        assert page.value("document.querySelectorAll('#incidents article.alert').length") == 1
+        figures = page.value("[...document.querySelectorAll('#hero dl > div')].map((one) => one.textContent)")
+        assert figures[-1] == "Held1see why, and what to do"
+        assert page.value("document.querySelector('#hero .headline button').innerText") == "see why, and what to do"
+        accept, discard = (f"document.querySelectorAll('#incidents article.alert button')[{n}]" for n in (0, 1))
+        page.value(f"{discard}.click()")
+        assert page.value(f"{form}.lastChild.lastChild.textContent") == "Discard snapshot 2122"
+        assert page.value(checked) == ["Discard"]
+        page.value(f"{accept}.click()")
+        assert page.value(f"{form}.lastChild.lastChild.textContent") == "Replay snapshot 2122"
+        assert page.value(checked) == ["new_share"]
+        assert page.problems == []
 
 
 def test_data_is_never_parsed_as_html(shown: Callable[[str], Page]) -> None:

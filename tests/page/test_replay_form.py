@@ -76,6 +76,17 @@ def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
     assert sorted(asked) == ["dag_id", "dates", "dry_run", "marker_generation", "reason", "snapshot_id"]
 
 
+def test_a_held_snapshot_is_discarded(browser: Browser, api: Api) -> None:
+    api.states = ["skipped"]
+    page = fill_form(browser, api, "")
+    page.value("[...document.querySelectorAll('#replay input[type=checkbox]')].at(-1).click()")
+    page.fill("#replay input[required]", "garbage")
+    page.press("Enter")
+    page.wait_until("document.querySelector('#replay .answer').textContent.startsWith('Nothing was published: ')")
+    (asked,) = api.asked
+    assert (asked["discard"], asked["reason"], asked["snapshot_id"]) == (True, "garbage", "2120")
+
+
 def test_a_dry_run_says_so_on_the_button_needs_no_reason_and_shows_its_result_as_text(
     browser: Browser, api: Api
 ) -> None:
