@@ -55,7 +55,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     """Check target, which must hold the intent's generation, and commit that generation. Safe to repeat.
 
     Writes the results of the checks, the manifest, refusals of deliveries, what an erasure did, the list of files with
-    changes, the ledger's record, and last CURRENT.
+    changes, the ledger's record, the end of holds, and last CURRENT.
 
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
     Raises OutcomeUnknown when target holds another generation, LookupError when target does not exist,
@@ -78,6 +78,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     record = published_record(services, intent, candidate, manifest, swap, target, change_rows)
     before = find_check_results(services, intent.attempt, "before")
     record_attempt(services, record, (results,) if before is None else (before, results))
+    services.arrivals.end_hold(manifest.deliveries)
     services.current.commit(intent.attempt, manifest.digest)  # last: a recovery before it repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "

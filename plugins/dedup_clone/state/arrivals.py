@@ -55,8 +55,13 @@ class Arrivals:
         return self._deliveries_below(self._layout.refused)
 
     def held(self) -> list[Delivery]:
-        """All deliveries that a check on the data ever stopped, in ascending precedence."""
+        """All deliveries that a check on the data stopped and no publish included since, in ascending precedence."""
         return self._deliveries_below(self._layout.held)
+
+    def end_hold(self, included: Iterable[Delivery]) -> None:
+        """Delete the records that hold deliveries which a generation includes now."""
+        for delivery in set(included).intersection(self.held()):
+            self._store.delete_prefix(self._layout.held_delivery(delivery))
 
     def read(self, delivery: Delivery) -> Arrival:
         """The arrival record. Raises ContractViolation when the delivery is not registered."""

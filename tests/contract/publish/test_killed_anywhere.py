@@ -1,7 +1,7 @@
 """What an operator triggers is killed before one of its writes: run again, it ends as if nothing had happened.
 
-A publish with changes, a retirement, a backfill and a recovery are killed before each of their writes, a rebuild before
-each third.
+A publish with changes, one that a check stops and a person accepts, a retirement, a backfill and a recovery are killed
+before each of their writes, a rebuild before each third.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
   const fill = (detail) => () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", { detail: { snapshot, marker, checks: [], ...detail } }));
   const button = (detail, text) => h("button", { type: "button", onclick: fill(detail) }, text);
   return h("article", { class: "incident alert" },
-    h("h3", {}, pill(isHeld ? "held" : "stopped", "stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before the swap`),
+    h("h3", {}, pill(isHeld ? "held" : "stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before the swap`),
     table("Why it was stopped", [
       { title: "Check", short: true, cell: (f) => f.check },
       { title: "Found", words: true, cell: found },
