@@ -11,7 +11,7 @@ from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import MIXED, REFUSALS_READ, FeedState, describe_uncommitted
 from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.newer_deliveries import describe_newer_not_live, newer_excluded
+from dedup_clone.freshness.newer_deliveries import describe_newer_not_live, newer
 from dedup_clone.freshness.operation_checks import (
     check_dags,
     check_deliveries,
@@ -117,13 +117,13 @@ def keep_first_seen(
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
     if any(incident.kind in LATE_KINDS for incident in incidents):
         return FreshnessStatus.LATE
-    if state.failed_checks:
+    if state.failed_checks or newer(state, [held.delivery for held in state.held]):
         return FreshnessStatus.STOPPED
     if incidents:
         return FreshnessStatus.AT_RISK
     if state.current.generation is None:
         return FreshnessStatus.EMPTY
-    return FreshnessStatus.ROLLED_BACK if newer_excluded(state) else FreshnessStatus.FRESH
+    return FreshnessStatus.ROLLED_BACK if newer(state, state.excluded) else FreshnessStatus.FRESH
 
 
 def _headline(state: FeedState, incidents: list[Incident]) -> str:

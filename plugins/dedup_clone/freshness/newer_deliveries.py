@@ -33,18 +33,14 @@ def describe_newer_not_live(state: FeedState) -> Iterator[str]:
         is_held = "" if len(state.held) > 1 else " is held"
         yield f"{count} {newest.delivery.snapshot_id}{is_held}: {'; '.join(r.in_short for r in newest.failed)}"
     or_more = " or more" if state.may_lack_refusals else ""
-    yield from _describe(state, _newer(state, [refusal.delivery for refusal in state.refused]), "refused", or_more)
-    yield from _describe(state, newer_excluded(state), "excluded by a rollback")
+    yield from _describe(state, newer(state, [refusal.delivery for refusal in state.refused]), "refused", or_more)
+    yield from _describe(state, newer(state, state.excluded), "excluded by a rollback")
 
 
-def newer_excluded(state: FeedState) -> list[Delivery]:
-    """The deliveries that a rollback took out and that are newer than the live ones; of each snapshot only the last."""
-    return _newer(state, state.excluded)
-
-
-def _newer(state: FeedState, deliveries: Iterable[Delivery]) -> list[Delivery]:
-    refused = (refusal.delivery for refusal in state.refused)
-    latest = latest_of_each_snapshot([*refused, *state.excluded, *(w.delivery for w in state.waiting)])
+def newer(state: FeedState, deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """Those of these deliveries that are newer than the live ones; of each snapshot only the latest not live one."""
+    refused, held = (refusal.delivery for refusal in state.refused), (held.delivery for held in state.held)
+    latest = latest_of_each_snapshot([*refused, *held, *state.excluded, *(w.delivery for w in state.waiting)])
     newest = newest_live(state.live, state.included)
     return [d for d in latest.intersection(deliveries) if newest is None or d > newest]
 

@@ -28,8 +28,8 @@ STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many 
 class FreshnessStatus(StrEnum):
     """LATE: a delivery has missed its SLA, or the live snapshot is too old.
 
-    STOPPED: a check stopped the newest waiting delivery; or the feed has no valid file, so that nothing is registered
-    or published. AT_RISK: any other incident is open. If none is: FRESH, EMPTY if nothing was published yet, or
+    STOPPED: a check stopped the newest delivery; or the feed has no valid file, so that nothing is registered or
+    published. AT_RISK: any other incident is open. If none is: FRESH, EMPTY if nothing was published yet, or
     ROLLED_BACK if a rollback took a delivery out that is newer than the live ones.
     """
 
