@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -36,8 +37,11 @@ def no_faults_left(world: FeedOnStandIn) -> Iterator[None]:
 
 def wait_for_turn(world: FeedOnStandIn) -> None:
     """Until the limits allow the next load: other tests' publishes write the same tables."""
-    writer = ReportingBacklog(world.services.store).read_writer().writer
-    assert writer.load is None
+    backlog = ReportingBacklog(world.services.store)
+    stored = backlog.read_writer()
+    writer = stored.writer
+    if writer.load is not None:  # that of a run which an earlier test let die
+        backlog.replace_writer(replace(writer, load=None), expected_object_generation=stored.object_generation)
     if writer.begun_at is not None:
         since_last = (datetime.now(UTC) - writer.begun_at).total_seconds()
         time.sleep(SECONDS_BETWEEN_LOADS - since_last if 0 <= since_last < SECONDS_BETWEEN_LOADS else 0)
