@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from datetime import date
 
@@ -61,7 +62,7 @@ def _batches(services: Services, name: str, table: TableContract) -> Iterator[pa
     uri, columns = services.store.uri(name), [column.name for column in table.columns]
     try:
         with services.store.open(name, chunk_bytes=_READ_CHUNK_BYTES) as stream:
-            footer = read_parquet_footer(stream)
+            footer = read_parquet_footer(stream, stream.seek(0, io.SEEK_END))
             metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
             file = pq.ParquetFile(stream, metadata=metadata, pre_buffer=True)
             for group in range(file.num_row_groups):  # separate calls: one call would first fetch all row groups

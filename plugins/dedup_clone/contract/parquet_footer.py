@@ -28,12 +28,14 @@ _NARROW, _INT_32 = (22, 24, 30, 32), 34
 _LONG_LIST = 15
 
 
-def read_parquet_footer(stream: IO[bytes]) -> bytes | None:
+def read_parquet_footer(stream: IO[bytes], size: int) -> bytes | None:
     """The file's footer, as a Parquet file without rows, and without the Arrow schema that its writer may have stored.
 
+    `size`: the file's size in bytes. The end is not sought, because Cloud Storage refuses a request at an object's end.
     None if the file does not end as a Parquet file does.
     """
-    size = stream.seek(0, 2)
+    if size < TRAILER_BYTES:
+        return None
     stream.seek(max(0, size - _TAIL_BYTES))
     tail = stream.read(_TAIL_BYTES)
     length = int.from_bytes(tail[-TRAILER_BYTES:-4], "little") + TRAILER_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +83,7 @@ def _footer(store: ObjectStore, name: str) -> ParquetFooter:
     import pyarrow.parquet as pq
 
     with store.open(name) as stream:
-        footer = read_parquet_footer(stream)
+        footer = read_parquet_footer(stream, stream.seek(0, io.SEEK_END))
         metadata = pq.read_metadata(pa.BufferReader(footer) if footer else stream)
     leaves = tuple(_leaf(metadata.schema.column(number)) for number in range(len(metadata.schema)))
     return ParquetFooter(name, metadata.num_rows, leaves)

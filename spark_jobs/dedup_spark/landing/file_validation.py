@@ -130,7 +130,7 @@ def _open_landed(source: pa.NativeFile) -> tuple[pq.ParquetFile, pq.ParquetSchem
 
     The reader returns integers of 8 and 16 bits as they are stored, so that those outside of their types are found.
     """
-    footer = read_parquet_footer(cast(IO[bytes], source))
+    footer = read_parquet_footer(cast(IO[bytes], source), source.size())
     as_written = metadata = decoded(footer) if footer else None
     if footer and (wide := with_wide_integers(footer)) != footer:
         metadata = decoded(wide)

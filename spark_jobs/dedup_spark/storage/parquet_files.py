@@ -16,7 +16,7 @@ from dedup_clone.contract.parquet_footer import read_parquet_footer
 
 def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
     """Open a file. Raises pyarrow's error if it is no Parquet file."""
-    footer = read_parquet_footer(cast(IO[bytes], source))
+    footer = read_parquet_footer(cast(IO[bytes], source), source.size())
     return pq.ParquetFile(source, metadata=decoded(footer) if footer else None, pre_buffer=True)
 
 

@@ -162,7 +162,7 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
     services = SimpleNamespace(
         log=lambda *_, **__: None,
-        manifests=SimpleNamespace(candidate=lambda attempt: SimpleNamespace(manifest="a manifest")),
+        manifests=SimpleNamespace(candidate=lambda attempt: SimpleNamespace(manifest="a manifest", reused_from="")),
         layout=FeedLayout("worked_example"),
         store=SimpleNamespace(
             create=lambda name, text: True,

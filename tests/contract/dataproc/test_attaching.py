@@ -131,7 +131,7 @@ def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes,
     done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 1)
     assert f"Spark run [{FIRST}] was cancelled from outside (by anna@example.com)" in done.error
-    assert "Clear the task to run it again" in done.error
+    assert "from its first task" in done.error
     assert fake.state.undeleted_clusters == []
     assert simulate(runner, clear_number=1).run().state == "success"
 

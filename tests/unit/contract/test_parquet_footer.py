@@ -15,7 +15,7 @@ from dedup_clone.contract.parquet_footer import read_parquet_footer, with_wide_i
 def footer_of(rows: pa.Table, **options: Any) -> bytes:
     stream = io.BytesIO()
     pq.write_table(rows, stream, **options)
-    found = read_parquet_footer(stream)
+    found = read_parquet_footer(stream, len(stream.getvalue()))
     assert found
     return found
 
@@ -42,7 +42,7 @@ def test_a_text_that_looks_like_the_key_of_an_arrow_schema_changes_nothing_else(
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1\xff\xff\xff\xffPAR1", b"a,b\n1,2\n" * 9])
 def test_what_does_not_end_as_a_parquet_file_has_none(content: bytes) -> None:
-    assert read_parquet_footer(io.BytesIO(content)) is None
+    assert read_parquet_footer(io.BytesIO(content), len(content)) is None
 
 
 def test_only_integers_of_8_and_16_bits_are_annotated_anew() -> None:
