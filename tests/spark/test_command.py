@@ -29,13 +29,11 @@ from testkit.local_servers import start_fake_gcs
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.spark_submit_conf import conf_arguments
 from testkit.table_contracts import PRODUCTS
-from tests.spark.delivered_files import NAMES as NAMES_ON_ANY_STORE
+from tests.spark.delivered_files import NAMES
 
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# A file system refuses the colon to Spark; an object store takes it.
-NAMES = [*NAMES_ON_ANY_STORE, "colon:1"]
 
 
 @pytest.fixture
@@ -84,7 +82,7 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
 ) -> None:
     area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])
     unusual = land_objects_of_unusual_names(area)
-    area.plan = Plan.WINDOW  # reads through Spark's connector
+    area.plan = Plan.WINDOW
     first = area.request([area.arrive(1)])
     done = submit(first)
     assert done.returncode == 0, done.stdout + done.stderr

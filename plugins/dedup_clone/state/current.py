@@ -180,8 +180,13 @@ class CurrentFile:
         return max((number for number in map(generation_of, names) if number is not None), default=0)
 
     def is_lost(self, current: Current) -> bool:
-        """Whether `current`, as it was read, is not what the feed's last run wrote, because the object was deleted."""
-        return current.last_generation == 0 and current.generation is None and self.highest_generation() > 0
+        """Whether `current`, as it was read, is not what the feed's last run wrote, because the object was deleted.
+
+        A retired feed has no manifest any more: if it is used again, it begins without CURRENT.
+        """
+        if current.last_generation or current.generation is not None:
+            return False
+        return any(generation_of(info.name) for info in self._store.objects(FeedLayout(self._feed).manifests))
 
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""

@@ -88,14 +88,12 @@ def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:
 def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason: str) -> str:
     """Record that a person decided against a held delivery, which counts as refused then. Returns what happened.
 
-    Raises ConfigurationError if the delivery is not held, or without a reason.
+    Raises ConfigurationError if the delivery is not held.
     """
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
     if delivery not in find_backlog(services, live).held:
         raise ConfigurationError(f"Delivery [{delivery.name}] is not held: there is nothing to discard.")
-    if not reason:
-        raise ConfigurationError(f"Say why delivery [{delivery.name}] is discarded, in the parameter [reason].")
     text = f"discarded by a person: {reason}"
     services.arrivals.refuse(Refusal(delivery, text, run_id, services.now(), is_discarded=True))
     return f"Delivery [{delivery.name}] is discarded. A replay of it by hand would still publish it."
