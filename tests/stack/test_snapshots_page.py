@@ -90,7 +90,7 @@ def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: Sta
     )
     run_id = page.wait_until(f"{FRAME}.querySelector('#replay .answer.good a')?.innerText")
     assert published.wait_for_run(FEED, run_id) == "success"
-    reason = "asked for on the page"
+    reason = "asked for on the page (asked by admin)"
     published.wait_for_page(FEED, lambda view: view["publishes"][-1]["reason"] == reason, "the replay")
     assert ours(page) == []
 
