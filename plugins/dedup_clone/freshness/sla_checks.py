@@ -33,7 +33,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=due,
             what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
             readers_see=state.readers_see(now),
-            next_step=_step_for_person(state)
+            next_step=_step_for_person(state, oldest)
             or "open the publish run that is running (or failed) and read the log of its last task.",
             dag_id=dag_id,
             run_id=run_id,
@@ -49,7 +49,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"{progress} {describe_over_budget(state.history, state.sla)}"
             ).rstrip(),
             readers_see=state.readers_see(now),
-            next_step=_step_for_person(state)
+            next_step=_step_for_person(state, oldest)
             or "watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
             dag_id=dag_id,
             run_id=run_id,
@@ -82,11 +82,18 @@ def _waits_for_approval(state: FeedState) -> bool:
     return state.current.intent is not None and state.current.intent.waits_for_approval
 
 
-def _step_for_person(state: FeedState) -> str:
+def _step_for_person(state: FeedState, oldest: WaitingDelivery) -> str:
     """What a person must do before the publish can go on; empty if it waits for nobody."""
     if _waits_for_approval(state):
         return "approve or reject the accepted checks (Airflow: Required Actions; page Snapshots)."
-    return next_step_after_checks(state.failed_checks) if state.current.intent is None else ""
+    if state.current.intent is not None:
+        return ""
+    if state.failed_checks or not _failure_reason(state, oldest):
+        return next_step_after_checks(state.failed_checks)
+    return (
+        "read the log of the failed run, which says what to correct; then clear that run from its first task, or wait "
+        "for the next one."
+    )
 
 
 def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:

@@ -388,3 +388,10 @@ def test_a_statement_that_waits_names_dml_and_a_job_names_slots() -> None:
     assert "[merge-1] has been PENDING for 30 min, 50% of the freshness SLA" in statement.what
     assert ("DML statements on staging" in statement.next_step, "slots" in job.next_step) == (True, True)
     assert statement.since == NOW - minutes(20)
+
+
+def test_after_a_failed_attempt_the_next_step_is_in_its_log_and_not_to_watch_a_run() -> None:
+    (failed,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="ended"),)))
+    assert "clear that run from its first task" in failed.next_step
+    (slow,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(31)),)))
+    assert "watch the publish run" in slow.next_step

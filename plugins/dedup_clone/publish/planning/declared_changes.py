@@ -26,8 +26,9 @@ def refuse_impossible_changes(services: Services, engine: Engine, parent: Manife
     if problems:
         raise ConfigurationError(
             f"Feed [{feed.feed}] changes the live table in a way that this publish cannot make: "
-            f"{'; '.join(problems)}. Nothing was changed. docs/change-a-feed.md says what to do; `make plan "
-            f"FEED={feed.feed}` shows all differences, and whether {feed.feed}_rebuild makes them."
+            f"{'; '.join(problems)}. Nothing was changed. If this is not meant, put the former values back. Else see "
+            f"docs/change-a-feed.md; `make plan FEED={feed.feed}` shows all differences, and whether "
+            f"{feed.feed}_rebuild makes them."
         )
 
 
