@@ -82,7 +82,7 @@ class TaskApi:
                 return PreviousDagRunResult(dag_run=self._previous(msg))
             case GetDag():
                 return self._dag(msg.dag_id)
-        raise NotImplementedError(type(msg))
+        raise AssertionError(f"the product asks Airflow what this double cannot answer: {msg}")
 
     def _matching(self, question: GetDRCount) -> list[DagRunResult]:
         return [

@@ -69,12 +69,13 @@ function approval({ subject, body, created_at: since, assigned_users: users, tas
 
 export function renderIncidents(container, view) {
   const runs = [view.stopped?.run_id, ...view.held.map((one) => one.run_id), ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
-  const of = (run) => view.incidents.filter((one) => one.run_id && one.run_id === run && one.kind !== "delivery_held");
+  const incidents = view.incidents.filter(({ kind }) => kind !== "delivery_held" || !view.held.length); // those have cards
+  const of = (run) => incidents.filter((one) => one.run_id && one.run_id === run);
   const items = [
     view.stopped ? stopped(view.stopped, false, of(view.stopped.run_id), view) : null,
     ...view.held.map((one) => stopped(one, true, of(one.run_id), view)),
     ...view.approvals.map((one) => approval(one, of(one.task_instance.dag_run_id), view)),
-    ...view.incidents.filter((one) => !one.run_id || !runs.includes(one.run_id)).filter(({ kind }) => kind !== "delivery_held" || !view.held.length).map((one) => incident(one, view)),
+    ...incidents.filter((one) => !one.run_id || !runs.includes(one.run_id)).map((one) => incident(one, view)),
   ].filter(Boolean);
   container.replaceChildren(...items);
 }
