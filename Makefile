@@ -41,7 +41,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
+.PHONY: help setup demo up down status land test night soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,10 +83,10 @@ test: setup ## Run the tests: the quick ones three files at a time, then the rea
 	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
 
-exhaustive: foreign-setup ## Run all tests with the variants that make test leaves out, and far more random histories: an hour
+night: foreign-setup ## Run all tests with all their cases, and 20 times as many random histories: an hour
 	@devstack/require.sh >/dev/null
-	EXHAUSTIVE=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
-	EXHAUSTIVE=1 $(PY) -m pytest -q -m "" tests/stack
+	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
+	NIGHT=1 $(PY) -m pytest -q -m "" tests/stack
 
 soak: setup ## Kill every process at every step, and all other long tests (docs/soak.md): more than an hour, a report
 	@devstack/require.sh >/dev/null

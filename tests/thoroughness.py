@@ -1,18 +1,32 @@
-"""How many examples a test tries: few in `make test`, more in `make exhaustive`, which sets EXHAUSTIVE=1."""
+"""How much a test tries: a part in `make test`, everything in `make night`, which sets NIGHT=1."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
-EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
+NIGHT = os.environ.get("NIGHT") == "1"
 
 # Hypothesis always tries the simplest example first. A test that tries only two or three seeds would try 0 in every
 # run, so 0 is left out.
 SEEDS = st.integers(0, 2**32).filter(bool)
 
+Case = TypeVar("Case")
 
-def times(quick: int, exhaustive: int) -> int:
+
+def times(quick: int, night: int) -> int:
     """The number of tries in this run."""
-    return exhaustive if EXHAUSTIVE else quick
+    return night if NIGHT else quick
+
+
+def seeds(count: int = 25) -> range:
+    """The fixed seeds of a test of random histories: `count` of them, and 20 times as many at night."""
+    return range(count * 20 if NIGHT else count)
+
+
+def every_third(cases: Sequence[Case]) -> Sequence[Case]:
+    """Every third case, such as the writes before which a run is killed; all of them at night."""
+    return cases if NIGHT else cases[::3]

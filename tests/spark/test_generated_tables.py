@@ -21,7 +21,7 @@ from testkit.table_contracts import oracle_table
 from tests.shared.random_rows import FIRST_DAY
 from tests.spark.generated_histories import land
 from tests.spark.small_limits import lower_limits
-from tests.thoroughness import EXHAUSTIVE
+from tests.thoroughness import NIGHT
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +31,7 @@ STREAMED_PLANS = (Plan.REWRITE, Plan.AUTO, Plan.ADOPT)
 
 
 # Spark gave empty arrays without offsets to the writer of seeds 21 and 68.
-SEEDS = (68,) if not EXHAUSTIVE else range(300)
+SEEDS = (68,) if not NIGHT else range(300)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,7 +39,7 @@ def test_rows_and_counts_are_the_oracles(spark: SparkSession, tmp_path: Path, se
     assert play(spark, tmp_path, Random(seed), PLANS) >= 2
 
 
-@pytest.mark.parametrize("seed", range(1000, 1300 if EXHAUSTIVE else 1004))
+@pytest.mark.parametrize("seed", range(1000, 1300 if NIGHT else 1004))
 def test_what_is_done_for_large_dates_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

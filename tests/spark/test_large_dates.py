@@ -21,11 +21,11 @@ from dedup_spark.plans.rewrite import date_merge
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS, oracle_table
-from tests.thoroughness import EXHAUSTIVE
+from tests.thoroughness import NIGHT
 
 pytestmark = pytest.mark.spark
 
-SCALE = 2_000 if EXHAUSTIVE else 10_000
+SCALE = 2_000 if NIGHT else 10_000
 ROWS = 428_000_000 // SCALE
 DAY, RETENTION_DAY = date(2026, 3, 1), date(2026, 1, 1)
 # The share of the keys that a snapshot lacks and of those that it has in addition; values change as often.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake.faults import Fault
-from tests.thoroughness import EXHAUSTIVE, times
+from tests.thoroughness import NIGHT, times
 
 CODES = ("UNAVAILABLE", "INTERNAL", "RESOURCE_EXHAUSTED")
 LOST = ("UNAVAILABLE", "INTERNAL")
@@ -27,7 +27,7 @@ def kinds_in_turn(method: str, number: int, turn: int) -> list[Fault]:
 
     It is refused, or its caller dies before, in turn. The codes take turns. Exhaustively, each call gets all.
     """
-    if EXHAUSTIVE:
+    if NIGHT:
         return kinds(method, number)
     refused = Fault(method, number, CODES[turn % len(CODES)])
     lost = Fault(method, number, LOST[turn % len(LOST)], accepted=True)

@@ -23,7 +23,7 @@ from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 from tests.contract.dataproc.airflow_simulator import SimulatedRun
 from tests.contract.dataproc.fake.clients import connect_bigquery
 from tests.contract.new_feeds import new_feed
-from tests.thoroughness import EXHAUSTIVE
+from tests.thoroughness import NIGHT
 
 
 class FeedOnProcedures(FeedOnStandIn):
@@ -88,7 +88,7 @@ def test_snapshots_are_published_by_a_stored_procedure_for_spark(feed: FeedOnPro
     record = feed.publish(feed.land(7, [row(7, 1), row(7, 1), row(7, 2)]))
     assert record.cluster_overlap == 0.0
     assert feed.rows() == expected(row(7, 1), row(7, 2))
-    if EXHAUSTIVE:  # each run of a procedure starts a Spark of its own
+    if NIGHT:  # each run of a procedure starts a Spark of its own
         feed.publish(feed.land(8, [row(8, 1, 21), row(8, 3)]))
         assert feed.rows() == expected(row(7, 2), row(8, 1, 21), row(8, 3))
     (procedure,) = [r for r in feed.bigquery.list_routines("warehouse") if r.routine_id.endswith(feed.feed.feed)]
