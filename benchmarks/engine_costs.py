@@ -1,12 +1,11 @@
-"""Measures what BigQuery reads for a publish with each engine, and with dbt: `python -m benchmarks.engine_costs`.
+"""Measures what BigQuery reads for a publish with each engine: `python -m benchmarks.engine_costs`.
 
-Each engine, each form of engine `bigquery`, and each model of dbt publishes the same two snapshots on the stand-in. In
-the second snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the
-same table, except that engine `cdc` keeps the ids of unchanged rows.
+Each engine, and each form of engine `bigquery`, publishes the same two snapshots on the stand-in. In the second
+snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the same
+table, except that engine `cdc` keeps the ids of unchanged rows.
 
-For each BigQuery job (for dbt, for all jobs of a model together) the program prints the bytes that were processed or
-streamed, also as a multiple of the table's size, and the slot time. It also prints the price for 15 TB and six
-publishes a day. dbt validates nothing, and readers see its table change in place. `make foreign-setup` installs dbt.
+For each BigQuery job the program prints the bytes that were processed or streamed, also as a multiple of the table's
+size, and the slot time. It also prints the price for 15 TB and six publishes a day.
 
 The stand-in's slot time is the wall time of DuckDB on this machine. It can roughly compare statements that read the
 same bytes, but is no measure of BigQuery's slots, whose price is in docs/costs.md.
@@ -22,11 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from google.cloud.bigquery import Client as BigQuery
-
-from benchmarks.dbt_peer import MODELS, DbtPeer
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
@@ -34,7 +29,6 @@ from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, row
-from testkit.foreign_programs import Servers
 from testkit.server_clients import open_clients, write_api_address
 from testkit.table_contracts import PRODUCTS
 
@@ -67,10 +61,9 @@ WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Wa
 class StepCost:
     """The cost of one step of a publish.
 
-    `way`: the name of a Way, or of a model of dbt. `step`: one of STEPS, `streamed rows`, `apply` (of streamed rows),
-    or `all` for dbt. `processed`: the bytes that BigQuery processed, or that were streamed. `table_multiple`: these
-    bytes divided by the table's size. `slot_ms`: the slot time; 0 for streamed rows. `usd_per_tib`: the price of a TiB
-    of these bytes.
+    `way`: the name of a Way. `step`: one of STEPS, `streamed rows`, or `apply` (of streamed rows). `processed`: the
+    bytes that BigQuery processed, or that were streamed. `table_multiple`: these bytes divided by the table's size.
+    `slot_ms`: the slot time; 0 for streamed rows. `usd_per_tib`: the price of a TiB of these bytes.
     """
 
     way: str
@@ -89,10 +82,6 @@ def main() -> None:
     tables, step_costs = [], []
     with tempfile.TemporaryDirectory() as folder, open_clients(Path(folder)) as clients:
         os.environ[ADDRESS_VARIABLE] = write_api_address(clients[1])
-        # dbt runs first, because its jobs are found by their times, and engine cdc moves the stand-in's clock.
-        for cost, table in build_with_dbt(clients[1], Path(folder) / "dbt", first, second):
-            tables.append(table)
-            step_costs.append(cost)
         for way in WAYS:
             feed = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, way.engine, way.form))
             feed.publish(feed.land(1, first))
@@ -143,19 +132,6 @@ def step_costs_of(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[S
         if job.job_id.startswith(BACKGROUND_JOBS) and job.total_bytes_processed:
             processed = job.total_bytes_processed
             yield StepCost(way.name, "apply", processed, processed / size, job.slot_millis or 0)
-
-
-def build_with_dbt(bigquery: BigQuery, folder: Path, *snapshots: list[Row]) -> Iterator[tuple[StepCost, Table]]:
-    """Build all models of dbt. Yields for each model the cost of the last snapshot, and the table's rows."""
-    peer = DbtPeer(Servers(urlsplit(str(bigquery._connection.API_BASE_URL)).netloc, storage=""), bigquery, folder)
-    for rows in snapshots:
-        peer.load(rows)
-        jobs = {model: peer.build(model) for model in MODELS}
-    for model, model_jobs in jobs.items():
-        table = peer.table_rows(model)
-        processed = sum(job.total_bytes_processed or 0 for job in model_jobs)
-        slot_ms = sum(job.slot_millis or 0 for job in model_jobs)
-        yield StepCost(f"dbt, {model}", "all", processed, processed / table_bytes(len(table)), slot_ms), table
 
 
 def print_tables(step_costs: list[StepCost]) -> None:

@@ -1,4 +1,4 @@
-"""Airflow's own BigQueryInsertJobOperator, synchronous, with an anonymous connection."""
+"""The Google provider's operators and sensors, in one flow as in its examples, with an anonymous connection."""
 
 from __future__ import annotations
 
@@ -8,58 +8,100 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from google.cloud import bigquery
+from google.cloud import bigquery, storage
 
 from testkit.local_servers import REPOSITORY
-from tests.shared.stand_in_client import PROJECT
+from tests.shared.stand_in_client import BUCKET, PROJECT
 
-pytest.importorskip("airflow.providers.google", reason="the Google provider of Airflow is not installed")
-
-RUN_OPERATOR = """
+FLOW = """
 import json, sys, types
-from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
-job = json.loads(sys.argv[1])
-operator = BigQueryInsertJobOperator(
-    task_id="insert", configuration=job["configuration"], project_id=job["project"], location="US",
-    job_id=job["job_id"], force_rerun=False, deferrable=False, durable=False,
-)
-task = types.SimpleNamespace(xcom_push=lambda **_: None)
-print("job", operator.execute({"ti": task, "task_instance": task}))
+from airflow.providers.google.cloud.operators import bigquery as operators
+from airflow.providers.google.cloud.sensors import bigquery as sensors
+from airflow.providers.google.cloud.transfers.bigquery_to_bigquery import BigQueryToBigQueryOperator
+from airflow.providers.google.cloud.transfers.bigquery_to_gcs import BigQueryToGCSOperator
+from airflow.providers.google.cloud.transfers.gcs_to_bigquery import GCSToBigQueryOperator
+
+PROJECT, BUCKET = sys.argv[1:]
+TABLE = f"{PROJECT}.by_airflow.visits"
+task = types.SimpleNamespace(xcom_push=lambda *_, **__: None, stats_tags={}, try_number=1)
+context = {"ti": task, "task_instance": task}
+columns = [{"name": "day", "type": "DATE"}, {"name": "id", "type": "INTEGER"}, {"name": "note", "type": "STRING"}]
+dataset = {"project_id": PROJECT, "dataset_id": "by_airflow"}
+table = {**dataset, "table_id": "visits"}
+job = {"project_id": PROJECT, "location": "US"}
+rows = f"INSERT INTO `{TABLE}` VALUES (DATE '2026-01-30', 1, 'a'), (DATE '2026-01-31', 2, NULL)"
+files = "by_airflow/*.parquet"
+
+def query(sql, **options):
+    configuration = {"query": {"useLegacySql": False, "query": sql}}
+    return {**job, "deferrable": False, "durable": False, "configuration": configuration, **options}
+
+flow = {
+    "dataset": (operators.BigQueryCreateEmptyDatasetOperator, {**dataset, "location": "US"}),
+    "get dataset": (operators.BigQueryGetDatasetOperator, dataset),
+    "table": (operators.BigQueryCreateTableOperator, {**table, "table_resource": {
+        "schema": {"fields": columns}, "timePartitioning": {"type": "DAY", "field": "day"}}}),
+    "insert": (operators.BigQueryInsertJobOperator, query(rows)),
+    "script": (operators.BigQueryInsertJobOperator,
+        query("ASSERT TRUE AS 'never'; CREATE TABLE by_airflow.made AS SELECT 1 AS n;", job_id="scripted",
+        force_rerun=False)),
+    "failed assertion": (operators.BigQueryInsertJobOperator, query("ASSERT FALSE AS 'target moved on'; SELECT 1;")),
+    "table sensor": (sensors.BigQueryTableExistenceSensor, table),
+    "partition sensor": (sensors.BigQueryTablePartitionExistenceSensor, {**table, "partition_id": "20260131"}),
+    "get data": (operators.BigQueryGetDataOperator, {"dataset_id": "by_airflow", "table_id": "visits",
+        "table_project_id": PROJECT, "job_project_id": PROJECT, "use_legacy_sql": False, "location": "US"}),
+    "update table": (operators.BigQueryUpdateTableOperator, {**table, "fields": ["description"],
+        "table_resource": {"description": "made by Airflow"}}),
+    "update schema": (operators.BigQueryUpdateTableSchemaOperator, {**table,
+        "schema_fields_updates": [{"name": "note", "description": "a note"}]}),
+    "extract": (BigQueryToGCSOperator, {**job, "source_project_dataset_table": TABLE, "export_format": "PARQUET",
+        "destination_cloud_storage_uris": [f"gs://{BUCKET}/{files}"]}),
+    "load": (GCSToBigQueryOperator, {**job, "bucket": BUCKET, "source_objects": [files], "source_format": "PARQUET",
+        "destination_project_dataset_table": f"{PROJECT}.by_airflow.loaded", "autodetect": False,
+        "schema_fields": columns, "write_disposition": "WRITE_TRUNCATE"}),
+    "copy": (BigQueryToBigQueryOperator, {**job, "source_project_dataset_tables": TABLE,
+        "destination_project_dataset_table": f"{PROJECT}.by_airflow.copied"}),
+    "delete table": (operators.BigQueryDeleteTableOperator, {"deletion_dataset_table": TABLE}),
+}
+steps = {}
+for name, (kind, arguments) in flow.items():
+    try:
+        operator = kind(task_id="step", **arguments)
+        found = operator.poke(context) if hasattr(operator, "poke") else operator.execute(context)
+        steps[name] = "waits" if found is False else "done"
+    except Exception as error:
+        steps[name] = f"{type(error).__name__}: {error}"
+print("steps", json.dumps(steps))
 """
+FAILED = {
+    "failed assertion": "target moved on",
+    "copy": "does not carry out [configuration.copy",
+    "partition sensor": "does not carry out [$__PARTITIONS_SUMMARY__",
+}
 
 
-def run_operator(folder: Path, stand_in: str, sql: str, job_id: str) -> subprocess.CompletedProcess[str]:
-    """Runs the operator in a new process, because Airflow reads its environment on import."""
+def test_operators_and_sensors_of_the_provider(
+    stand_in: str, object_store: str, client: bigquery.Client, bucket: storage.Bucket, tmp_path: Path
+) -> None:
+    """In a process of their own, because Airflow reads its environment when it is imported."""
     connection = {"conn_type": "google_cloud_platform", "extra": {"project": PROJECT, "is_anonymous": True}}
     environment = {
         **os.environ,
-        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW_HOME": str(tmp_path),
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(connection),
         "BIGQUERY_EMULATOR_HOST": f"http://{stand_in}",
+        "STORAGE_EMULATOR_HOST": f"http://{object_store}",
     }
-    configuration = {"query": {"query": sql, "useLegacySql": False}}
-    job = {"configuration": configuration, "project": PROJECT, "job_id": job_id}
-    command = [sys.executable, "-c", RUN_OPERATOR, json.dumps(job)]
-    return subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120, check=False
+    command = [sys.executable, "-c", FLOW, PROJECT, BUCKET]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
-
-
-def test_operator_runs_a_script_and_reports_its_job(
-    tmp_path: Path, stand_in: str, client: bigquery.Client, dataset: str
-) -> None:
-    sql = f"ASSERT TRUE AS 'never'; CREATE TABLE {dataset}.made AS SELECT 1 AS n;"
-    done = run_operator(tmp_path, stand_in, sql, f"operator_{dataset}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    job_id = done.stdout.split("job ")[-1].strip()
-    assert client.get_job(job_id).state == "DONE"
-    assert client.get_table(f"{dataset}.made").num_rows == 1
-
-
-@pytest.mark.exhaustive
-def test_operator_fails_with_the_message_of_a_failed_assertion(tmp_path: Path, stand_in: str, dataset: str) -> None:
-    done = run_operator(tmp_path, stand_in, "ASSERT FALSE AS 'target moved on'; SELECT 1;", f"failing_{dataset}")
-    assert done.returncode != 0
-    assert "target moved on" in done.stderr + done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]
+    assert lines, done.stdout[-3000:] + done.stderr[-3000:]
+    steps = json.loads(lines[-1].removeprefix("steps "))
+    failed = {name: message for name, message in steps.items() if message != "done"}
+    assert failed.keys() == FAILED.keys(), failed
+    assert all(text in failed[name] for name, text in FAILED.items()), failed
+    assert client.get_table("by_airflow.loaded").num_rows == 2
+    assert {table.table_id for table in client.list_tables("by_airflow")} == {"loaded", "made"}
