@@ -29,7 +29,6 @@ from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.jobs.object_store import ObjectStore
-from devstack.bigquery.jobs.query_cache import QueryCache
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.script_runner import ScriptRunner
 from devstack.bigquery.jobs.script_state import ScriptState
@@ -58,13 +57,8 @@ class QueryJob:
         self._spark = spark
         self._jobs = jobs
         self._dml_queue = DmlQueue(catalog.clock, self._count_inserts_of_day)
-        self._cache = QueryCache(catalog)
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
-        cached = self._cache.find(context.record)
-        if cached is not None:
-            self._record_destination(context, cached)
-            return cached.statistics()
         query = context.record.configuration["query"]
         script = parse_script(query["query"])
         session = DuckDbSession(context.stop)
@@ -117,8 +111,6 @@ class QueryJob:
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
         outcome = runner.run(statement, lambda outcome: CommitInfo(context.record.key, outcome.statistics()), result)
-        if result is not None:
-            self._cache.store(context.record, outcome)
         self._record_destination(context, outcome)
         return outcome.statistics()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
+from devstack.bigquery.storage.model import CommitInfo, TableId
 from devstack.bigquery.storage.routine_store import RoutineId
 from devstack.bigquery.storage.row_policy_rules import policy_reference
 
@@ -28,8 +28,6 @@ class Outcome:
     destination: TableId | None = None  # of a SELECT: the table with its rows
     ddl_routine: RoutineId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
     spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
-    versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read without time travel
-    cache_hit: bool = False
 
     def statistics(self) -> dict[str, Any]:
         query: dict[str, Any] = {
@@ -37,7 +35,7 @@ class Outcome:
             "totalBytesProcessed": str(self.bytes_processed),
             "totalBytesBilled": str(self.bytes_billed),
             "totalSlotMs": str(self.slot_ms),
-            "cacheHit": self.cache_hit,
+            "cacheHit": False,
             "billingTier": 1,
         }
         if self.tables:

@@ -221,8 +221,7 @@ class StatementRunner:
         `started`: the time.perf_counter() when the statement started.
         """
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-        tables, versions = tuple(evaluator.reader.tables), evaluator.reader.versions
-        return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)
+        return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tuple(evaluator.reader.tables))
 
     @staticmethod
     def _segments(

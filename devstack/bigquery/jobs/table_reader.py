@@ -84,15 +84,6 @@ class TableReader:
         return sorted({table for table, _ in self._versions_read if table.dataset})
 
     @property
-    def versions(self) -> dict[TableId, TableVersion]:
-        """The tables read without time travel, with their versions; without external ones, which have no dataset."""
-        return {
-            table: version
-            for (table, moment), version in self._versions_read.items()
-            if moment is None and table.dataset
-        }
-
-    @property
     def view_count(self) -> int:
         return len(self._views)
 
