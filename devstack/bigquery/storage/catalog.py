@@ -31,7 +31,6 @@ from devstack.bigquery.storage.routine_store import RoutineStore
 from devstack.bigquery.storage.segment_store import SegmentStore
 from devstack.bigquery.storage.table_change import BuildChange
 from devstack.bigquery.storage.table_history import TableHistory
-from devstack.bigquery.storage.write_streams import WriteStreamStore
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
 
@@ -56,10 +55,6 @@ class Catalog:
             table_id = TableId(*path.relative_to(self._folder).parts)
             self._histories[table_id] = TableHistory(path)
         self._drop_tables_without_dataset()
-        self.write_streams = WriteStreamStore(folder / "write_streams")
-        for table_id in {stream.table for stream in self.write_streams.all()}:
-            version = self.find(table_id)
-            self.write_streams.record_visible_rows(version.buffer if version else ())
 
     def find(self, table_id: TableId) -> TableVersion | None:
         """The table as it is now, None if it does not exist."""

@@ -1,4 +1,4 @@
-"""Commits expirations, flushes streaming buffers, and removes old versions, write streams and unreferenced segments.
+"""Commits expirations, flushes streaming buffers, and removes old versions and unreferenced segments.
 
 A background thread does this every second. A segment is a Parquet file with rows.
 """
@@ -53,21 +53,19 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     with catalog.pin_lock:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
-    # These are read before the versions, too, because rows move from streams to versions.
-    stream_files = catalog.write_streams.files()
     referenced = {
         segment.file
         for _, history in catalog.histories()
         for version in history.all_versions()
         for segment in version.all_segments()
     }
-    return catalog.segments.remove(files - pinned - stream_files - referenced)
+    return catalog.segments.remove(files - pinned - referenced)
 
 
 class GarbageCollector:
     """The background thread.
 
-    Its first sweep removes unreferenced segments in any case; a later one only if it removes a version or write stream.
+    Its first sweep removes unreferenced segments in any case; a later one only if it removes a version.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class GarbageCollector:
     def sweep(self, removes_segments_always: bool = False) -> None:
         """Runs once.
 
-        `removes_segments_always`: removes unreferenced segments even if no version and no write stream was removed.
+        `removes_segments_always`: removes unreferenced segments even if no version was removed.
         """
         with self._lock:
             for task in self._tasks:
@@ -101,7 +99,6 @@ class GarbageCollector:
             flush_buffers(self._catalog)
             commit_expired(self._catalog)
             removed = remove_old_versions(self._catalog)
-            removed += self._catalog.write_streams.remove_old(self._catalog.clock.now_us())
             if removed or removes_segments_always:
                 remove_unreferenced_segments(self._catalog)
 

@@ -100,16 +100,12 @@ class BufferedRows:
 
     `by_insert_all`: whether they came by `tabledata.insertAll`; else by the Storage Write API.
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
-    `stream`: the id of the write stream, if a client has created it; else "". `stream_rows`: how many rows of that
-    stream are visible, these included.
     """
 
     segment: Segment
     received_us: int
     by_insert_all: bool = False
     insert_ids: tuple[str, ...] = ()
-    stream: str = ""
-    stream_rows: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
-from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
 from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
 from devstack.bigquery.write_api.table_schema import table_schema
@@ -55,9 +54,8 @@ class _Destination:
 class AppendConnection:
     """The state of one connection. One thread uses it."""
 
-    def __init__(self, catalog: Catalog, streams: CreatedStreams, caller: Caller) -> None:
+    def __init__(self, catalog: Catalog, caller: Caller) -> None:
         self._catalog = catalog
-        self._streams = streams
         self._caller = caller
         # Whether the rows of this connection are row changes (change data capture); None before the first request.
         self._has_row_changes: bool | None = None
@@ -82,10 +80,8 @@ class AppendConnection:
         columns_before = destination.columns
         try:
             _check_request(request)
-            response = AppendRowsResponse(
-                append_result=AppendRowsResponse.AppendResult(offset=self._append(destination, request)),
-                write_stream=name,
-            )
+            self._append(destination, request)
+            response = AppendRowsResponse(append_result=AppendRowsResponse.AppendResult(), write_stream=name)
         except WriteApiError as error:
             response = _error_response(name, error)
         except StandInError as error:
@@ -114,11 +110,9 @@ class AppendConnection:
             name = str(self._current.stream)
         try:
             stream = parse_stream(name)
-            if self._current is not None and stream != self._current.stream:
-                self._check_switch(stream)
+            if not stream.is_default:
+                raise NotImplementedConstruct(f"the stream {stream}, which is not a default stream")
             columns = self._catalog.get(stream.table).settings.schema
-            if not stream.is_default and self._current is None:
-                self._streams.connect(stream, self)
         except StandInError as error:
             raise write_api_error(error, name) from error
         destination = self._destinations.get(str(stream))
@@ -133,30 +127,17 @@ class AppendConnection:
         self._destinations[str(stream)] = self._current = destination
         return destination
 
-    def _check_switch(self, stream: StreamName) -> None:
-        assert self._current is not None  # the caller has checked it
-        if not (stream.is_default and self._current.stream.is_default):
-            raise invalid_argument(
-                f"A connection to [{self._current.stream}] cannot write to [{stream}]: only default streams "
-                "share a connection."
-            )
-
-    def _append(self, destination: _Destination, request: AppendRowsRequest) -> int | None:
-        """Writes the rows. Returns the offset of the first row in its stream, None for the default stream."""
+    def _append(self, destination: _Destination, request: AppendRowsRequest) -> None:
+        """Writes the rows."""
         message = AppendRowsRequest.pb(request)
         serialized = message.proto_rows.rows.serialized_rows
-        offset = message.offset.value if message.HasField("offset") else None
         table = destination.stream.table
 
         def read(settings: TableSettings, now_us: int) -> pa.Table:
             values = [row.values for row in self._read(destination, settings, serialized, now_us)]
             return conform(pa.Table.from_pylist(values, schema=arrow_schema(settings.schema)), settings.schema)
 
-        if not destination.stream.is_default:
-            if destination.reader_for(self._catalog.get(table).settings.schema).may_have_changes:
-                raise invalid_argument("Only the default stream takes rows with a _CHANGE_TYPE: append them to it.")
-            return self._streams.append(destination.stream, self, offset, read)
-        if offset is not None:
+        if message.HasField("offset"):
             raise invalid_argument("The default stream takes no offset: leave it out.")
         settings = self._catalog.get(table).settings
         rows: list[WrittenRow] = []
@@ -165,13 +146,12 @@ class AppendConnection:
         self._has_row_changes = are_row_changes([row.change_type for row in rows] or [None], self._has_row_changes)
         if self._has_row_changes:
             self._append_changes(table, rows)
-            return None
+            return
 
         def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:
             return [BufferedRows(batch.write(read(version.settings, commit_us)), commit_us)]
 
         stream_rows(self._catalog, table, make)
-        return None
 
     def _append_changes(self, table: TableId, rows: Sequence[WrittenRow]) -> None:
         changes = [RowChange(row.change_type or "", row.sequence_number, row.values) for row in rows]

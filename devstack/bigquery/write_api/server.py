@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -12,15 +12,11 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
-from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.callers import user_of
 from devstack.bigquery.write_api.append_handler import AppendConnection
-from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults
-from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
-from devstack.bigquery.write_api.stream_methods import StreamMethods
+from devstack.bigquery.write_api.storage_errors import WriteApiError
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
 STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cancels them
@@ -48,59 +44,18 @@ class WriteApiServer:
 
 
 def _handlers(stand_in: StandIn) -> dict[str, Any]:
-    streams = CreatedStreams(stand_in.catalog)
-    methods = StreamMethods(stand_in.catalog, streams)
-
     def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
         try:
             headers = dict(context.invocation_metadata())
             caller = stand_in.caller(user_of(headers.get("authorization")))
-            connection = AppendConnection(stand_in.catalog, streams, caller)
+            connection = AppendConnection(stand_in.catalog, caller)
             for request in requests:
                 yield with_faults(stand_in.faults, "AppendRows", partial(connection.respond, request))
         except WriteApiError as error:
             context.abort_with_status(rpc_status.to_status(error.status()))
 
-    handlers = {
+    return {
         "AppendRows": grpc.stream_stream_rpc_method_handler(
             append_rows, types.AppendRowsRequest.deserialize, types.AppendRowsResponse.serialize
         )
     }
-    for name, method, request, response in (
-        ("CreateWriteStream", methods.create, types.CreateWriteStreamRequest, types.WriteStream),
-        ("GetWriteStream", methods.get, types.GetWriteStreamRequest, types.WriteStream),
-        ("FinalizeWriteStream", methods.finalize, types.FinalizeWriteStreamRequest, types.FinalizeWriteStreamResponse),
-        ("FlushRows", methods.flush, types.FlushRowsRequest, types.FlushRowsResponse),
-        (
-            "BatchCommitWriteStreams",
-            methods.batch_commit,
-            types.BatchCommitWriteStreamsRequest,
-            types.BatchCommitWriteStreamsResponse,
-        ),
-    ):
-        handlers[name] = grpc.unary_unary_rpc_method_handler(
-            _unary(stand_in.faults, name, method), request.deserialize, response.serialize
-        )
-    return handlers
-
-
-def _unary(faults: FaultRegistry, name: str, method: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    def handle(request: Any, context: Any) -> Any:
-        try:
-            return with_faults(faults, name, partial(method, request))
-        except WriteApiError as error:
-            failure = error
-        except StandInError as error:
-            failure = write_api_error(error, _entity(request))
-        except Exception as error:
-            LOG.exception("A request failed inside the stand-in.")
-            failure = WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}. See its log.")
-        return context.abort_with_status(rpc_status.to_status(failure.status()))
-
-    return handle
-
-
-def _entity(request: Any) -> str:
-    """The stream or table that a request names, in the first of these fields that the request has."""
-    fields = ("name", "parent", "write_stream")
-    return next(value for field in fields if isinstance(value := getattr(request, field, None), str))

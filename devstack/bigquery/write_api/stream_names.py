@@ -1,4 +1,4 @@
-"""Parses and writes the names of write streams and of their tables in the Storage Write API."""
+"""Parses and writes the names of write streams in the Storage Write API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.write_api.storage_errors import invalid_argument
 
 DEFAULT_STREAM = "_default"
-_TABLE = r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)"
-_TABLE_NAME = re.compile(_TABLE)
-_STREAM_NAME = re.compile(rf"{_TABLE}/(?:streams/([^/]+)|{DEFAULT_STREAM})")
+_STREAM_NAME = re.compile(rf"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/(?:streams/([^/]+)|{DEFAULT_STREAM})")
 
 
 @dataclass(frozen=True)
@@ -27,22 +25,8 @@ class StreamName:
         return self.id == DEFAULT_STREAM
 
     def __str__(self) -> str:
-        return f"{table_name(self.table)}/streams/{self.id}"
-
-
-def table_name(table: TableId) -> str:
-    return f"projects/{table.project}/datasets/{table.dataset}/tables/{table.table}"
-
-
-def parse_table(name: str) -> TableId:
-    """The table that a request names.
-
-    Raises WriteApiError if this is not the name of a table, NotImplementedConstruct for a partition decorator.
-    """
-    match = _TABLE_NAME.fullmatch(name)
-    if match is None:
-        raise invalid_argument(f"Table is [{name}], expected [projects/P/datasets/D/tables/T].")
-    return _table_id(*match.groups())
+        table = self.table
+        return f"projects/{table.project}/datasets/{table.dataset}/tables/{table.table}/streams/{self.id}"
 
 
 def parse_stream(name: str) -> StreamName:
@@ -54,11 +38,6 @@ def parse_stream(name: str) -> StreamName:
     if match is None:
         raise invalid_argument(f"Stream is [{name}], expected [projects/P/datasets/D/tables/T/streams/S].")
     project, dataset, table, stream = match.groups()
-    return StreamName(_table_id(project, dataset, table), stream or DEFAULT_STREAM)
-
-
-def _table_id(project: str, dataset: str, table: str) -> TableId:
-    """Raises NotImplementedConstruct for a table name with a partition decorator."""
     if "$" in table:
         raise NotImplementedConstruct(f"streaming into the partition {table}")
-    return TableId(project, dataset, table)
+    return StreamName(TableId(project, dataset, table), stream or DEFAULT_STREAM)

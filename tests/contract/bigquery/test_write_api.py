@@ -292,8 +292,8 @@ def test_streaming_is_no_update_of_the_table(client: bigquery.Client, writer: Bi
     client.query(f"CREATE TABLE {table}_c CLONE {table}").result()
 
 
-def test_default_stream_is_shown(writer: BigQueryWriteClient, table: str) -> None:
-    request = types.GetWriteStreamRequest(name=default_stream(table), view=types.WriteStreamView.FULL)
-    found = writer.get_write_stream(request=request)
-    assert (found.name, found.type_) == (default_stream(table), types.WriteStream.Type.COMMITTED)
-    assert [field.name for field in found.table_schema.fields] == ["day", "id", "number"]
+def test_streams_other_than_the_default_one_are_refused(writer: BigQueryWriteClient, table: str) -> None:
+    with pytest.raises(exceptions.MethodNotImplemented, match="not a default stream"):
+        append(writer, append_request(default_stream(table).replace("_default", "other"), ROW, [row(1)]))
+    with pytest.raises(exceptions.MethodNotImplemented):
+        writer.create_write_stream(parent=default_stream(table).partition("/streams")[0], write_stream={})
