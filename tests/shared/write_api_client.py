@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import requests
+from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
@@ -96,6 +98,15 @@ def append_request(
 def append(client: BigQueryWriteClient, *requests: types.AppendRowsRequest) -> list[types.AppendRowsResponse]:
     """Send these requests over one connection. Returns the responses."""
     return list(client.append_rows(iter(requests)))
+
+
+def stream_rows(client: bigquery.Client, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows of whole numbers and texts to a table's default stream, and so to its streaming buffer."""
+    kind = message_class({name: "int64" if isinstance(value, int) else "string" for name, value in rows[0].items()})
+    address = urlsplit(str(client._connection.API_BASE_URL)).netloc
+    with write_client(address) as writer:
+        (response,) = append(writer, append_request(default_stream(table), kind, [kind(**row) for row in rows]))
+    assert not response.error.message
 
 
 def storage_error(status: Any) -> types.StorageError:

@@ -280,6 +280,6 @@ def clone_change(
     check_clone(catalog, table, source, source_version.clone)
     if current is not None:
         check_replacement(table, current.settings, settings)
-    partitions = {key: partition.cloned(commit_us) for key, partition in source_version.partitions.items()}
+    partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))

@@ -181,7 +181,8 @@ def write_change(
         else:
             after.pop(partition, None)
     for key, segments in new_segments.items():
-        after[key] = after[key].appended(segments, commit_us) if key in after else Partition(tuple(segments), commit_us)
+        earlier = after[key].segments if key in after else ()
+        after[key] = Partition((*earlier, *segments), commit_us)
     modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     replaces_table = write_disposition == "WRITE_TRUNCATE" and partition is None
     return Change(

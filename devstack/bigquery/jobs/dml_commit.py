@@ -66,30 +66,14 @@ class AffectedSegments:
     buffered: list[int]
 
 
-def affected_segments(
-    table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession
-) -> AffectedSegments:
-    """Where the statement changes or deletes rows.
-
-    Raises InvalidQuery if one of these rows is in the streaming buffer and was streamed by insertAll.
-
-    Source: "Data manipulation language (DML)", limitations.
-    """
+def affected_segments(version: TableVersion, changes: RowChanges, session: DuckDbSession) -> AffectedSegments:
+    """Where the statement changes or deletes rows."""
     _, numbers_of_changed = session.run(f"SELECT DISTINCT {segment_number(ROW_ID)} AS number FROM {changes.removed}")
     changed = set(numbers_of_changed.column(0).to_pylist())
     first_buffered = len(version.segments())
     buffered = sorted(number for number in changed if number >= first_buffered)
-    if any(version.buffer[number - first_buffered].by_insert_all for number in buffered):
-        raise streaming_buffer_error("UPDATE or DELETE", table)
     partitions = {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}
     return AffectedSegments(partitions, buffered)
-
-
-def streaming_buffer_error(statement: str, table: TableId) -> InvalidQuery:
-    return InvalidQuery(
-        f"{statement} statement over table {table.project}.{table.dataset}.{table.table} would affect rows in the "
-        "streaming buffer, which is not supported"
-    )
 
 
 def write_partitions(
@@ -171,7 +155,7 @@ def dml_change(
         if segments or inserted:
             partitions[key] = Partition((*segments, *inserted), commit_us)
     for key, segments in writes.added.items():
-        partitions[key] = partitions.get(key, Partition((), commit_us)).appended(segments, commit_us)
+        partitions[key] = Partition((*latest.segments(key), *segments), commit_us)
     buffer: list[BufferedRows] = []
     for rows in latest.buffer:
         segment = writes.buffered.get(rows.segment.file, rows.segment)
@@ -190,6 +174,9 @@ def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
     if latest is None:
         raise ConcurrentUpdate(table)
     if latest.buffer:
-        raise streaming_buffer_error("TRUNCATE TABLE", table)
+        raise InvalidQuery(
+            f"TRUNCATE TABLE statement over table {table.project}.{table.dataset}.{table.table} would affect rows in "
+            "the streaming buffer, which is not supported"
+        )
     modified = len(latest.partitions)
     return Change("truncate", latest.settings, {}, latest.clone, modified_partitions=modified, replaces_rows=True)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from devstack.bigquery.jobs.block_filters import conjuncts
+from devstack.bigquery.jobs.table_scans import conjuncts
 from devstack.bigquery.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
     NOT_MATCHED_BY_TARGET,

@@ -78,7 +78,7 @@ class DmlRunner:
             scanned = scanned_by(statement, version, evaluator)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, evaluator, table, version)
-            affected = affected_segments(table, version, changes, session)
+            affected = affected_segments(version, changes, session)
             if not deletes_without_reading(statement, version, evaluator):
                 scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
@@ -132,11 +132,8 @@ def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, T
 
 
 def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
-    """The bytes that the statement scans, without what is billed in addition for the partitions that it rewrites.
-
-    All blocks of a partition count, because BigQuery's pages do not say that DML prunes blocks.
-    """
-    scanned = evaluator.scanned_bytes(read_query_of(statement)).upper_bound()
+    """The bytes that the statement scans, without what is billed in addition for the partitions that it rewrites."""
+    scanned = evaluator.scanned_bytes(read_query_of(statement))
     if deletes_without_reading(statement, version, evaluator):
         return ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     return scanned

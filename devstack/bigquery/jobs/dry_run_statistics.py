@@ -90,15 +90,12 @@ def _ddl_operation(statement: CreateTable | CreateClone, state: ScriptState) -> 
 def _reading_statistics(
     kind: str, tree: exp.Expression, evaluator: SqlEvaluator, operation: str | None = None
 ) -> dict[str, Any]:
-    scanned = evaluator.scanned_bytes(tree).upper_bound()
+    scanned = evaluator.scanned_bytes(tree)
     columns = evaluator.state.session.schema(evaluator.duckdb_sql(tree))
     outcome = Outcome(
         kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables), ddl_operation=operation
     )
-    statistics = _statistics(outcome, columns)
-    if scanned.clustered:
-        statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
-    return statistics
+    return _statistics(outcome, columns)
 
 
 def _mutation_statistics(statement: MutatingStatement, evaluator: SqlEvaluator) -> dict[str, Any]:

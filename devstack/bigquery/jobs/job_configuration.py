@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.jobs.csv_rows import OPTION_NAMES, CsvOptions, csv_options
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, split_uri
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import TableId
@@ -18,7 +17,7 @@ from devstack.bigquery.storage.partition_decorators import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
-SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON", "CSV")
+SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON")
 MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 FILE_SET_SPECS = ("FILE_SET_SPEC_TYPE_FILE_SYSTEM_MATCH", MANIFEST)
 EXTRACT_FORMATS = ("PARQUET",)
@@ -62,7 +61,6 @@ class LoadConfiguration:
     list_inference: bool
     enum_as_string: bool
     adds_fields: bool
-    csv: CsvOptions
 
 
 @dataclass(frozen=True)
@@ -143,15 +141,7 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
         enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
         adds_fields=_adds_fields(configuration, write_disposition, partition),
-        csv=_csv_options(configuration, source_format),
     )  # fmt: skip
-
-
-def _csv_options(configuration: Mapping[str, Any], source_format: str) -> CsvOptions:
-    options_set = [name for name in OPTION_NAMES if configuration.get(name) not in UNSET_VALUES]
-    if options_set and source_format != "CSV":
-        raise NotImplementedConstruct(f"load.{options_set[0]} of {source_format}")
-    return csv_options(configuration)
 
 
 def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, partition: str | None) -> bool:

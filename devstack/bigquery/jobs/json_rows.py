@@ -10,19 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.jobs.gzip_files import uncompressed
 from devstack.bigquery.jobs.value_conversions import CONVERSIONS
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import UnstorableRow, conform, rows_to_table
 
 
 def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Table:
-    """The rows of a file, which may be compressed by gzip.
-
-    Raises Invalid for a damaged file, and for a row that does not fit the columns.
-    """
+    """The rows of a file. Raises Invalid for a row that does not fit the columns."""
     rows, numbers = [], []
-    for number, line in enumerate(uncompressed(uri, content).splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
         try:
@@ -47,23 +43,20 @@ def _parsing_error(uri: str, number: int, error: Exception) -> Invalid:
     )
 
 
-def parse_record(
-    document: Mapping[str, Any], columns: Sequence[TableField], prefix: str = "", ignores_unknown: bool = False
-) -> dict[str, Any]:
+def parse_record(document: Mapping[str, Any], columns: Sequence[TableField], prefix: str = "") -> dict[str, Any]:
     """The row, or the nested record, of a JSON object. Raises ValueError for a value that does not fit its column.
 
-    `prefix`: the path of a nested record in its row, with a final dot. `ignores_unknown`: whether fields without a
-    column are left out; otherwise they are an error.
+    `prefix`: the path of a nested record in its row, with a final dot.
     """
     values = {name.lower(): value for name, value in document.items()}
     column_names = {column.name.lower() for column in columns}
     unknown = [name for name in document if name.lower() not in column_names]
-    if unknown and not ignores_unknown:
+    if unknown:
         raise ValueError(f"No such field: {prefix}{unknown[0]}")
-    return {column.name: _value(values.get(column.name.lower()), column, prefix, ignores_unknown) for column in columns}
+    return {column.name: _value(values.get(column.name.lower()), column, prefix) for column in columns}
 
 
-def _value(value: Any, column: TableField, prefix: str, ignores_unknown: bool) -> Any:
+def _value(value: Any, column: TableField, prefix: str) -> Any:
     name = prefix + column.name
     if column.mode == "REPEATED":
         if value is None:
@@ -72,15 +65,15 @@ def _value(value: Any, column: TableField, prefix: str, ignores_unknown: bool) -
             raise ValueError(f"Field {name} is an array, found [{value!r}]")
         if None in value:
             raise ValueError(f"Only optional fields can be set to NULL. Field: {name}; Value: NULL")
-        return [_single_value(element, column, name, ignores_unknown) for element in value]
-    return None if value is None else _single_value(value, column, name, ignores_unknown)
+        return [_single_value(element, column, name) for element in value]
+    return None if value is None else _single_value(value, column, name)
 
 
-def _single_value(value: Any, column: TableField, name: str, ignores_unknown: bool) -> Any:
+def _single_value(value: Any, column: TableField, name: str) -> Any:
     if column.type == "STRUCT":
         if not isinstance(value, dict):
             raise ValueError(f"Field {name} is a record, found [{value!r}]")
-        return parse_record(value, column.fields, f"{name}.", ignores_unknown)
+        return parse_record(value, column.fields, f"{name}.")
     try:
         return CONVERSIONS[column.type](value)
     except (ValueError, TypeError, ArithmeticError) as error:

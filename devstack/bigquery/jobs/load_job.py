@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.jobs.csv_rows import parse_csv
 from devstack.bigquery.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
 from devstack.bigquery.jobs.job_configuration import LoadConfiguration, parse_load_configuration
 from devstack.bigquery.jobs.job_runner import JobContext
@@ -95,7 +94,7 @@ class LoadJob:
             if existing is None or not existing.schema:
                 raise Invalid(
                     f"No schema specified on job or table {config.table}: give load.schema, the stand-in does not "
-                    "detect the schema of JSON and CSV."
+                    "detect the schema of JSON."
                 )
             fields = existing.schema
         replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
@@ -175,8 +174,6 @@ def _rows(
     """The rows of a file, and the same file if it can become a segment. Raises Invalid for a wrong file."""
     if config.source_format == "NEWLINE_DELIMITED_JSON":
         return parse_rows(uri, content, schema), None
-    if config.source_format == "CSV":
-        return parse_csv(uri, content, config.schema or schema, schema, config.csv), None
     source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
     source.check(schema)
     return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None

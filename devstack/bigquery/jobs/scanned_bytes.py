@@ -1,9 +1,8 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
-Constant filters prune partitions, and in clustered tables also blocks, which are pieces with neighbouring rows. A query
-scans the referenced columns of what is not pruned. BigQuery knows which blocks are pruned only once the query has run;
-before, it estimates an upper bound. It bills whole megabytes, and at least 10 MB for each referenced table and
-INFORMATION_SCHEMA view.
+Constant filters prune partitions. A query scans the referenced columns of what is not pruned. BigQuery bills whole
+megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view. The blocks of clustered tables are
+not pruned here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from devstack.bigquery.storage.protection import check_read
 MEGABYTE = 1 << 20
 MINIMUM_BILLED_BYTES = 10 * MEGABYTE
 
-NAME_COLUMN = "_name"  # identifies a partition or a block in the rows that a Prune function gets
+NAME_COLUMN = "_name"  # identifies a partition in the rows that a Prune function gets
 Prune = Callable[[pa.Table, Sequence[exp.Expr]], set[str]]
 
 
@@ -33,23 +32,12 @@ class ScannedBytes:
     """What a query reads.
 
     `sizes`: the scanned bytes of each table. `view_count`: the number of INFORMATION_SCHEMA views. `partition_sizes`:
-    for each table, the full size of the partitions that are read. `pruned`: for each table, the bytes of pruned blocks
-    in these partitions, in the referenced columns. `clustered`: whether a clustered table is read.
+    for each table, the full size of the partitions that are read.
     """
 
     sizes: Mapping[TableId, int]
     view_count: int
     partition_sizes: Mapping[TableId, int] = field(default_factory=dict)
-    pruned: Mapping[TableId, int] = field(default_factory=dict)
-    clustered: bool = False
-
-    def upper_bound(self) -> ScannedBytes:
-        """The bytes with pruned blocks counted as scanned, as BigQuery estimates before the query runs.
-
-        Source: "Estimate and control costs", maximum bytes billed.
-        """
-        sizes = {table: size + self.pruned.get(table, 0) for table, size in self.sizes.items()}
-        return replace(self, sizes=sizes, pruned={})
 
     @property
     def processed(self) -> int:
@@ -70,10 +58,11 @@ NOTHING_SCANNED = ScannedBytes({}, 0)
 
 
 def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
-    """Raises BytesBilledLimitExceeded if the upper bound exceeds the limit, even if the query would bill less."""
-    billed = scanned.upper_bound().billed
-    if limit is not None and billed > limit:
-        raise BytesBilledLimitExceeded(f"Query exceeded limit for bytes billed: {limit}. {billed} or higher required.")
+    """Raises BytesBilledLimitExceeded if the query would be billed for more bytes."""
+    if limit is not None and scanned.billed > limit:
+        raise BytesBilledLimitExceeded(
+            f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required."
+        )
 
 
 def count_scanned_bytes(
@@ -84,14 +73,14 @@ def count_scanned_bytes(
     Raises AccessDenied or NotImplementedConstruct if a policy denies the read, InvalidQuery if the table requires a
     partition filter that the query lacks, or that cannot be used because the query merges row changes.
     `prune(rows, conditions)` returns the values of NAME_COLUMN in the rows that fulfil the conditions. Each row has
-    the day of a partition or the bounds of a block. `constants`: the names of script variables, in lower case.
+    the day of a partition. `constants`: the names of script variables, in lower case.
     """
     scans = find_table_scans(tree, reader, constants)
     columns_by_partition: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
     merged_sizes: dict[TableId, int] = {}
     sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
-    partition_sizes, pruned = dict(sizes), dict[TableId, int]()
+    partition_sizes = dict(sizes)
     for scan in scans:
         check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
         if reader.merges_changes(scan.table, scan.version):
@@ -101,15 +90,7 @@ def count_scanned_bytes(
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
-        partitions_read = list(_unpruned_partitions(scan, prune))
-        if scan.block_conditions:
-            scanned = _bytes_in_blocks(scan, partitions_read, columns, reader, prune)
-            all_bytes = _bytes_of_columns(scan.version, dict.fromkeys(partitions_read, columns))
-            sizes[scan.table] += scanned
-            pruned[scan.table] = pruned.get(scan.table, 0) + all_bytes - scanned
-            partition_sizes[scan.table] += sum(scan.version.partitions[name].bytes for name in partitions_read)
-            continue
-        for partition in partitions_read:
+        for partition in _unpruned_partitions(scan, prune):
             columns_by_partition.setdefault(key, {}).setdefault(partition, set()).update(columns)
     for table, size in merged_sizes.items():
         sizes[table] += size
@@ -117,8 +98,7 @@ def count_scanned_bytes(
     for key, partitions in columns_by_partition.items():
         sizes[key[0]] += _bytes_of_columns(versions[key], partitions)
         partition_sizes[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
-    clustered = any(scan.version.settings.clustering for scan in scans)
-    return ScannedBytes(sizes, reader.view_count, partition_sizes, pruned, clustered)
+    return ScannedBytes(sizes, reader.view_count, partition_sizes)
 
 
 def bytes_with_changes(version: TableVersion) -> int:
@@ -144,32 +124,6 @@ def _bytes_of_columns(version: TableVersion, columns_by_partition: Mapping[str, 
         for segment in version.partitions[partition].segments
         for column in columns
     )
-
-
-def _bytes_in_blocks(
-    scan: TableScan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
-) -> int:
-    """The bytes in the blocks that the filters do not prune. A block that two references scan counts twice."""
-    catalog, settings = reader.catalog, scan.version.settings
-    now_us = catalog.clock.now_us()
-    groups = [
-        blocks
-        for partition in partitions
-        for blocks in catalog.blocks.blocks(settings, scan.version.partitions[partition], now_us)
-    ]
-    if not groups:
-        return 0
-    numbered = [
-        group.bounds.append_column(
-            NAME_COLUMN, pa.array([f"{number}:{block}" for block in range(group.bounds.num_rows)])
-        )
-        for number, group in enumerate(groups)
-    ]
-    remaining: dict[int, list[int]] = {}
-    for name in prune(pa.concat_tables(numbered), scan.block_conditions):
-        number, block = name.split(":")
-        remaining.setdefault(int(number), []).append(int(block))
-    return sum(groups[number].bytes(blocks, columns) for number, blocks in remaining.items())
 
 
 def _unpruned_partitions(scan: TableScan, prune: Prune) -> Iterable[str]:

@@ -161,7 +161,7 @@ class SqlEvaluator:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
-        """The NAME_COLUMN values of the rows that fulfil all conditions. Each row describes a partition or block."""
+        """The NAME_COLUMN values of the rows that fulfil all conditions. Each row describes a partition."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)

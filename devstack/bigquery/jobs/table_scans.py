@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -10,7 +10,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from devstack.bigquery.jobs.block_filters import block_conditions, conjuncts
 from devstack.bigquery.jobs.external_tables import FILE_NAME
 from devstack.bigquery.jobs.table_reader import TableReader, is_information_schema_view
 from devstack.bigquery.sql.table_names import table_name_of
@@ -26,8 +25,7 @@ class TableScan:
     """One reference to a table in a query.
 
     `columns`: the columns that are read; None if whole rows are read or if that is not known: then all columns are
-    billed. `filters`: those on the partition column. `block_conditions`: conditions on the blocks of a clustered table
-    (`block_filters.py`).
+    billed. `filters`: those on the partition column.
     """
 
     table: TableId
@@ -35,7 +33,11 @@ class TableScan:
     alias: str
     columns: set[str] | None
     filters: list[exp.Expression]
-    block_conditions: Sequence[exp.Condition] = ()
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The conditions that the condition joins by AND; only the condition itself if it joins none."""
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 
 def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[TableScan]:
@@ -114,9 +116,7 @@ def _system_time(source: exp.Table) -> exp.Expression | None:
 def _scan(scope: object, alias: str, table: TableId, version: TableVersion, constants: Collection[str]) -> TableScan:
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
     filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
-    clustering = version.settings.clustering
-    blocks = block_conditions(where, alias, clustering, constants) if where and clustering else []
-    return TableScan(table, version, alias, _columns_read(scope, alias, version), filters, blocks)
+    return TableScan(table, version, alias, _columns_read(scope, alias, version), filters)
 
 
 def _columns_read(scope: object, alias: str, version: TableVersion) -> set[str] | None:

@@ -18,7 +18,6 @@ from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedC
 from devstack.bigquery.rest import (
     control_handlers,
     dataset_handlers,
-    insert_all,
     job_handlers,
     query_handlers,
     routine_handlers,
@@ -28,7 +27,6 @@ from devstack.bigquery.rest import (
 )
 from devstack.bigquery.rest.discovery_document import local_document
 from devstack.bigquery.rest.fault_middleware import FaultMiddleware
-from devstack.bigquery.rest.field_mask import apply_mask, parse_mask
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
 from devstack.bigquery.rest.request_validation import check_body, check_parameters
 from devstack.bigquery.rest.supported_methods import METHODS, Method
@@ -56,7 +54,6 @@ HANDLERS: Mapping[str, Handler] = {
     "tables.update": table_handlers.update_table,
     "tables.delete": table_handlers.delete_table,
     "tables.testIamPermissions": row_policy_handlers.test_table_permissions,
-    "tabledata.insertAll": insert_all.insert_all,
     "tabledata.list": table_data_handlers.list_rows,
     "rowAccessPolicies.insert": row_policy_handlers.insert_policy,
     "routines.list": routine_handlers.list_routines,
@@ -119,11 +116,7 @@ class _Server:
         def handle(request: ApiRequest) -> ApiResponse:
             check_parameters(method, request.query)
             check_body(method, request.body)
-            response = HANDLERS[method.id](self._stand_in, request)
-            mask = request.query.get("fields")
-            if not mask or not response.body:
-                return response
-            return ApiResponse(apply_mask(response.body, parse_mask(mask)), response.status)
+            return HANDLERS[method.id](self._stand_in, request)
 
         return self._endpoint(handle)
 

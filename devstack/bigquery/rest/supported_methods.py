@@ -56,7 +56,7 @@ _LOAD_FIELDS = (
     "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition parquetOptions.enableListInference "
     "parquetOptions.enumAsString schemaUpdateOptions "
     "destinationTableProperties.description destinationTableProperties.friendlyName "
-    "destinationTableProperties.labels.* encoding fieldDelimiter quote nullMarker skipLeadingRows allowQuotedNewlines "
+    "destinationTableProperties.labels.* encoding "
     + _SCHEMA_FIELDS + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
 )  # fmt: skip
@@ -92,7 +92,6 @@ READ_ONLY_FIELDS = {
     ),
     "Job": _words("kind etag id selfLink status statistics user_email"),
     "QueryRequest": frozenset(),
-    "TableDataInsertAllRequest": frozenset(),
     "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
     "GetIamPolicyRequest": frozenset(),
     "TestIamPermissionsRequest": frozenset(),
@@ -131,8 +130,6 @@ METHODS = (
     Method("tables.delete", "DELETE", _TABLE),
     Method("tables.testIamPermissions", "POST", f"{_TABLE}:testIamPermissions", body="TestIamPermissionsRequest",
            fields=_words("permissions")),
-    Method("tabledata.insertAll", "POST", f"{_TABLE}/insertAll", body="TableDataInsertAllRequest",
-           fields=_words("kind skipInvalidRows ignoreUnknownValues rows.* traceId")),
     Method("tabledata.list", "GET", f"{_TABLE}/data",
            _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
     Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),

@@ -17,7 +17,6 @@ from pathlib import Path
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, ResourceInUse
 from devstack.bigquery.clock import HOUR_US, Clock
 from devstack.bigquery.storage import quotas
-from devstack.bigquery.storage.clustered_blocks import BlockIndex
 from devstack.bigquery.storage.dataset_store import DatasetStore
 from devstack.bigquery.storage.expiration import with_dataset_defaults, without_expired
 from devstack.bigquery.storage.model import (
@@ -44,7 +43,6 @@ class Catalog:
         self.datasets = DatasetStore(folder / "datasets", clock)
         self.routines = RoutineStore(folder / "routines", clock)
         self.segments = SegmentStore(folder / "segments")
-        self.blocks = BlockIndex(self.segments)
         self._folder = folder / "tables"
         self._histories_lock = threading.Lock()
         self._histories: dict[TableId, TableHistory] = {}

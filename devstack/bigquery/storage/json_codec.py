@@ -1,13 +1,9 @@
-"""Encodes table versions and datasets as JSON, and decodes them.
-
-A record of an earlier release may lack keys that were added since, and gets their defaults. Any other missing key is an
-error.
-"""
+"""Encodes table versions and datasets as JSON, and decodes them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from devstack.bigquery.sql.field_types import TableField
@@ -27,7 +23,7 @@ from devstack.bigquery.storage.model import (
     TableVersion,
 )
 
-FORMAT = 4
+FORMAT = 5
 
 
 def encode_version(version: TableVersion) -> bytes:
@@ -47,8 +43,6 @@ def encode_version(version: TableVersion) -> bytes:
         "partitions": {
             key: {
                 "modified_us": partition.modified_us,
-                "merged": partition.reclustered_segments,  # the stored name is older
-                "written_us": partition.written_us,
                 "segments": [
                     [segment.file, segment.rows, dict(segment.column_bytes)] for segment in partition.segments
                 ],
@@ -81,13 +75,11 @@ def decode_version(content: bytes) -> TableVersion:
             key: Partition(
                 modified_us=partition["modified_us"],
                 segments=tuple(Segment(file, rows, sizes) for file, rows, sizes in partition["segments"]),
-                reclustered_segments=partition.get("merged", 0),
-                written_us=partition.get("written_us"),
             )
             for key, partition in document["partitions"].items()
         },
-        buffer=tuple(_buffered_rows(rows) for rows in document.get("buffer", ())),
-        change_log=_change_log(document.get("change_log")),
+        buffer=tuple(_buffered_rows(rows) for rows in document["buffer"]),
+        change_log=_change_log(document["change_log"]),
     )
 
 
@@ -100,8 +92,7 @@ def _change_log(document: dict[str, Any] | None) -> ChangeLog | None:
 
 
 def _buffered_rows(document: dict[str, Any]) -> BufferedRows:
-    segment, insert_ids = Segment(**document["segment"]), tuple(document["insert_ids"])
-    return BufferedRows(**{**document, "segment": segment, "insert_ids": insert_ids})
+    return BufferedRows(Segment(**document["segment"]), document["received_us"])
 
 
 def _settings_to_json(settings: TableSettings) -> dict[str, Any]:
@@ -113,15 +104,13 @@ def _settings_to_json(settings: TableSettings) -> dict[str, Any]:
 
 
 def _settings_from_json(document: dict[str, Any]) -> TableSettings:
-    # Versions of older releases lack newer settings, which then have their defaults.
-    values = {field.name: document[field.name] for field in fields(TableSettings) if field.name in document}
-    policies = [RowPolicy(**{**policy, "grantees": tuple(policy["grantees"])}) for policy in values["row_policies"]]
+    policies = [RowPolicy(**{**policy, "grantees": tuple(policy["grantees"])}) for policy in document["row_policies"]]
     return TableSettings(
-        **values
+        **document
         | {
-            "schema": tuple(TableField.from_api(column) for column in values["schema"]),
-            "clustering": tuple(values["clustering"]),
-            "primary_key": tuple(values["primary_key"]),
+            "schema": tuple(TableField.from_api(column) for column in document["schema"]),
+            "clustering": tuple(document["clustering"]),
+            "primary_key": tuple(document["primary_key"]),
             "row_policies": tuple(policies),
         }
     )

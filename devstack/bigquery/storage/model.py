@@ -6,14 +6,13 @@ Times are in microseconds since 1970, and their names end with `_us`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from devstack.bigquery.sql.field_types import TableField
 
 WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"  # the partition id of rows without a date
 DEFAULT_TIME_TRAVEL_HOURS = 168  # of a dataset
-RECLUSTERING_US = 30 * 60 * 1_000_000  # a partition is re-clustered after this time without a change
 # The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
 UNPARTITIONED = "__UNPARTITIONED__"
 
@@ -59,31 +58,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Partition:
-    """The segments of one partition.
-
-    `modified_us`: the partition's modification time; in a clone, when the clone was made. `written_us`: in a clone,
-    when the rows were written in its source; else None. `reclustered_segments`: how many segments, from the first on,
-    had been re-clustered when the rows were last written.
-    """
+    """The segments of one partition. `modified_us`: when it was modified; in a clone, when the clone was made."""
 
     segments: tuple[Segment, ...]
     modified_us: int
-    reclustered_segments: int = 0
-    written_us: int | None = None
-
-    def reclustered_segments_at(self, now_us: int) -> int:
-        """How many segments, from the first on, have been re-clustered, so that their rows are sorted together."""
-        written_us = self.modified_us if self.written_us is None else self.written_us
-        return len(self.segments) if now_us - written_us >= RECLUSTERING_US else self.reclustered_segments
-
-    def appended(self, segments: Sequence[Segment], commit_us: int) -> Partition:
-        """The partition with further segments."""
-        return Partition((*self.segments, *segments), commit_us, self.reclustered_segments_at(commit_us))
-
-    def cloned(self, commit_us: int) -> Partition:
-        """The partition in a clone, which is clustered as its source is."""
-        written_us = self.modified_us if self.written_us is None else self.written_us
-        return replace(self, modified_us=commit_us, written_us=written_us)
 
     @property
     def rows(self) -> int:
@@ -96,16 +74,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class BufferedRows:
-    """Rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
-
-    `by_insert_all`: whether they came by `tabledata.insertAll`; else by the Storage Write API.
-    `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
-    """
+    """Rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not."""
 
     segment: Segment
     received_us: int
-    by_insert_all: bool = False
-    insert_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ availability; "Introduction to table clones", limitations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,14 +24,11 @@ from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 
-# How long rows stay in the buffer. BigQuery states no limit: usually it is some minutes, in rare cases 90. For rows of
-# insertAll, this is the time during which DML cannot change them.
-INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
-WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
-# With more requests than this in the buffer, rows of the Write API leave it in the garbage collector's next sweep.
-# This keeps appends fast, because each version of the table lists all requests in the buffer.
+# How long rows stay in the buffer. BigQuery states no limit: usually it is some minutes, in rare cases 90.
+BUFFER_US = 5 * 60 * MICROSECONDS
+# With more requests than this in the buffer, rows leave it in the garbage collector's next sweep. This keeps appends
+# fast, because each version of the table lists all requests in the buffer.
 MAXIMUM_REQUESTS = 1_000
-INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
 # The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.
 _PAST_DAYS, _FUTURE_DAYS = 3653, 366
 
@@ -44,28 +40,18 @@ MakeRows = Callable[[TableVersion, int, SegmentBatch], Sequence[BufferedRows]]
 def stream_rows(catalog: Catalog, table: TableId, make_rows: MakeRows) -> TableVersion:
     """Adds the rows that `make_rows` makes to the table's buffer, and returns the committed version.
 
-    `make_rows` runs under the table's lock, so that it can compare the rows with those in the buffer. If it raises,
-    nothing changes. Raises NotFound if the table does not exist.
+    `make_rows` runs under the table's lock, so that the rows fit its schema. If it raises, nothing changes. Raises
+    NotFound if the table does not exist.
     """
     with catalog.segments.batch() as batch:
 
         def build(current: TableVersion | None, commit_us: int) -> Change:
             if current is None:
                 raise NotFound(f"Not found: Table {table}")
-            buffered = tuple(_without_old_ids(rows, commit_us) for rows in current.buffer)
-            buffer = (*buffered, *make_rows(current, commit_us, batch))
+            buffer = (*current.buffer, *make_rows(current, commit_us, batch))
             return Change(STREAMED, current.settings, current.partitions, current.clone, buffer=buffer)
 
         return catalog.commit(table, build)
-
-
-def recent_insert_ids(version: TableVersion, now_us: int) -> set[str]:
-    """The insertIds of the last minute. A row with one of them is a repetition.
-
-    Source: BigQuery's page "Use the legacy streaming API", best effort de-duplication.
-    """
-    recent = (rows for rows in version.buffer if now_us - rows.received_us < INSERT_ID_LIFETIME_US)
-    return {insert_id for rows in recent for insert_id in rows.insert_ids}
 
 
 def check_day(settings: TableSettings, row: Mapping[str, Any], now_us: int) -> None:
@@ -103,8 +89,8 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             due = _segments_due(current, commit_us)
             partitions = dict(current.partitions)
             for key, rows in split_rows(_read(catalog, current, due), current.settings.partition_column):
-                partition = partitions.get(key, Partition((), commit_us))
-                partitions[key] = partition.appended([batch.write(rows)], commit_us)
+                earlier = current.segments(key)
+                partitions[key] = Partition((*earlier, batch.write(rows)), commit_us)
             files = {segment.file for segment in due}
             remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
             return Change(FLUSHED, current.settings, partitions, current.clone, buffer=remaining)
@@ -113,19 +99,11 @@ def _flush(catalog: Catalog, table: TableId) -> None:
 
 
 def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
-    write_api_us = WRITE_API_BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
-    return [
-        rows.segment
-        for rows in version.buffer
-        if now_us - rows.received_us >= (INSERT_ALL_BUFFER_US if rows.by_insert_all else write_api_us)
-    ]
+    buffer_us = BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
+    return [rows.segment for rows in version.buffer if now_us - rows.received_us >= buffer_us]
 
 
 def _read(catalog: Catalog, version: TableVersion, segments: Sequence[Segment]) -> pa.Table:
     schema = version.settings.schema
     parts = [conform(pq.read_table(catalog.segments.path(segment), partitioning=None), schema) for segment in segments]
     return pa.concat_tables([arrow_schema(schema).empty_table(), *parts])
-
-
-def _without_old_ids(rows: BufferedRows, now_us: int) -> BufferedRows:
-    return rows if now_us - rows.received_us < INSERT_ID_LIFETIME_US else replace(rows, insert_ids=())

@@ -54,14 +54,6 @@ def table(client: bigquery.Client, dataset: str) -> str:
 
 
 @pytest.mark.exhaustive
-def test_insert_streams_rows(bq: Bq, client: bigquery.Client, table: str, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
-    rows.write_text(json.dumps({"day": f"{TODAY}", "id": 9}) + "\n")
-    bq.run("insert", table, str(rows))
-    assert client.get_table(table).streaming_buffer.estimated_rows == 1
-
-
-@pytest.mark.exhaustive
 def test_show_gives_table_dataset_and_job(bq: Bq, client: bigquery.Client, table: str, dataset: str) -> None:
     shown = bq.json("show", table)
     assert (shown["numRows"], shown["timePartitioning"]["field"]) == ("3", "day")

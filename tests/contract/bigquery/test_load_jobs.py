@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import uuid
 from datetime import UTC, date, datetime
@@ -179,18 +178,6 @@ def test_a_timestamp_becomes_a_datetime_only_by_the_jobs_schema(
     assert rows_of(client, f"SELECT moment FROM {dataset}.times") == [(moment,)]
 
 
-def test_json_may_be_compressed_by_gzip(client: bigquery.Client, dataset: str) -> None:
-    """Source: "Introduction to loading data", loading compressed and uncompressed data."""
-    config = bigquery.LoadJobConfig(
-        source_format="NEWLINE_DELIMITED_JSON", schema=[bigquery.SchemaField("id", "INTEGER")]
-    )
-    content = gzip.compress(b'{"id": 1}\n{"id": 2}\n')
-    client.load_table_from_file(io.BytesIO(content), f"{dataset}.t", job_config=config).result()
-    assert rows_of(client, f"SELECT id FROM {dataset}.t ORDER BY id") == [(1,), (2,)]
-    with pytest.raises(exceptions.BadRequest, match="GZIP file is damaged"):
-        client.load_table_from_file(io.BytesIO(content[:-9]), f"{dataset}.t", job_config=config).result()
-
-
 def test_both_kinds_of_time_in_one_struct_are_told_apart_by_the_jobs_schema(
     client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
 ) -> None:
@@ -357,7 +344,6 @@ def test_too_many_uris_are_refused(client: bigquery.Client, table: str) -> None:
 
 
 def test_uploaded_parquet_file_is_loaded(client: bigquery.Client, table: str) -> None:
-    import io
 
     import pyarrow.parquet as pq
 
@@ -374,70 +360,3 @@ def test_an_upload_without_a_job_as_json_is_refused(client: bigquery.Client) -> 
     url = f"{client._connection.API_BASE_URL}/upload/bigquery/v2/projects/{PROJECT}/jobs?uploadType=multipart"
     response = client._http.post(url, body, headers={"Content-Type": "multipart/related; boundary=x"})
     assert (response.status_code, response.json()["error"]["errors"][0]["reason"]) == (400, "invalid")
-
-
-CSV_SCHEMA = [
-    bigquery.SchemaField(name, kind)
-    for name, kind in {"id": "INT64", "note": "STRING", "day": "DATE", "seen": "BOOL", "at": "TIMESTAMP"}.items()
-]
-
-
-def load_csv(client: bigquery.Client, table: str, text: str, **options: Any) -> None:
-    config = bigquery.LoadJobConfig(schema=CSV_SCHEMA, **options)  # CSV is the default format
-    client.load_table_from_file(io.BytesIO(text.encode()), table, job_config=config).result()
-
-
-def test_csv_is_read_by_position_with_quotes_and_null_markers(client: bigquery.Client, dataset: str) -> None:
-    """Source: "Loading CSV data from Cloud Storage"; REST resource jobs, JobConfigurationLoad."""
-    text = (
-        "id,note,day,seen,at\r\n"
-        '1,"a, ""b""\nc",2026-01-31,yes,2026-01-31 01:02:03 UTC\r\n'
-        ',"",,0,2026/01/31T01:02:03.5+01:00\n'
-        "3,,2026-01-31,T,"
-    )
-    load_csv(client, f"{dataset}.t", text, skip_leading_rows=1, allow_quoted_newlines=True)
-    moment, day = datetime(2026, 1, 31, 1, 2, 3, tzinfo=UTC), date(2026, 1, 31)
-    assert sorted(rows_of(client, f"SELECT * FROM {dataset}.t"), key=str) == sorted(
-        [
-            (1, 'a, "b"\nc', day, True, moment),
-            (None, "", None, False, datetime(2026, 1, 31, 0, 2, 3, 500_000, tzinfo=UTC)),
-            (3, None, day, True, None),
-        ],
-        key=str,
-    )
-    load_csv(
-        client, f"{dataset}.tabs", "1\t-\t2026-01-31\tn\t-\n", field_delimiter="\t", null_marker="-", quote_character=""
-    )
-    assert rows_of(client, f"SELECT * FROM {dataset}.tabs") == [(1, None, day, False, None)]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1,a,2026-01-31,t\n", "found \\[4\\] values, expected \\[5\\]"),
-        ("1.0,a,2026-01-31,t,\n", "could not parse \\[1.0\\] as \\[INT64\\] for field \\[id\\]"),
-        ("1,a,20260131,t,\n", "as \\[DATE\\]"),
-        ("1,a,2026-01-31,maybe,\n", "as \\[BOOL\\]"),
-        ("1,a,2026-01-31,t,1767225600\n", "as \\[TIMESTAMP\\]"),
-        ('"",a,2026-01-31,t,\n', "as \\[INT64\\]"),
-        ('1,"a\nb",2026-01-31,t,\n', "missing close quote"),
-        ('1,"a"b,2026-01-31,t,\n', "goes on after its closing quote"),
-        ('1,"a', "does not end"),
-    ],
-)
-def test_csv_that_does_not_fit_is_refused(client: bigquery.Client, dataset: str, text: str, message: str) -> None:
-    with pytest.raises(exceptions.BadRequest, match=f"in row \\[1\\]: .*{message}"):
-        load_csv(client, f"{dataset}.t", text)
-
-
-def test_an_error_in_csv_names_its_row(client: bigquery.Client, dataset: str) -> None:
-    with pytest.raises(exceptions.BadRequest, match=r"in row \[2\]: a value in quotes does not end"):
-        load_csv(client, f"{dataset}.t", '1,a,2026-01-31,t,\n2,"a')
-
-
-def test_csv_has_no_nested_fields_and_its_options_are_for_csv_only(client: bigquery.Client, dataset: str) -> None:
-    nested = bigquery.LoadJobConfig(schema=[bigquery.SchemaField("tags", "STRING", "REPEATED")])
-    with pytest.raises(exceptions.BadRequest, match="nested or repeated fields"):
-        client.load_table_from_file(io.BytesIO(b"a\n"), f"{dataset}.t", job_config=nested).result()
-    with pytest.raises(exceptions.MethodNotImplemented, match=r"load\.skipLeadingRows of NEWLINE_DELIMITED_JSON"):
-        load_csv(client, f"{dataset}.t", "{}", skip_leading_rows=1, source_format="NEWLINE_DELIMITED_JSON")

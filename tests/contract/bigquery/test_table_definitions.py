@@ -6,7 +6,6 @@ Pages: "Use primary and foreign keys", "Data definition language", "Stream table
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import Any
 
@@ -226,8 +225,6 @@ def test_values_that_do_not_fit_are_refused_on_every_way(
         client.load_table_from_json([row], parameterized).result()
     with pytest.raises(exceptions.BadRequest, match=message):
         client.query_and_wait(f"INSERT {parameterized} SELECT {sql_values(row)}")
-    (failed,) = client.insert_rows_json(parameterized, [row])
-    assert re.search(message, failed["errors"][0]["message"])
     client.load_table_from_json([FITTING], parameterized).result()
     ((name, value),) = change.items()
     with pytest.raises(exceptions.BadRequest, match=message):

@@ -17,6 +17,7 @@ from dedup_clone.publish.streamed_rows import reason_to_wait
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import open_clients
 from tests.contract.new_feeds import new_feed
+from tests.shared.write_api_client import stream_rows
 
 FLUSHED_AFTER = timedelta(minutes=90)
 
@@ -36,7 +37,7 @@ def test_streamed_rows_are_waited_for_and_named(own_clients: tuple[Storage, BigQ
     world.deduplicate(spec)
     world.load(spec)
     streamed = {**row(7, 9), "date": TODAY.isoformat()}
-    assert world.bigquery.insert_rows_json(f"warehouse.{name}", [streamed]) == []
+    stream_rows(world.bigquery, f"warehouse.{name}", [streamed])
     reason = reason_to_wait(world.services, spec)
     assert reason
     assert reason.startswith(f"{name}: about 1 streamed rows, the oldest 0:00:0")

@@ -94,11 +94,6 @@ def test_a_query_that_merges_bills_the_whole_table(warehouse: Warehouse) -> None
     assert dry["totalBytesProcessed"] == str(whole + change)
 
 
-def test_a_query_that_merges_is_not_cached(warehouse: Warehouse) -> None:
-    append(warehouse, delete(100))
-    assert [warehouse.statistics("SELECT id FROM d.t")["cacheHit"] for _ in range(2)] == [False, False]
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

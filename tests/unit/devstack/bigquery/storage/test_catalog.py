@@ -55,8 +55,8 @@ def test_a_day_before_the_year_1000_has_a_partition(tmp_path: Path) -> None:
 def test_a_dataset_of_another_format_is_refused(tmp_path: Path) -> None:
     put(open_catalog(tmp_path), "t", rows_of([None], 7))
     (path,) = (tmp_path / "datasets").glob("*/*")
-    path.write_text(path.read_text().replace('"format": 4', '"format": 3'))
-    with pytest.raises(ValueError, match=r"Dataset has format \[3\], expected \[4\]"):
+    path.write_text(path.read_text().replace('"format": 5', '"format": 3'))
+    with pytest.raises(ValueError, match=r"Dataset has format \[3\], expected \[5\]"):
         open_catalog(tmp_path)
 
 
