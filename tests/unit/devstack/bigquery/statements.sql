@@ -1,0 +1,53 @@
+-- tables
+CREATE TABLE d.t (a INT64 NOT NULL, b STRING OPTIONS (description = 'what'), constraint NUMERIC(5, 2)); SELECT column_name, is_nullable, data_type FROM d.INFORMATION_SCHEMA.COLUMNS ORDER BY ordinal_position
+--> ('a', 'NO', 'INT64'), ('b', 'YES', 'STRING'), ('constraint', 'YES', 'NUMERIC(5, 2)')
+CREATE TABLE IF NOT EXISTS d.t (date DATE, k INTEGER, v BIGINT) PARTITION BY date CLUSTER BY k, v OPTIONS (partition_expiration_days = 730, require_partition_filter = TRUE); SELECT column_name, data_type, is_partitioning_column, clustering_ordinal_position FROM d.INFORMATION_SCHEMA.COLUMNS ORDER BY ordinal_position
+--> ('date', 'DATE', 'YES', None), ('k', 'INT64', 'NO', 1), ('v', 'INT64', 'NO', 2)
+CREATE TABLE d.t (a ARRAY<STRUCT<x INT64, y ARRAY<DATE>>>); INSERT d.t VALUES ([STRUCT(1 AS x, [DATE '2026-01-01'] AS y)]); SELECT a[OFFSET(0)].y[OFFSET(0)] FROM d.t
+--> (date(2026, 1, 1),)
+CREATE TABLE d.s (k INT64, u INT64); INSERT d.s VALUES (1, 1), (1, 2), (2, 1); CREATE OR REPLACE TABLE d.t AS SELECT * FROM d.s WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY u DESC) = 1; SELECT * FROM d.t ORDER BY k
+--> (1, 2), (2, 1)
+CREATE TABLE d.s (a INT64) OPTIONS (description = 'old'); CREATE OR REPLACE TABLE `local-dev.d.t` CLONE local-dev.d.s OPTIONS (labels = [('generation', '41')], friendly_name = 'a' || 'b'); SELECT table_name, option_name, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS ORDER BY table_name, option_name
+--> ('s', 'description', '"old"'), ('t', 'friendly_name', '"ab"'), ('t', 'labels', '[STRUCT("generation", "41")]')
+CREATE TABLE d.s AS SELECT 1 AS a; CREATE TABLE IF NOT EXISTS d.t CLONE d.s FOR SYSTEM_TIME AS OF CURRENT_TIMESTAMP(); CREATE TABLE IF NOT EXISTS d.t AS SELECT 2 AS a; SELECT a FROM d.t
+--> (1,)
+CREATE TABLE d.t (a INT64) OPTIONS (description = 'x', expiration_timestamp = TIMESTAMP '2130-01-01 00:00:00+00'); ALTER TABLE IF EXISTS d.t SET OPTIONS (expiration_timestamp = NULL); SELECT option_name, option_type, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
+--> ('description', 'STRING', '"x"')
+CREATE TABLE d.t (a INT64, b STRING) OPTIONS (max_staleness = INTERVAL 90 SECOND); ALTER TABLE d.t ADD PRIMARY KEY (a) NOT ENFORCED; ALTER TABLE d.t DROP PRIMARY KEY IF EXISTS; SELECT option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
+--> ('0-0 0 0:1:30',)
+CREATE TABLE d.t (a INT64); drop table if exists `local-dev.d.t`; DROP TABLE IF EXISTS d.nothing; SELECT COUNT(*) FROM d.INFORMATION_SCHEMA.TABLES
+--> (0,)
+CREATE SCHEMA IF NOT EXISTS `local-dev`.e OPTIONS (location = 'US'); CREATE TABLE e.t AS SELECT 1 AS a; DROP SCHEMA IF EXISTS e CASCADE; UNDROP SCHEMA IF NOT EXISTS e; SELECT a FROM e.t
+--> (1,)
+
+-- rows
+CREATE TABLE d.t (a INT64, b STRING); INSERT INTO d.t (b, a) VALUES ('x', 1), (NULL, 2); INSERT d.t SELECT 3, 'z'; INSERT d.t (a) SELECT 4 AS n; SELECT * FROM d.t ORDER BY a
+--> (1, 'x'), (2, None), (3, 'z'), (4, None)
+CREATE TABLE d.t (a INT64, s STRUCT<x STRING, `order` INT64>); INSERT d.t VALUES (1, STRUCT('x' AS x, 1 AS `order`)); UPDATE d.t SET a = a + 1, s.x = 'y', s.order = 5 WHERE TRUE; SELECT a, s.x, s.order FROM d.t
+--> (2, 'y', 5)
+CREATE TABLE d.t (k INT64, a INT64); CREATE TABLE d.s (k INT64, a INT64); INSERT d.t VALUES (1, 0), (2, 0); INSERT d.s VALUES (1, 7); UPDATE d.t AS x SET x.a = s.a + u.n FROM d.s JOIN (SELECT 1 AS k, 10 AS n) AS u ON s.k = u.k WHERE x.k = s.k; SELECT * FROM d.t ORDER BY k
+--> (1, 17), (2, 0)
+CREATE TABLE d.t (a INT64); INSERT d.t VALUES (1), (2), (NULL); DELETE FROM d.t x WHERE x.a IS NULL; DELETE d.t WHERE a = 1; SELECT a FROM d.t
+--> (2,)
+CREATE TABLE d.t (a INT64); INSERT d.t VALUES (1); TRUNCATE TABLE d.t; SELECT COUNT(*) FROM d.t
+--> (0,)
+CREATE TABLE d.t (k INT64, v INT64); CREATE TABLE d.s (k INT64, v INT64); INSERT d.t VALUES (1, 0), (2, 0), (3, 0); INSERT d.s VALUES (1, 5), (2, 1), (4, 9); MERGE INTO d.t AS x USING d.s AS y ON x.k = y.k WHEN MATCHED AND CASE WHEN y.v > 1 THEN TRUE ELSE FALSE END THEN UPDATE SET v = y.v WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (y.k, IF(y.v > 1, 1, 2)) WHEN NOT MATCHED BY SOURCE AND x.k > 1 THEN UPDATE SET v = NULL; SELECT * FROM d.t ORDER BY k
+--> (1, 5), (3, None), (4, 1)
+CREATE TABLE d.t (k INT64, v INT64); INSERT d.t VALUES (1, 0); MERGE d.t USING (SELECT 2 AS k, 3 AS v) ON FALSE WHEN NOT MATCHED BY TARGET THEN INSERT ROW WHEN NOT MATCHED BY SOURCE THEN DELETE; SELECT * FROM d.t
+--> (2, 3)
+CREATE TABLE d.t (filename STRING, v INT64); INSERT d.t VALUES ('a', 1), ('b', 2); UPDATE d.t SET v = 3, filename = 'c' WHERE filename = 'a'; DELETE d.t WHERE filename = 'b'; SELECT * FROM d.t
+--> ('c', 3)
+CREATE TABLE d.t (a INT64); CREATE OR REPLACE ROW ACCESS POLICY p ON d.t GRANT TO ('user:a@b.c', 'group:g@b.c') FILTER USING ( a > (1) ); CREATE ROW ACCESS POLICY IF NOT EXISTS p ON d.t FILTER USING (TRUE); CREATE ROW ACCESS POLICY q ON d.t FILTER USING (TRUE); DROP ROW ACCESS POLICY IF EXISTS p ON d.t; DROP ALL ROW ACCESS POLICIES ON d.t; SELECT COUNT(*) FROM d.t
+--> (0,)
+
+-- scripts
+DECLARE a, b INT64 DEFAULT 3; DECLARE c DEFAULT 'x'; DECLARE e ARRAY<STRUCT<x INT64>>; SET a = b + 1; SET (b, c) = (7, 'y'); SELECT a, b, c, e IS NULL
+--> (4, 7, 'y', True)
+DECLARE n INT64 DEFAULT 2; IF CASE WHEN n = 1 THEN TRUE END THEN SELECT 1; ELSEIF n = 2 THEN IF n > 1 THEN SELECT 'two'; END IF; ELSE SELECT 3; END IF
+--> ('two',)
+ASSERT 1 = (SELECT 1) AS 'someone newer is live'; ASSERT TRUE; SELECT 'passed'
+--> ('passed',)
+SELECT 1 /* what */ AS a; (SELECT 1) UNION ALL (SELECT 2) ORDER BY 1;
+--> (1,), (2,)
+WITH a AS (SELECT 1 AS a), b AS (SELECT a.a + 1 AS b FROM a) SELECT b FROM b; WITH t AS (SELECT 5 AS x) SELECT x FROM t
+--> (5,)
