@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dedup_clone.freshness.incident import IncidentKind
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -56,10 +57,9 @@ def test_no_diagram_has_a_semicolon_which_ends_a_statement_of_mermaid() -> None:
     assert not [line for text in diagrams for line in text.splitlines() if ";" in line]
 
 
-def test_no_page_has_a_gap_that_looks_like_removed_text() -> None:
-    assert [page.name for page in PAGES if "\n\n\n" in FENCE.sub("code", page.read_text())] == []
-
-
-def test_each_page_begins_with_what_the_reader_can_do_after_it() -> None:
-    first = {page.name: page.read_text().split("\n\n", 2)[1] for page in DOCS.glob("*.md")}
-    assert [name for name, text in first.items() if not text.startswith("After ")] == []
+def test_each_incident_and_no_other_has_a_heading_in_the_runbook_to_which_its_alert_links() -> None:
+    runbook = DOCS / "runbook.md"
+    alerts = runbook.read_text().split("\n## Alerts\n", 1)[1].split("\n## ", 1)[0]
+    headings = re.findall(r"^### (.+)$", alerts, re.MULTILINE)
+    assert sorted(heading[0].lower() + heading[1:] for heading in headings) == sorted(k.label for k in IncidentKind)
+    assert set(IncidentKind) <= anchors(runbook)
