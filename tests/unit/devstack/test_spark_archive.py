@@ -57,7 +57,7 @@ def test_the_zip_holds_the_job_and_its_contract_and_nothing_else() -> None:
     assert names == sorted(names)
 
 
-@pytest.mark.parametrize("argument", ["command line", pytest.param("procedure", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("argument", ["command line", "procedure"])
 def test_the_job_starts_from_the_shipped_files_alone(argument: str, tmp_path: Path) -> None:
     """It reads the request that it is given, and says so when there is none."""
     code, missing = build_spark_code(REPOSITORY), tmp_path / "request.json"
