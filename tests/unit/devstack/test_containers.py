@@ -1,4 +1,4 @@
-"""docker-compose.yaml exposes nothing and runs nothing as root; its one-off steps make the stack's secrets and stores."""
+"""docker-compose.yaml exposes nothing and runs nothing as root; its one-off steps make secrets and stores."""
 
 from __future__ import annotations
 

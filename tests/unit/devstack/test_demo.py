@@ -1,4 +1,4 @@
-"""The demo: what it expects of a table after a sequence of snapshots, how it compares, and what it reads of a publish."""
+"""The demo: the table that it expects of snapshots, how it compares tables, and what it reads of a publish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stack's ports, the settings that its parts get, the health of its parts, and the door for gcloud to its storage."""
+"""The stack's ports, the settings and the health of its parts, and the door for gcloud to its storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stack's processes: a real supervisord and a real PostgreSQL in folders that are not easy, and nothing left over."""
+"""The stack's processes: a real supervisord and PostgreSQL in folders that are not easy, and nothing left over."""
 
 from __future__ import annotations
 
