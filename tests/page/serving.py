@@ -1,5 +1,7 @@
-"""Serves the page with generated feeds and without a login: for tests, and to try it in a browser:
-`PYTHONPATH=plugins:. .venv/bin/python -m tests.page.serving 8099`."""
+"""Serves the page with generated feeds, without a login, beside a simulated REST API of Airflow.
+
+To try it in a browser: `PYTHONPATH=plugins:. .venv/bin/python -m tests.page.serving 8099`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI, HTTPException
 
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.state.store import StoredText
@@ -19,6 +26,10 @@ from devstack.stack.ports import any_free_port
 from testkit.waiting import wait_for
 from tests.shared import page_indexes
 from tests.shared.page_store import MemoryStore, at_work
+
+EVIL = "<img src=x onerror=\"document.title='stolen'\"><b>bold</b>"
+RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
+DOWN = "down"  # among the states of a task: Airflow does not answer
 
 
 def let_in() -> None:
@@ -36,33 +47,25 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
 
 def task_instance(dag_id: str, run_id: str, task_id: str, state: str, since: datetime) -> dict[str, Any]:
     """A task as Airflow describes it; validated by a test against its OpenAPI description."""
-    unknown = (
-        "logical_date",
-        "end_date",
-        "duration",
-        "hostname",
-        "unixname",
-        "queue",
-        "scheduled_when",
-        "pid",
-        "executor",
-    )
+    times = ("run_after", "start_date", "queued_when")
+    absent = ["logical_date", "end_date", "duration", "hostname", "unixname", "queue", "scheduled_when", "pid", "note"]
+    absent += ["executor", "rendered_map_index", "trigger", "triggerer_job", "dag_version"]
     return {
         "dag_id": dag_id,
+        "dag_display_name": dag_id,
         "dag_run_id": run_id,
         "task_id": task_id,
         "state": state,
-        **dict.fromkeys((*unknown, "note", "rendered_map_index", "trigger", "triggerer_job", "dag_version")),
-        **dict.fromkeys(("run_after", "start_date", "queued_when"), since.isoformat()),
+        **dict.fromkeys(absent),
+        **dict.fromkeys(times, since.isoformat()),
         **dict.fromkeys(("task_display_name", "operator", "operator_name"), task_id),
         **{"map_index": -1, "try_number": 1, "max_tries": 0, "pool_slots": 1, "priority_weight": 1},
         **{"id": "019a0000-0000-7000-8000-000000000000", "pool": "default_pool", "executor_config": "{}"},
-        "dag_display_name": dag_id,
     }
 
 
-def approval(now: datetime, dag_id: str = "store_visits_rollback", task_id: str = "approve_rollback") -> dict[str, Any]:
-    """Airflow's answer on a task that waits for an approval; validated by a test against its OpenAPI description."""
+def approval(now: datetime, dag_id: str = "store_visits_rollback", state: str = "awaiting_input") -> dict[str, Any]:
+    """A task that waits for an approval, as Airflow describes it."""
     since = now - timedelta(minutes=9)
     return {
         "options": ["Approve", "Reject"],
@@ -70,50 +73,159 @@ def approval(now: datetime, dag_id: str = "store_visits_rollback", task_id: str 
         "body": "Reason given: <b>prices</b> (asked by vera)",
         "created_at": since.isoformat(),
         "assigned_users": [],
-        "task_instance": task_instance(dag_id, "manual__1", task_id, "awaiting_input", since),
+        "task_instance": task_instance(dag_id, "manual__1", "approve_rollback", state, since),
     }
 
 
-def site(now: datetime) -> Any:
-    """All that the page can look like: fresh, late and empty; to a viewer; unchecked and unknown; before any feed."""
-    from fastapi import FastAPI
+@dataclass
+class Api:
+    """Airflow's REST API as far as the page asks it. `states`: of a run's first task, one answer after the other.
 
-    shown = FastAPI()
+    `tasks`: those of a run that has ended, or that are at work; empty while a started run is running. `asked`: the
+    started runs. Each test has its own `run`: late requests by the page of an earlier one have no effect.
+    """
 
-    @shown.get("/api/v2/dags/~/dagRuns/~/hitlDetails")
-    def questions() -> dict[str, Any]:
-        asked = approval(now)
-        task = asked["task_instance"]
-        answered = {**asked, "task_instance": {**task, "state": "success"}}
-        of_another_feed = {**asked, "task_instance": {**task, "dag_id": "store_visits_eu_rollback"}}
-        return {"hitl_details": [answered, asked, of_another_feed], "total_entries": 3}
+    questions: list[dict[str, Any]] = field(default_factory=list)
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    run: int = 0
+    address: str = ""
 
-    @shown.get("/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-    def tasks(dag_id: str, run_id: str) -> dict[str, Any]:
-        since = now - timedelta(minutes=7)
-        found = [
-            task_instance(dag_id, run_id, *one, since) for one in (("a", "scheduled"), ("dedup_snapshot", "running"))
-        ]
-        return {"task_instances": found, "total_entries": 2}
+    def routes(self) -> FastAPI:
+        api = FastAPI()
 
+        @api.post("/dags/{dag_id}/dagRuns")
+        def start(dag_id: str, body: dict[str, Any]) -> dict[str, str]:
+            self.asked.append({"dag_id": dag_id, **body["conf"]})
+            return {"dag_run_id": f"manual__{self.run}"}
+
+        @api.get("/dags/~/dagRuns/~/hitlDetails")
+        def approvals() -> dict[str, Any]:
+            return {"hitl_details": self.questions, "total_entries": len(self.questions)}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}")
+        def run(dag_id: str, run_id: str) -> dict[str, Any]:
+            return {"state": "success" if self.tasks or run_id != f"manual__{self.run}" else "running"}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        def tasks(dag_id: str, run_id: str) -> dict[str, Any]:
+            return {"task_instances": self.tasks, "total_entries": len(self.tasks)}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
+        def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            state = self.states.pop(0) if run_id == f"manual__{self.run}" else "skipped"
+            if state == DOWN:
+                raise HTTPException(503)
+            return {"state": state, "try_number": 2}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/2")
+        def log(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            return {"content": [{"event": "begins"}, *self.log]}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value")
+        def result(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            return {"value": {"text": RESULT.format(task_id)}}
+
+        return api
+
+
+def busy_api(now: datetime) -> Api:
+    """An approval is open, another is answered, and one is of another feed. A run works at its second task."""
+    questions = [approval(now, state="success"), approval(now), approval(now, "store_visits_eu_rollback")]
+    states = (("a", "scheduled"), ("dedup_snapshot", "running"))
+    since = now - timedelta(minutes=7)
+    return Api(questions, [task_instance("product_attributes_publish", "publish__1", *one, since) for one in states])
+
+
+def before_the_first_delivery(now: datetime) -> MemoryStore:
+    """A feed whose watch DAG is paused, and that could not be checked once."""
+    paused = Incident(
+        IncidentKind.WATCH_PAUSED, Severity.ALERT, now, "paused", "no table yet", "unpause it.", dag_id="sales_watch"
+    )
+    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, headline="Nothing.", incidents=(paused,))
+    store = MemoryStore(verdicts=(replace(checked, is_started=False),))
+    store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"), now)
+    return store
+
+
+def vanished(now: datetime) -> Any:
+    """Lists a feed that does not exist. Each request is an hour after the one before."""
+    few, hours = page_indexes.make_index(12, 1, now=now), count()
+    store = MemoryStore(few, verdicts=(page_indexes.verdict(few.feed, now=now + timedelta(days=9)),))
+    store.texts["vanished/CURRENT"] = StoredText("{}", 1)
+    store.summaries["_freshness/vanished.json"] = store.summaries[f"_freshness/{few.feed}.json"]
+    return application(store, now=lambda: now + timedelta(hours=next(hours)))
+
+
+def many(now: datetime) -> MemoryStore:
+    few = page_indexes.make_index(12, 1, now=now)
+    feeds = [f"feed_{number:03}" for number in range(199)]
+    store = MemoryStore(few, verdicts=tuple(page_indexes.verdict(f, now=now) for f in (*feeds, few.feed)))
+    store.texts |= {f"{feed}/CURRENT": StoredText("{}", 1) for feed in feeds}
+    return store
+
+
+def replayed(now: datetime) -> MemoryStore:
+    """The newest publish is a replay of an old snapshot."""
+    whole = page_indexes.fresh(now)
+    again = {"deliveries": whole.records[39].deliveries, "snapshot_id": whole.records[39].snapshot_id}
+    replay = replace(whole.records[-1], **again, lag_s=None, dropped_rows=1234, reason="prices were wrong")
+    return MemoryStore(replace(whole, records=(*whole.records[:-1], replay)))
+
+
+def beginning(now: datetime) -> MemoryStore:
+    """The first of twelve publishes has all rows, and a lag of 36 hours."""
+    few = page_indexes.make_index(12, 1, now=now)
+    first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
+    return MemoryStore(replace(few, records=(first, *few.records[1:])))
+
+
+def evil(now: datetime) -> MemoryStore:
+    late = page_indexes.late(now)
+    arrivals = tuple(replace(a, reason=EVIL) if a.reason else a for a in late.arrivals)
+    return MemoryStore(replace(late, description=EVIL, arrivals=arrivals))
+
+
+def broken(now: datetime) -> MemoryStore:
+    store = MemoryStore(verdicts=(page_indexes.invalid_feed_file("sales", now),))
+    store.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
+    return store
+
+
+def site(now: datetime, api: Api | None = None, **more: MemoryStore) -> FastAPI:
+    """The page in all its states, each at a path. `more`: other ones, whose records are read anew at each request."""
+    shown, seconds = FastAPI(), count(step=10)
+    shown.mount("/api/v2", (api or busy_api(now)).routes())
     full = MemoryStore(
         page_indexes.fresh(now), page_indexes.late(now), page_indexes.empty(now), verdicts=page_indexes.verdicts(now)
     )
-    shown.mount("/dedup-clone", application(full))
-    shown.mount("/viewer", application(full, may_trigger=False))
-    shown.mount("/first", application(MemoryStore(page_indexes.make_index(1, 1, now=now))))
     old = page_indexes.verdicts(now - timedelta(hours=4))[1:2]
-    shown.mount("/unchecked", application(MemoryStore(page_indexes.late(now), verdicts=old)))
-    shown.mount("/nothing", application(MemoryStore()))
-    shown.mount("/at-work", application(at_work(now)))
-    broken = MemoryStore(verdicts=(page_indexes.invalid_feed_file("sales", now),))
-    broken.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
-    shown.mount("/broken", application(broken))
+    stores = {
+        "dedup-clone": full,
+        "first": MemoryStore(page_indexes.make_index(1, 1, now=now)),
+        "unchecked": MemoryStore(page_indexes.late(now), verdicts=old),
+        "nothing": MemoryStore(),
+        "at-work": at_work(now),
+        "broken": broken(now),
+        "before-the-first": before_the_first_delivery(now),
+        "many": many(now),
+        "replayed": replayed(now),
+        "beginning": beginning(now),
+        "evil": evil(now),
+    }
+    for path, store in stores.items():
+        shown.mount(f"/{path}", application(store))
+    for path, store in more.items():
+        shown.mount(f"/{path}", application(store, clock=lambda: float(next(seconds))))
+    shown.mount("/viewer", application(full, may_trigger=False))
+    shown.mount("/vanished", vanished(now))
     return shown
 
 
 @contextmanager
-def serve(shown: Any) -> Iterator[str]:
+def serve(shown: FastAPI) -> Iterator[str]:
     """Serve an application on a free port; yields its address."""
     server = uvicorn.Server(uvicorn.Config(shown, host="127.0.0.1", port=any_free_port(), log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)

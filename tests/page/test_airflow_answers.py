@@ -15,14 +15,20 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
 from dedup_clone import page
-from tests.page.fake_airflow_api import Api
-from tests.page.serving import site
+from tests.page.serving import Api, busy_api
 
 REQUESTS = (Path(page.__file__).parent / "static" / "airflow.js").read_text(encoding="utf-8")
 RUNS = "/api/v2/dags/{dag_id}/dagRuns"
 RUN = RUNS + "/{dag_run_id}"
-TASK, XCOM = RUN + "/taskInstances/{task_id}", "/xcomEntries/{xcom_key}"
-EXAMPLE = {"{dag_id}": "store_visits_rollback", "{dag_run_id}": "manual__1", "{task_id}": "show_difference"}
+TASK = RUN + "/taskInstances/{task_id}"
+EXAMPLE = {
+    "{dag_id}": "store_visits_rollback",
+    "{dag_run_id}": "manual__1",
+    "{task_id}": "show_difference",
+    "{try_number}": "2",
+    "{xcom_key}": "return_value",
+    "/api/v2": "",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +36,6 @@ def description() -> dict[str, Any]:
     (file,) = Path(openapi.__file__).parent.glob("v2-*.yaml")
     described: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return described
-
-
-def operation(description: dict[str, Any], path: str, method: str = "get") -> dict[str, Any]:
-    described: dict[str, Any] = description["paths"][path][method]
-    return described
-
-
-def faults(description: dict[str, Any], described: dict[str, Any], answer: Any) -> list[str]:
-    """What is wrong with the answer, with the position of each fault."""
-    (good,) = (response for status, response in described["responses"].items() if status.startswith("2"))
-    schema = good["content"]["application/json"]["schema"]
-    validator = Draft202012Validator({**schema, "components": description["components"]})
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(answer)]
 
 
 def partial(value: Any) -> Any:
@@ -56,59 +49,65 @@ def partial(value: Any) -> Any:
     return {**closed, **kept}
 
 
-def parameters(described: dict[str, Any]) -> set[str]:
-    return {parameter["name"] for parameter in described["parameters"] if parameter["in"] == "query"}
+def faults(description: dict[str, Any], content: dict[str, Any], value: Any) -> list[str]:
+    schema = content["content"]["application/json"]["schema"]
+    validator = Draft202012Validator({**schema, "components": description["components"]})
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
 
 
-def test_the_request_and_answer_for_open_approvals_conform(description: dict[str, Any]) -> None:
-    described = operation(description, RUNS + "/{dag_run_id}/hitlDetails")
-    query = re.search(r"const query = `(.*?)`", REQUESTS)
-    assert query
-    assert set(parse_qs(query[1])) <= parameters(described)
-    answer = TestClient(site(datetime.now(UTC))).get("/api/v2/dags/~/dagRuns/~/hitlDetails").json()
-    assert faults(description, described, answer) == []
+def answer_faults(description: dict[str, Any], path: str, method: str, answer: Any) -> list[str]:
+    responses = description["paths"][path][method]["responses"]
+    (good,) = (response for status, response in responses.items() if status.startswith("2"))
+    return faults(description, good, answer)
 
 
-def test_the_request_and_answer_for_the_task_at_work_conform(description: dict[str, Any]) -> None:
-    described = operation(description, RUNS + "/{dag_run_id}/taskInstances")
-    query = re.search(r"taskInstances\?(.*?)&\$", REQUESTS)
-    assert query
-    assert {*parse_qs(query[1]), "state"} <= parameters(described)
-    answer = TestClient(site(datetime.now(UTC))).get("/api/v2/dags/x_publish/dagRuns/1/taskInstances").json()
-    assert faults(description, described, answer) == []
+def asked(pattern: str) -> set[str]:
+    """The query parameters that the page's script sends in the request that the pattern finds."""
+    found = re.search(pattern, REQUESTS)
+    assert found
+    return set(parse_qs(found[1]))
 
 
-def test_the_final_task_states_are_those_of_airflow(description: dict[str, Any]) -> None:
-    ended, at_work = (re.search(rf"const {name} = \[(.*?)\]", REQUESTS) for name in ("ENDED", "AT_WORK"))
-    assert ended
-    assert at_work
-    known = set(description["components"]["schemas"]["TaskInstanceState"]["enum"])
-    states = [set(re.findall(r"\w+", found[1])) for found in (ended, at_work)]
-    assert (states[0] | states[1], states[0] & states[1]) == (known, set())
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        (RUN + "/hitlDetails", r"const query = `(.*?)`"),
+        (RUN + "/taskInstances", r"taskInstances\?(.*?)&\$"),
+        (TASK + "/logs/{try_number}", r"logs/\$\{tries\}\?(.*?)`"),
+    ],
+)
+def test_the_page_asks_with_parameters_that_airflow_knows(description: dict[str, Any], path: str, query: str) -> None:
+    known = {one["name"] for one in description["paths"][path]["get"]["parameters"] if one["in"] == "query"}
+    assert asked(query) <= known
 
 
-@pytest.mark.parametrize("path", [RUN, RUN + "/taskInstances", TASK, TASK + "/logs/{try_number}", TASK + XCOM])
-def test_the_answers_on_a_started_run_conform(description: dict[str, Any], path: str) -> None:
-    described = operation(description, path)
-    asked = re.search(r"logs/\$\{tries\}\?(.*?)`", REQUESTS)
-    assert asked
-    if "logs" in path:
-        assert set(parse_qs(asked[1])) <= parameters(described)
+def test_open_approvals_and_tasks_at_work_are_answered_as_airflow_does(description: dict[str, Any]) -> None:
+    client = TestClient(busy_api(datetime.now(UTC)).routes())
+    answer = client.get("/dags/~/dagRuns/~/hitlDetails").json()
+    assert answer_faults(description, RUN + "/hitlDetails", "get", answer) == []
+    answer = client.get("/dags/x_publish/dagRuns/1/taskInstances").json()
+    assert answer_faults(description, RUN + "/taskInstances", "get", answer) == []
+
+
+@pytest.mark.parametrize("path", [RUN, TASK, TASK + "/logs/{try_number}", TASK + "/xcomEntries/{xcom_key}"])
+def test_a_started_run_is_answered_with_fields_of_airflow(description: dict[str, Any], path: str) -> None:
     log = [{"event": "fails", "error_detail": [{"exc_type": "E", "exc_value": "no"}]}]
-    api = Api(states=["running"], log=log, tasks=[{"task_id": "commit_generation", "state": "success"}])
-    url = path.removeprefix("/api/v2").replace("{try_number}", "2").replace("{xcom_key}", "return_value")
+    api, url = Api(states=["running"], log=log, tasks=[{"task_id": "commit_generation", "state": "success"}]), path
     for name, value in EXAMPLE.items():
         url = url.replace(name, value)
     answer = TestClient(api.routes()).get(url).json()
-    assert faults(partial(description), partial(described), answer) == []
+    assert answer_faults(partial(description), path, "get", answer) == []
 
 
-def test_the_request_that_starts_a_run_conforms(description: dict[str, Any]) -> None:
-    described = operation(description, RUNS, "post")
-    body = {"logical_date": None, "conf": {"reason": "why"}}
+def test_a_run_is_started_as_airflow_asks(description: dict[str, Any]) -> None:
     assert "body: JSON.stringify({ logical_date: null, conf })" in REQUESTS
-    schema = described["requestBody"]["content"]["application/json"]["schema"]
-    validator = Draft202012Validator({**schema, "components": description["components"]})
-    assert not list(validator.iter_errors(body))
+    body = {"logical_date": None, "conf": {"reason": "why"}}
+    assert faults(description, description["paths"][RUNS]["post"]["requestBody"], body) == []
     answer = TestClient(Api().routes()).post("/dags/store_visits_rollback/dagRuns", json=body).json()
-    assert faults(partial(description), partial(described), answer) == []
+    assert answer_faults(partial(description), RUNS, "post", answer) == []
+
+
+def test_the_final_task_states_are_those_of_airflow(description: dict[str, Any]) -> None:
+    ended, at_work = (set(re.findall(r"\w+", found)) for found in re.findall(r"const [A-Z_]+ = \[(\".*?)\]", REQUESTS))
+    known = set(description["components"]["schemas"]["TaskInstanceState"]["enum"])
+    assert (ended | at_work, ended & at_work) == (known, set())

