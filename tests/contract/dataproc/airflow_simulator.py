@@ -1,39 +1,27 @@
-"""Simulates how Airflow runs the dedup task: with tries, deferrals, triggers and killed processes.
-
-As in Airflow, each try and each resumption after a deferral gets a new operator object.
-"""
+"""The dedup task of the worked example on a remote runner, as testkit.airflow runs it."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
-from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import Workload
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.orchestration.shared.retries import retry_arguments
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize
 from dedup_clone.state.layout import FeedLayout
-from tests.contract.dataproc.fake.faults import WorkerKilled
-from tests.shared.task_api import dag_run
+from testkit.airflow import SimulatedTask
 
 REPOSITORY = Path(__file__).parents[3]
-RETRIES = retry_arguments(timedelta(hours=1))["retries"]
+RETRIES = 9
 REQUEST = "gs://state/worked_example/attempts/00000007-abc123/request.json"
 SPARK = SparkSettings(
     region="europe-west1",
@@ -49,91 +37,24 @@ OWN_CLUSTER = SPARK.model_copy(update={"cluster": ClusterSettings()})
 WORK = Workload(deliveries=1, delivered_bytes=10**9, newest_rows=10**8, older_rows=0, parent_rows=10**8, dates=13)
 
 
-@dataclass
-class SimulatedRun:
-    """The dedup task of one DAG run.
+class SimulatedRun(SimulatedTask):
+    """The dedup task of a run of the publish DAG. If it fails for good, Spark is stopped, as the DAG does."""
 
-    `clear_number`: how often the run was cleared. `tries`: the number of tries since then. `errors`: those of its
-    tries. `result`: what the task returned. `state`: "none", "success" or "failed".
-    """
+    def __init__(self, setup: FeedSetup, clear_number: int = 0) -> None:
+        def operator() -> Any:
+            return dedup_operator(setup, task_id="dedup_snapshot", request_uri=REQUEST, retries=RETRIES)
 
-    setup: FeedSetup
-    clear_number: int = 0
-    tries: int = 0
-    xcoms: dict[str, Any] = field(default_factory=dict)
-    errors: list[BaseException] = field(default_factory=list)
-    result: Any = None
-    state: str = "none"
-
-    def run(self) -> SimulatedRun:
-        """Run the task until it succeeds or has no try left. If it fails, stop Spark, as the DAG does."""
-        self.tries = 0
-        while self.tries < RETRIES + 1:
-            self.tries += 1
-            try:
-                self.result, self.state = self.run_try(), "success"
-                return self
-            except AirflowFailException as error:
-                self.errors.append(error)
-                break
-            except (Exception, WorkerKilled) as error:
-                self.errors.append(error)
-        self.state = "failed"
-        remote_operator.stop_spark_runs(self.operator(), self.context())
-        return self
-
-    def run_try(self) -> Any:
-        """Run one try, with all its deferrals. Returns the task's result."""
-        try:
-            return self.operator().execute(self.context())
-        except TaskDeferred as deferred:
-            return self.resume(deferred)
-
-    def resume(self, deferred: TaskDeferred) -> Any:
-        while True:
-            event = asyncio.run(self.run_trigger(self.recreated(deferred.trigger)))
-            try:
-                return getattr(self.operator(), deferred.method_name)(self.context(), event.payload)
-            except TaskDeferred as again:
-                deferred = again
-
-    async def run_trigger(self, trigger: BaseTrigger) -> TriggerEvent:
-        """The trigger's event. If the triggerer is killed, another one starts with the stored trigger."""
-        while True:
-            try:
-                return await anext(aiter(trigger.run()))
-            except WorkerKilled:
-                trigger = self.recreated(trigger)
-
-    def recreated(self, trigger: BaseTrigger) -> SparkRunTrigger:
-        """The trigger that a triggerer makes from what Airflow has stored of it."""
-        path, kwargs = trigger.serialize()
-        assert path == "dedup_clone.orchestration.runners.spark_run_trigger.SparkRunTrigger"
-        return SparkRunTrigger(**kwargs)
-
-    def deferral(self) -> TaskDeferred:
-        """Run the task's next try until it is deferred, and return the deferral."""
-        self.tries += 1
-        with pytest.raises(TaskDeferred) as deferred:
-            self.operator().execute(self.context())
-        return deferred.value
+        super().__init__(
+            operator,
+            RETRIES,
+            clear_number=clear_number,
+            pulled="a spec",
+            tasks=("resolve_publish",),
+            on_failure=remote_operator.stop_spark_runs,
+        )
 
     def operator(self) -> Any:
-        task = dedup_operator(self.setup, task_id="dedup_snapshot", request_uri=REQUEST, retries=RETRIES)
-        return task
-
-    def context(self) -> Any:
-        ti = SimpleNamespace(
-            try_number=self.tries,
-            xcom_push=lambda key, value: self.xcoms.__setitem__(key, value),
-            xcom_pull=lambda **_: "a spec",
-        )
-        dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_PUBLISH)
-        return {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run", clear_number=self.clear_number)}
-
-    @property
-    def error(self) -> str:
-        return str(self.errors[-1])
+        return self.make_operator()
 
 
 def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Path) -> FeedSetup:

@@ -22,10 +22,6 @@ RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
     "own_cluster": (Runner.CLUSTER, OWN_CLUSTER),
     "procedure": (Runner.BIGQUERY_PROCEDURE, SPARK),
 }
-# The runners, for tests that take far longer with the procedure: it is tried only in `make night`.
-PROCEDURE_IS_SLOW = [
-    pytest.param(name, marks=pytest.mark.exhaustive if name == "procedure" else ()) for name in RUNNERS
-]
 Simulate = Callable[..., SimulatedRun]
 
 

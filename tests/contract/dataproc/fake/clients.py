@@ -18,16 +18,17 @@ from google.cloud.dataproc_v1.services.batch_controller.transports import BatchC
 from google.cloud.dataproc_v1.services.cluster_controller.transports import ClusterControllerGrpcTransport
 from google.cloud.dataproc_v1.services.job_controller.transports import JobControllerGrpcTransport
 
-from tests.contract.dataproc.fake.faults import KILLED, WorkerKilled
+from testkit.airflow import ProcessKilled
+from tests.contract.dataproc.fake.faults import KILLED
 
 
 class _Killing(grpc.UnaryUnaryClientInterceptor):
-    """Raises WorkerKilled in the caller if the fake's error says that the caller is killed."""
+    """Raises ProcessKilled in the caller if the fake's error says that the caller is killed."""
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         call = continuation(details, request)
         if call.exception() is not None and call.details() == KILLED:
-            raise WorkerKilled
+            raise ProcessKilled
         return call
 
 
@@ -47,12 +48,12 @@ def connect_hook(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _KillingSession(AuthorizedSession):
-    """Raises WorkerKilled as _Killing does, for clients over HTTP."""
+    """Raises ProcessKilled as _Killing does, for clients over HTTP."""
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
         response = super().request(*args, **kwargs)
         if not response.ok and KILLED in response.text:
-            raise WorkerKilled
+            raise ProcessKilled
         return response
 
 

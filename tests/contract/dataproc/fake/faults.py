@@ -13,10 +13,6 @@ Answer = TypeVar("Answer")
 KILLED = "the worker was killed"
 
 
-class WorkerKilled(BaseException):
-    """Stands for the end of the process that made the call. It is no Exception, so that no handler catches it."""
-
-
 @dataclass(frozen=True)
 class Fault:
     """The call with this number of `method` fails with `code`, the name of a gRPC status.

@@ -30,7 +30,6 @@ MB_PER_CORE = (1024, 7424)
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
 PINNED_RUNTIMES = ("2.3", "3.0")
 PROJECT, REGION = "my-project", "europe-west1"  # of the tests' settings
-REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 # Requests of a project in a region and minute, from the pages on quotas of Dataproc and of its serverless batches.
 QUOTAS = {
     "BatchOperationRequestsPerMinutePerProjectPerRegion": 200,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Refused
@@ -88,7 +87,7 @@ class ServiceState:
     later runs succeed. `created_as`: the states of the first clusters once they are created; later clusters are
     RUNNING. `is_newer`: the service reports unfinished runs and new clusters in states that the installed library does
     not know, and no times. `max_active`: the greatest number of runs that were active at once. `requests`: the number
-    of requests of this minute, by quota. `answers`: answers by method and request id.
+    of requests of this minute, by quota.
     """
 
     slowness: int = 1
@@ -99,7 +98,6 @@ class ServiceState:
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
     max_active: int = 0
     requests: Counter[str] = field(default_factory=Counter)
-    answers: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def count(self, method: str) -> None:
         """Count a request of this minute. The first request beyond a quota is refused; after it a new minute begins."""
@@ -112,16 +110,6 @@ class ServiceState:
                 f"Quota exceeded for quota metric '{quota}' and limit '{quota}' of service 'dataproc.googleapis.com' "
                 "for consumer 'project_number:42'.",
             )
-
-    def answer_once(self, method: str, request: Any, answer: Callable[[Any], Any]) -> Any:
-        """The answer to a request. A request id that an earlier request of the method had gets the earlier answer."""
-        request_id = getattr(request, "request_id", "")
-        if not request_id:
-            return answer(request)
-        rules.check_name(rules.REQUEST_ID, request_id)
-        if (method, request_id) not in self.answers:
-            self.answers[method, request_id] = answer(request)
-        return self.answers[method, request_id]
 
     def begin(self, name: str, argument: str, cluster: str | None = None) -> Run:
         if name in self.runs:
