@@ -1,80 +1,43 @@
-"""Receives the OpenLineage events that the listener of Airflow's provider sends for the tasks of a publish."""
+"""The OpenLineage events of a publish's tasks: what they must tell, and what a listener has sent."""
 
 from __future__ import annotations
 
-import json
-import threading
 import uuid
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
-from airflow.providers.openlineage.plugins.listener import OpenLineageListener
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import TIRunContext
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-from openlineage.client import OpenLineageClient
-from openlineage.client.transport.http import HttpConfig, HttpTransport
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
-from tests.shared.task_api import dag_run
+from testkit.airflow import LineageListener, dag_run
 
 NOW = datetime.now(UTC)
 TASKS = ("dedup_snapshot", "load_staging", "swap_target", "commit_generation")
 Lineage = dict[str, tuple[set[str], set[str]]]  # inputs and outputs of each task, as texts `namespace name`
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """A server that stores the events that are posted to it in `events`."""
-
-    events: list[dict[str, Any]]
-
-    def do_POST(self) -> None:
-        self.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(201)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing."""
-
-
-class Listener(OpenLineageListener):
-    """The provider's listener, changed so that it sends events in the calling thread and not in a child process."""
-
-    events: list[dict[str, Any]]
-
-    def _execute(self, callable: Callable[[], None], callable_name: str, use_fork: bool = False) -> None:
-        callable()
-
-    def lineage(self) -> Lineage:
-        """The lineage that the received events report. Each event must be of a task that has succeeded."""
-        assert {event["eventType"] for event in self.events} == {"COMPLETE"}
-        return {e["job"]["name"].partition(".")[2]: (names(e["inputs"]), names(e["outputs"])) for e in self.events}
-
-
 def names(datasets: list[dict[str, Any]]) -> set[str]:
     return {f"{each['namespace']} {each['name']}" for each in datasets}
 
 
+class Listener(LineageListener):
+    def lineage(self) -> Lineage:
+        """The lineage that the sent events report. Each event must be of a task that has succeeded."""
+        assert {event["eventType"] for event in self.events} == {"COMPLETE"}
+        return {e["job"]["name"].partition(".")[2]: (names(e["inputs"]), names(e["outputs"])) for e in self.events}
+
+
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    events: list[dict[str, Any]] = []
-    with HTTPServer(("127.0.0.1", 0), type("Recorder", (Receiver,), {"events": events})) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        listener = Listener()
-        listener.events = events
-        transport = HttpTransport(HttpConfig(url=f"http://127.0.0.1:{server.server_port}"))
-        listener.adapter = OpenLineageAdapter(client=OpenLineageClient(transport=transport))
-        yield listener
-        server.shutdown()
+def listener() -> Listener:
+    return Listener()
 
 
 def dag_of(setup: FeedSetup) -> DAG:

@@ -129,7 +129,8 @@ def test_a_profile_without_a_setting_of_the_runner_is_refused(runner: str, missi
 QUOTA, CAPACITY, WORKER = "A quota of project", "too few machines in region", "--role=roles/dataproc.worker"
 REPORTED = [
     ("Quota exceeded for quota metric 'logging.googleapis.com/read_requests' and limit "
-     "'ReadRequestsPerMinutePerProject' of service 'logging.googleapis.com' for consumer 'project_number:42'.", "the requests of this minute", False),
+     "'ReadRequestsPerMinutePerProject' of service 'logging.googleapis.com' for consumer 'project_number:42'.",
+     "the requests of this minute", False),
     ("Insufficient 'DISKS_TOTAL_GB' quota. Requested 1200.0, available 500.0.", QUOTA, False),
     ("Insufficient 'N2_CPUS' quota. Requested 12.0, available 0.0.", QUOTA, False),
     ("Multiple validation errors: - Insufficient 'CPUS' quota. Requested 6.0, available 4.0.", QUOTA, False),

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, _event, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from tests.shared.freshness_states import NOW
 from tests.shared.incidents import BEGAN, incident
@@ -82,17 +78,17 @@ def test_a_notifier_class_gets_the_alert_into_its_templates(seen: list[str]) -> 
     assert seen[-1] == "[sales] ALERT: freshness SLA missed (promise_missed)"
 
 
-def test_a_failing_notifier_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
-    notifiers = AlertNotifiers(settings("fail", "second"))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log", notifiers.names[2])
+def test_a_notifier_that_fails_or_does_not_exist_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
+    missing = (NotifierSettings(class_path="nowhere.Notifier"),)
+    known = settings("fail", "second")
+    notifiers = AlertNotifiers(
+        known.model_copy(update={"notifiers": missing + known.notifiers, "webhooks": ("nobody",)})
+    )
+    *_, second = notifiers.names
+    assert notifiers.send(BEGAN, notifiers.names) == ("log", second)
     assert seen == ["second"]
-    assert notifiers.failures == {notifiers.names[1]: "OSError: no route"}
-
-
-def test_a_missing_class_is_recorded() -> None:
-    notifiers = AlertNotifiers(AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),)))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
-    assert "nowhere" in str(notifiers.failures)
+    assert sorted(notifiers.failures) == sorted(set(notifiers.names) - {"log", second})
+    assert "OSError: no route" in notifiers.failures.values()
 
 
 def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
@@ -108,24 +104,6 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
 
 
 ENDED = replace(BEGAN, ended_at=NOW)
-PAGE = (Path(__file__).parents[3] / "docs" / "alerting.md").read_text()
-
-
-def test_the_page_names_every_field_of_a_webhook_message() -> None:
-    paragraph = PAGE.partition("The JSON has the\n")[2].partition("`notifiers` are")[0]
-    fields = {*_event(BEGAN)} - {"text", "payload"}  # the message, and PagerDuty's own field
-    assert fields <= set(re.findall(r"`(\w+)`", paragraph))
-
-
-def send_by_connection_of_the_page(name: str, hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send a beginning and an end by the connection that docs/alerting.md makes, but to the test's server."""
-    (text,) = re.findall(rf"^echo '(.+)' \|\n.* airflow-connections-{name} ", PAGE, re.MULTILINE)
-    here = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
-    connection = {**json.loads(text), "host": f"http://{here['host']}:{here['port']}"}
-    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
-    notifiers = AlertNotifiers(AlertSettings(webhooks=(name,)))
-    for alert in (BEGAN, ENDED):
-        assert notifiers.send(alert, (f"webhook {name}",)) == (f"webhook {name}",), notifiers.failures
 
 
 class Hook(BaseHTTPRequestHandler):
@@ -152,7 +130,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
         "host": "127.0.0.1",
         "port": server.server_port,
         "password": "s3cret",
-        "extra": {"path": "/hooks/x", "headers": {"X-Team": "data"}},
+        "extra": {"path": "/hooks/x", "headers": {"X-Team": "data"}, "fields": {"routing_key": "KEY"}},
     }
     monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
     Hook.posts.clear()
@@ -176,42 +154,20 @@ def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook:
     )
 
 
-def test_a_webhooks_json_is_an_event_that_pagerduty_opens_and_closes(
-    hook: type[Hook], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fields of "Send an event", Events API v2."""
-    send_by_connection_of_the_page("alerts_pagerduty", hook, monkeypatch)
-    assert {path for path, _, _ in hook.posts} == {"/v2/enqueue"}
+def test_one_json_is_an_event_of_pagerduty_and_a_message_of_slack(hook: type[Hook]) -> None:
+    """The fields of "Send an event", Events API v2. Slack requires `text`, and ignores fields that it does not know."""
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
+    for alert in (BEGAN, ENDED):
+        assert notifiers.send(alert, ("webhook chat",)) == ("webhook chat",), notifiers.failures
     began, ended = (body for _, _, body in hook.posts)
-    assert (began["routing_key"], began["event_action"], ended["event_action"]) == ("KEY", "trigger", "resolve")
+    assert (began["event_action"], ended["event_action"]) == ("trigger", "resolve")
     assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/promise_missed"
     assert {"summary", "source", "severity"} <= began["payload"].keys()
-    assert began["payload"]["severity"] == "critical"
+    assert (began["payload"]["severity"], began["routing_key"]) == ("critical", "KEY")
     assert began["payload"]["custom_details"] == {"text": BEGAN.text}
-
-
-def test_slack_shows_the_text_of_a_webhooks_json(hook: type[Hook], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slack requires `text`, ignores fields that it does not know, and would take these for parts of the message."""
-    send_by_connection_of_the_page("alerts_slack", hook, monkeypatch)
-    assert [path for path, _, _ in hook.posts] == ["/services/T000/B000/XXXX"] * 2
-    for (_, headers, body), alert in zip(hook.posts, (BEGAN, ENDED), strict=True):
-        assert (headers["Content-Type"], body["text"]) == ("application/json", alert.text)
-        assert not {"attachments", "blocks", "channel", "icon_emoji", "mrkdwn", "thread_ts", "username"} & body.keys()
-
-
-def test_the_page_shows_what_arrives_and_valid_settings() -> None:
-    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    lines = dict(line.split(": ", 1) for line in shown.splitlines()[1:])
-    moment = datetime.fromisoformat(lines["Since"].replace(" UTC", "+00:00"))
-    told = replace(
-        BEGAN, feed="product_attributes", what=lines["What"], since=moment, readers_see=lines["Readers see"],
-        next_step=lines["Next"], runbook=lines["Runbook"], link=lines["Airflow"],
-    )  # fmt: skip
-    assert shown == told.text + "\n"
-    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    named, mail = (AlertSettings.model_validate_json(json.dumps(yaml.safe_load(block)["alerts"])) for block in blocks)
-    assert named.webhooks == ("alerts_slack", "alerts_pagerduty")
-    assert mail.notifiers[0].class_path.endswith("SmtpNotifier")
+    assert [body["text"] for body in (began, ended)] == [BEGAN.text, ENDED.text]
+    parts_of_slack = {"attachments", "blocks", "channel", "icon_emoji", "mrkdwn", "thread_ts", "username"}
+    assert not parts_of_slack & began.keys()
 
 
 def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
@@ -229,17 +185,10 @@ def test_the_alert_test_reaches_everybody_with_both_messages(hook: type[Hook]) -
 
 def test_the_alert_test_fails_for_a_notifier_that_fails_and_for_none(hook: type[Hook]) -> None:
     hook.status = 503
-    with pytest.raises(AlertNotSent, match=r"\[webhook chat\].*503.*send the test again"):
+    with pytest.raises(AlertNotSent, match=r"\[webhook chat\].*503"):
         send_test_alerts(AlertSettings(webhooks=("chat",)))
-    with pytest.raises(AlertNotSent, match=r"names no notifier.*alerts.webhooks"):
+    with pytest.raises(AlertNotSent):
         send_test_alerts(AlertSettings())
-
-
-def test_a_webhook_error_is_recorded(hook: type[Hook]) -> None:
-    hook.status = 503
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
-    assert "503" in notifiers.failures["webhook chat"]
 
 
 @pytest.mark.parametrize("is_reached", [True, False])
@@ -256,12 +205,6 @@ def test_a_webhook_error_does_not_show_the_path_which_may_be_a_secret(
     assert ("404" if is_reached else "refused") in notifiers.failures["webhook chat"]
     shown = f"{notifiers.failures}{caplog.text}"
     assert not any(secret in shown for secret in ("T000", "XX", "K00"))
-
-
-def test_a_missing_connection_is_recorded() -> None:
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("nowhere",)))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
-    assert "nowhere" in notifiers.failures["webhook nowhere"]
 
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,206 @@
+"""What tasks do if Airflow does not answer or an error stays; the deadline's reference; the triggers of many feeds."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LeaseLost, LostRace
+from dedup_clone.freshness.feed_state import DagActivity
+from dedup_clone.orchestration.bootstrap import bootstrap_tasks
+from dedup_clone.orchestration.erasure import erasure_tasks
+from dedup_clone.orchestration.publish import publish_steps
+from dedup_clone.orchestration.publish.freshness_deadline import ArrivalReference, arrival_of
+from dedup_clone.orchestration.rebuild import rebuild_tasks
+from dedup_clone.orchestration.shared.task_runtime import dag_run_is_running, environment_name
+from dedup_clone.orchestration.watch import delivery_sensor
+from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
+from dedup_clone.orchestration.watchdog.feed_check import dag_activity
+from testkit.airflow import TaskApi
+
+LOST_CONNECTION = {"status_code": None, "message": "connection reset", "exception_type": "ReadError"}
+
+
+def test_only_a_run_that_is_running_may_be_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow = TaskApi(monkeypatch)
+    assert not dag_run_is_running("publish", "run"), "it was deleted"
+    for state in ("running", "queued", "failed", "success"):
+        airflow.add_run("publish", "run", state)
+        assert dag_run_is_running("publish", "run") is (state == "running")
+
+
+@pytest.mark.parametrize("failure", [{"status_code": 500}, {"status_code": 503}, LOST_CONNECTION], ids=str)
+def test_nothing_is_taken_for_dead_or_unknown_while_airflow_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, failure: dict[str, Any]
+) -> None:
+    """The watchdog would report that the incident of a paused DAG has ended."""
+    airflow = TaskApi(monkeypatch)
+    airflow.unknown.add("watch")
+    assert dag_activity("watch") is None
+    airflow.failure = failure
+    with pytest.raises(AirflowRuntimeError):
+        dag_activity("watch")
+    with pytest.raises(AirflowRuntimeError):
+        dag_run_is_running("publish", "run")
+
+
+def test_what_airflow_knows_of_a_dag_and_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that a person started have no logical date, and do not count as the last one."""
+    airflow, day = TaskApi(monkeypatch), datetime(2026, 3, 1, tzinfo=UTC)
+    for hour, state in enumerate(("failed", "failed", "success", "running")):
+        at = day.replace(hour=hour)
+        airflow.add_run("watch", f"scheduled__{hour}", state, logical_date=at, end_date=at)
+    airflow.add_run("watch", "manual__1", "failed", end_date=day.replace(hour=9))
+    succeeded_at, failed_at = day.replace(hour=2), day.replace(hour=1)
+    assert dag_activity("watch") == DagActivity("watch", False, True, succeeded_at, failed_at)
+
+
+@pytest.mark.parametrize("address", ["", "http://localhost:8080", "http://127.0.0.1:28080/"])
+def test_an_environment_without_a_name_of_its_own_does_nothing(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", address)
+    monkeypatch.delenv("DEDUP_CLONE_ENVIRONMENT", raising=False)
+    with pytest.raises(ConfigurationError, match="DEDUP_CLONE_ENVIRONMENT"):
+        environment_name()
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
+    assert environment_name() == "https://airflow.example.org"
+    monkeypatch.setenv("DEDUP_CLONE_ENVIRONMENT", "project/region/name")
+    assert environment_name() == "project/region/name"
+
+
+@pytest.mark.parametrize(
+    ("module", "task"),
+    [
+        (publish_steps, lambda: publish_steps._commit_generation(None, {}, None)),  # type: ignore[arg-type]
+        (publish_steps, lambda: publish_steps._reconcile_failure(None, {"dag_run": None}, None)),  # type: ignore[arg-type]
+        (bootstrap_tasks, lambda: bootstrap_tasks.delete_export(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (rebuild_tasks, lambda: rebuild_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (erasure_tasks, lambda: erasure_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+    ],
+)
+@pytest.mark.parametrize("permanent", [LeaseLost("another run has it"), ContractViolation("it is damaged")])
+def test_the_last_tasks_of_a_run_do_not_repeat_what_fails_for_good(
+    monkeypatch: pytest.MonkeyPatch, module: Any, task: Callable[[], object], permanent: Exception
+) -> None:
+    error = permanent
+
+    def fail(setup: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "open_feed_services", fail)
+    with pytest.raises(AirflowFailException, match=str(permanent)):
+        task()
+    error = LostRace("another one was quicker")
+    with pytest.raises(LostRace):
+        task()
+
+
+class Session:
+    """Answers with one run's configuration, or fails."""
+
+    def __init__(self, conf: Any) -> None:
+        self.conf = conf
+
+    def scalar(self, statement: Any) -> Any:
+        if isinstance(self.conf, Exception):
+            raise self.conf
+        return self.conf
+
+
+def evaluate(conf: Any, run_id: str = "publish__7__1") -> datetime:
+    session: Any = Session(conf)
+    return ArrivalReference()._evaluate_with(session=session, dag_id="f_publish", run_id=run_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05.678901Z", datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)),
+        ("2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02", datetime(2026, 1, 2, tzinfo=UTC)),
+    ],
+)
+def test_the_arrival_is_taken_from_the_configuration(text: str, expected: datetime) -> None:
+    assert arrival_of({"snapshot_id": "7", "arrived_at": text}, "publish__7__1") == expected
+    assert evaluate({"arrived_at": text}) == expected
+
+
+@pytest.mark.parametrize(
+    ("conf", "run_id"),
+    [
+        (None, "publish__7__1"),
+        ([], "publish__7__1"),
+        ("arrived_at", "publish__7__1"),
+        ({"arrived_at": None}, "publish__7__1"),
+        ({"arrived_at": 1795281895}, "publish__7__1"),
+        ({"arrived_at": ["2026-01-02"]}, "publish__7__1"),
+        ({"arrived_at": "2026-13-45T00:00:00Z"}, "publish__7__1"),
+        ({"arrived_at": "0001-01-01T00:00:00+14:00"}, "publish__7__1"),  # before the first moment there is in UTC
+        ({"arrived_at": "9999-12-31T23:59:59-14:00"}, "publish__7__1"),
+        ({"arrived_at": (datetime.now(UTC) + timedelta(days=1)).isoformat()}, "publish__7__1"),
+        (RuntimeError("the database is gone"), "publish__7__1"),
+        ({"arrived_at": "2026-01-02"}, "manual__2026-01-03"),  # a replay with the configuration of another run
+    ],
+    ids=repr,
+)
+def test_any_other_configuration_counts_from_the_trigger(conf: Any, run_id: str) -> None:
+    before = datetime.now(UTC)
+    assert before <= evaluate(conf, run_id) <= datetime.now(UTC)
+
+
+class SlowLanding:
+    """A landing whose listing ends only while as many others run as shall run side by side."""
+
+    def __init__(self) -> None:
+        self._others = threading.Barrier(16, timeout=60)
+
+    def new_markers(self) -> list[SimpleNamespace]:
+        self._others.wait()
+        return [SimpleNamespace(delivery=SimpleNamespace(name="7-1"))]
+
+
+def trigger_of(feed: str, connection: str = "google_cloud_default") -> DeliveryTrigger:
+    return DeliveryTrigger(
+        connection=connection,
+        landing_bucket="landing",
+        state_bucket="state",
+        feed=feed,
+        prefix=feed,
+        marker="_SUCCESS",
+        interval_s=15.0,
+        limit_s=15.0,
+    )
+
+
+def test_the_triggers_of_all_feeds_share_their_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def open_bucket(connection: str, gcs_bucket: str) -> None:
+        opened.append(gcs_bucket)
+
+    monkeypatch.setattr(delivery_sensor, "open_gcs_bucket", open_bucket)
+    for number in range(5):
+        trigger_of(f"feed_{number}", connection="of this test")._open()
+    assert sorted(opened) == ["landing", "state"]
+
+
+def test_triggers_list_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    landing = SlowLanding()
+    monkeypatch.setattr(delivery_sensor, "MAX_FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(DeliveryTrigger, "_open", lambda trigger: landing)
+
+    async def first_event(number: int) -> str:
+        return str((await anext(trigger_of(f"feed_{number}").run())).payload["message"])
+
+    async def first_events() -> list[str]:
+        return await asyncio.gather(*map(first_event, range(16)))
+
+    assert asyncio.run(first_events()) == ["found markers of deliveries [7-1]"] * 16
