@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from dedup_clone.contract.erasure import MAX_KEYS, parse_keys
+from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
 
@@ -86,7 +86,7 @@ def test_the_date_is_a_key_where_it_is_the_only_one() -> None:
     assert parse_keys("day\n2026-01-31\n", only).rows == ((date(2026, 1, 31),),)
 
 
-@pytest.mark.parametrize("count", [0, MAX_KEYS + 1])
+@pytest.mark.parametrize("count", [0, 10_001])
 def test_a_file_has_some_keys_and_not_too_many(count: int) -> None:
     with pytest.raises(ConfigurationError, match=rf"names \[{count}\] keys"):
         parse_keys("code\n" + "".join(f"{n}\n" for n in range(count)), TABLE)

@@ -14,7 +14,6 @@ from dedup_clone.contract import records
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation, LaterRelease
 from dedup_clone.contract.records import digest, from_json, record_digest, to_json, to_plain
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 ARRIVAL = Arrival(
@@ -78,12 +77,12 @@ def test_keys_of_objects_and_sets_are_read_back() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"surprise": 1}, r"fields \['surprise'\], which this release .* deploy at least version \[0"),
+        ({"surprise": 1}, "surprise"),
         ({"bucket": None}, r"arrival\.bucket"),
-        ({"bucket": 5}, r"arrival\.bucket.*expected str"),
+        ({"bucket": 5}, r"arrival\.bucket"),
         ({"arrived_at": "yesterday"}, r"arrival\.arrived_at"),
-        ({"objects": [{"name": "a"}]}, r"arrival\.objects\[0\].*lacks"),
-        ({"delivery": {"snapshot_id": True, "marker_generation": 1}}, r"snapshot_id.*expected int"),
+        ({"objects": [{"name": "a"}]}, r"arrival\.objects\[0\]"),
+        ({"delivery": {"snapshot_id": True, "marker_generation": 1}}, "snapshot_id"),
     ],
 )
 def test_a_record_of_another_form_is_refused_by_field(change: dict[str, object], named: str) -> None:
@@ -92,42 +91,25 @@ def test_a_record_of_another_form_is_refused_by_field(change: dict[str, object],
         from_json(Arrival, json.dumps(plain), where="arrival")
 
 
-def test_a_field_that_a_record_no_longer_has_is_ignored_where_an_old_record_names_it() -> None:
+def test_fields_that_were_removed_renamed_or_added_are_read_from_older_records() -> None:
     @dataclass(frozen=True)
     class Record:
         FORMER_FIELDS: ClassVar[frozenset[str]] = frozenset({"old"})
-        name: str
-
-    assert from_json(Record, '{"name": "a", "old": 1}', where="record") == Record("a")
-    assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
-    with pytest.raises(ContractViolation, match=r"fields \['other'\]"):
-        from_json(Record, '{"name": "a", "old": 1, "other": 1}', where="record")
-
-
-def test_a_field_may_be_stored_under_an_older_name() -> None:
-    @dataclass(frozen=True)
-    class Record:
         STORED_NAMES: ClassVar[dict[str, str]] = {"name": "title"}
-        name: str
-
-    stored = {"title": "a"}
-    assert from_json(Record, json.dumps(stored), where="record") == Record("a")
-    assert to_plain(Record("a")) == stored
-    with pytest.raises(ContractViolation, match=r"lacks fields \['title'\]"):
-        from_json(Record, "{}", where="record")
-    with pytest.raises(ContractViolation, match=r"fields \['name'\]"):
-        from_json(Record, '{"title": "a", "name": "b"}', where="record")
-
-
-def test_a_field_that_a_release_added_gets_its_default_in_older_records() -> None:
-    @dataclass(frozen=True)
-    class Record:
         name: str
         added: str | None = None
 
-    assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
-    with pytest.raises(ContractViolation, match=r"lacks fields \['name'\]. It is damaged"):
-        from_json(Record, '{"added": "b"}', where="record")
+    for stored in ({"title": "a"}, {"title": "a", "old": 1}, {"title": "a", "added": None}):
+        assert from_json(Record, json.dumps(stored), where="record") == Record("a")
+    assert to_plain(Record("a")) == {"title": "a", "added": None}
+    for stored, named in (
+        ({}, "title"),
+        ({"added": "b"}, "title"),
+        ({"title": "a", "name": "b"}, "name"),
+        ({"title": "a", "other": 1}, "other"),
+    ):
+        with pytest.raises(ContractViolation, match=named):
+            from_json(Record, json.dumps(stored), where="record")
 
 
 @pytest.mark.parametrize("change", [{"format_version": 2}, {"surprise": 1}, {"format_version": "x"}])
@@ -145,10 +127,10 @@ def test_what_this_release_cannot_read_is_damaged_unless_a_later_release_wrote_i
         plain = {**json.loads(to_json(ARRIVAL)), "release": release, **change}
         from_json(Arrival, json.dumps(plain), where="gs://state/f/CURRENT")
 
-    with pytest.raises(LaterRelease, match=r"CURRENT\] was written by a later .* at least version \[7\.0\.1\]"):
+    with pytest.raises(LaterRelease, match=r"7\.0\.1"):
         read("7.0.1")
     for release in (__version__, "0.1.0", "", "unknown"):
-        with pytest.raises(ContractViolation, match=r"It is damaged: repair it") as damaged:
+        with pytest.raises(ContractViolation, match="damaged") as damaged:
             read(release)
         assert not isinstance(damaged.value, LaterRelease)
 
@@ -169,10 +151,6 @@ def test_a_digest_does_not_depend_on_the_release(monkeypatch: pytest.MonkeyPatch
     text = to_json(ARRIVAL)
     monkeypatch.setattr(records, "__version__", "9.9.9")
     assert (record_digest(ARRIVAL), to_json(ARRIVAL) == text) == (before, False)
-
-
-def test_requests_of_earlier_versions_are_read() -> None:
-    assert {"source_format"} == DedupRequest.FORMER_FIELDS
 
 
 def test_text_that_is_no_json_is_refused_by_name() -> None:

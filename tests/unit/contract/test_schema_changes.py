@@ -1,8 +1,9 @@
-"""Column changes that a publish makes (BigQuery's page "Modifying table schemas"), and those that it refuses."""
+"""Column changes that a publish makes, those that a rebuild makes, and those that need a feed of another name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from dedup_clone.contract.schema_change import (
     with_wider_types,
 )
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table_rebuild import changes_keys, column_sources, columns_differ, rebuild_problems
 
 NUMBER, CITY = Column("number", "INT64"), Column("city", "STRING")
 STORE = Column("store", "STRUCT", fields=(CITY,))
@@ -105,3 +107,71 @@ def test_the_roles_of_columns_stay() -> None:
     assert refused_table_changes(before, replace(before, keys=("day", "number"))) == [
         "keys is [day, number], it was [day]"
     ]
+
+
+DATE, KEY, VALUE, ID = Column("date", "DATE"), Column("key", "INT64"), Column("value", "INT64"), Column("id", "INT64")
+SHOP = Column("store", "STRUCT", fields=(VALUE,))
+TABLE = TableContract((DATE, KEY, VALUE, SHOP, ID), "date", "id", ("date", "key"), ("key",), 30)
+TEXT, PRICE = replace(VALUE, type="STRING"), replace(VALUE, name="price")
+
+
+def after(*columns: Column, **changes: Any) -> TableContract:
+    return replace(TABLE, columns=columns or TABLE.columns, **changes)
+
+
+@pytest.mark.parametrize(
+    ("table", "renamed", "sources"),
+    [
+        (after(DATE, KEY, SHOP, ID), {}, [DATE, KEY, SHOP, ID]),
+        (after(DATE, KEY, TEXT, SHOP, ID), {}, [DATE, KEY, VALUE, SHOP, ID]),
+        (after(DATE, KEY, PRICE, SHOP, ID), {"value": "price"}, [DATE, KEY, VALUE, SHOP, ID]),
+        (after(DATE, KEY, PRICE, SHOP, ID), {}, [DATE, KEY, None, SHOP, ID]),
+        (after(ID, VALUE, SHOP, KEY, DATE), {}, [ID, VALUE, SHOP, KEY, DATE]),
+        (after(DATE, KEY, SHOP, ID, cluster_by=()), {}, [DATE, KEY, SHOP, ID]),
+    ],
+)
+def test_a_column_is_copied_from_the_one_of_its_former_name(
+    table: TableContract, renamed: dict[str, str], sources: list[Column | None]
+) -> None:
+    assert rebuild_problems(TABLE, table, renamed) == []
+    assert [source for _, source in column_sources(TABLE, table, renamed)] == sources
+    assert columns_differ(TABLE, table)
+    assert not changes_keys(TABLE, table, renamed)
+
+
+def test_other_keys_and_another_clustering_of_the_same_columns_need_no_copy() -> None:
+    table = after(keys=("date", "value"), cluster_by=("value",))
+    assert rebuild_problems(TABLE, table, {}) == []
+    assert (columns_differ(TABLE, table), changes_keys(TABLE, table, {})) == (False, True)
+
+
+def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> None:
+    table = after(DATE, replace(KEY, type="STRING"), VALUE, SHOP, ID, cluster_by=())
+    assert rebuild_problems(TABLE, table, {}) == []
+    assert changes_keys(TABLE, table, {})
+
+
+@pytest.mark.parametrize(
+    ("table", "renamed", "words"),
+    [
+        (after(), {}, "no rebuild is needed"),
+        (after(*TABLE.columns, PRICE), {}, "no rebuild is needed"),
+        (after(DATE, KEY, ID), {"value": "cost"}, "[value=cost] renames no column"),
+        (after(DATE, KEY, VALUE, ID), {"store": "value"}, "[store=value] renames no column"),
+        (after(DATE, replace(KEY, type="STRING"), VALUE, SHOP, ID), {}, "column [key] clusters or partitions"),
+        (after(DATE, KEY, PRICE, SHOP, ID, cluster_by=("price",)), {}, "column [price] clusters or partitions"),
+        (after(replace(DATE, name="day"), KEY, VALUE, SHOP, ID, partition_column="day"), {"date": "day"}, "a feed of"),
+        (after(snapshot_id_column="value"), {}, "snapshot_id_column is [value], it was [id]"),
+        (after(DATE, KEY, VALUE, replace(SHOP, fields=(TEXT,)), ID), {}, "column [store] is an ARRAY or STRUCT"),
+        (after(DATE, KEY, replace(VALUE, mode=ColumnMode.REPEATED), SHOP, ID), {}, "column [value] is an ARRAY"),
+        (after(DATE, KEY, SHOP, ID, replace(PRICE, mode=ColumnMode.REQUIRED)), {}, "new column [price] is REQUIRED"),
+    ],
+)
+def test_what_a_rebuild_cannot_make_is_named(table: TableContract, renamed: dict[str, str], words: str) -> None:
+    assert any(words in problem for problem in rebuild_problems(TABLE, table, renamed))
+
+
+def test_a_renamed_partition_column_is_not_said_to_cluster_the_table() -> None:
+    table = after(replace(DATE, name="day"), KEY, VALUE, SHOP, ID, partition_column="day", keys=("day", "key"))
+    (problem,) = rebuild_problems(TABLE, table, {"date": "day"})
+    assert problem.startswith("partition_column is [day], it was [date]")

@@ -1,0 +1,200 @@
+"""Schema, layout, lineage, policies and partitions of staging and target."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from dedup_clone.checks import partition_checks as partitions
+from dedup_clone.checks import table_checks as tables
+from dedup_clone.checks.check_result import Level
+from dedup_clone.contract.table import Column
+from dedup_clone.settings.table_settings import PolicySettings
+from dedup_clone.warehouse.metadata import PartitionMetadata, Policies, StreamingBuffer, TableMetadata
+from tests.unit.checks.builders import COLUMNS, NOW, TABLE, TODAY, entry, manifest, observation, partition, table
+
+
+@pytest.mark.parametrize(
+    ("columns", "level"),
+    [
+        (COLUMNS, Level.PASS),
+        (COLUMNS[::-1], Level.FAIL),
+        (COLUMNS[:-1], Level.FAIL),
+        ((*COLUMNS[:-1], Column("update_id", "STRING")), Level.FAIL),
+    ],
+)
+def test_staging_has_the_declared_columns(columns: tuple[Column, ...], level: Level) -> None:
+    assert tables.check_staging_schema(table(columns=columns), TABLE).level is level
+
+
+@pytest.mark.parametrize(
+    ("target", "level"),
+    [
+        (None, Level.PASS),
+        (table("f"), Level.PASS),
+        (table("f", cluster_by=()), Level.FAIL),
+        (table("f", partition_column=None), Level.FAIL),
+    ],
+)
+def test_target_has_the_layout_of_staging(target: TableMetadata | None, level: Level) -> None:
+    assert tables.check_layout(table(), target, TABLE).level is level
+
+
+@pytest.mark.parametrize(
+    ("target", "parent", "level"),
+    [
+        pytest.param(None, None, Level.PASS, id="first publish"),
+        pytest.param(None, 1, Level.FAIL, id="target was dropped"),
+        pytest.param(table("f"), None, Level.FAIL, id="a table of that name is not ours"),
+        pytest.param(table("f", labels={"dedup_clone_generation": "1"}), 1, Level.PASS, id="the parent's"),
+        pytest.param(table("f", labels={"dedup_clone_generation": "2"}), 1, Level.PASS, id="swapped already"),
+        pytest.param(table("f", labels={"dedup_clone_generation": "3"}), 1, Level.FAIL, id="somebody else's"),
+        pytest.param(table("f", labels={}), 1, Level.FAIL, id="labels removed by hand"),
+    ],
+)
+def test_only_the_parents_target_is_replaced(target: TableMetadata | None, parent: int | None, level: Level) -> None:
+    assert tables.check_target_is_parent(target, parent, 2).level is level
+
+
+def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
+    good = table("f", clone_of="f_staging", clone_time=NOW)
+    assert tables.check_target_is_clone(good, "f_staging", NOW).level is Level.PASS
+    assert tables.check_target_is_clone(good, "f_staging", NOW - timedelta(seconds=1)).level is Level.FAIL
+    assert tables.check_target_is_clone(table("f"), "f_staging", NOW).level is Level.FAIL
+
+
+def test_clone_times_are_compared_in_milliseconds() -> None:
+    """Source: table-snapshots-metadata: times are shown in milliseconds; former releases recorded microseconds."""
+    shown, recorded = NOW.replace(microsecond=123_000), NOW.replace(microsecond=123_456)
+    clone = table("f", clone_of="f_staging", clone_time=shown)
+    assert tables.check_target_is_clone(clone, "f_staging", recorded).level is Level.PASS
+    assert tables.check_target_is_clone(clone, "f_staging", recorded + timedelta(milliseconds=1)).level is Level.FAIL
+
+
+def test_labels_name_generation_and_manifest() -> None:
+    labels = {"dedup_clone_generation": "2", "dedup_clone_manifest": "abc"}
+    assert tables.check_target_labels(table(labels=labels), 2, "abc").level is Level.PASS
+    assert tables.check_target_labels(table(labels=labels), 3, "abc").level is Level.FAIL
+
+
+def test_tables_that_bigquery_would_delete_fail() -> None:
+    assert tables.check_table_expiration([table(), table("f", expires_at=NOW)]).level is Level.FAIL
+    assert tables.check_table_expiration([table()]).level is Level.PASS
+
+
+@pytest.mark.parametrize("oldest", [NOW - timedelta(minutes=14), None])
+@pytest.mark.parametrize("buffered", ["f_staging", "f"])
+def test_rows_in_a_streaming_buffer_fail(buffered: str, oldest: datetime | None) -> None:
+    buffer = StreamingBuffer(12, oldest)
+    found = [table(name, streaming_buffer=buffer if name == buffered else None) for name in ("f_staging", "f")]
+    result = tables.check_streaming_buffer(found, NOW)
+    assert result.level is Level.FAIL
+    assert result.found.startswith(f"{buffered}: about 12 streamed rows")
+    assert tables.check_streaming_buffer([table(), table("f")], NOW).level is Level.PASS
+
+
+def test_dependent_views_fail() -> None:
+    assert tables.check_materialized_views(["mv"]).level is Level.FAIL
+    assert tables.check_materialized_views([]).level is Level.PASS
+
+
+YESTERDAY = TODAY - timedelta(days=1)
+LAST_DAY = TODAY - timedelta(days=729)  # expires within a day
+SPECIAL = "__UNPARTITIONED__"
+TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        pytest.param([partition(TODAY), partition(YESTERDAY, 5)], Level.PASS, id="equal"),
+        pytest.param([partition(TODAY), partition(YESTERDAY, 6)], Level.FAIL, id="one row too many"),
+        pytest.param([partition(TODAY)], Level.FAIL, id="a partition is missing"),
+        pytest.param([partition(TODAY), partition(YESTERDAY, 5), partition(None, 1)], Level.FAIL, id="NULL dates"),
+        pytest.param([partition(TODAY), partition(YESTERDAY, 5), partition(None, 0)], Level.PASS, id="empty __NULL__"),
+        pytest.param(
+            [partition(TODAY), partition(YESTERDAY, 5), *(PartitionMetadata(SPECIAL, rows, NOW) for rows in (1, 0))],
+            Level.FAIL,
+            id="two of __UNPARTITIONED__, one empty",
+        ),
+        pytest.param(
+            [partition(TODAY), partition(YESTERDAY, 5), partition(TODAY - timedelta(days=9))],
+            Level.FAIL,
+            id="foreign day",
+        ),
+    ],
+)
+def test_rows_are_compared_by_partition(found: list[PartitionMetadata], level: Level) -> None:
+    assert partitions.check_rows("staging_rows", TWO, observation(*found)).level is level
+
+
+def test_a_day_that_ends_within_a_day_may_be_gone_but_not_hold_other_rows() -> None:
+    ending = manifest(entry(TODAY), entry(LAST_DAY))
+    gone = partitions.check_rows("staging_rows", ending, observation(partition(TODAY)))
+    other = partitions.check_rows("staging_rows", ending, observation(partition(TODAY), partition(LAST_DAY, 9)))
+    assert (gone.level, other.level) == (Level.PASS, Level.FAIL)
+    assert f"{LAST_DAY}: 9 rows, expected 10" in other.found
+
+
+def test_a_change_after_the_observation_fails() -> None:
+    late = partition(TODAY, changed=NOW + timedelta(seconds=1))
+    assert partitions.check_staging_unchanged(observation(late), None).level is Level.FAIL
+    assert partitions.check_staging_unchanged(observation(partition(TODAY)), None).level is Level.PASS
+
+
+def test_a_change_after_the_end_of_the_load_fails_within_a_millisecond() -> None:
+    ended = NOW - timedelta(minutes=1)
+    results = [
+        partitions.check_staging_unchanged(
+            observation(partition(TODAY, changed=ended + timedelta(microseconds=after))), ended
+        )
+        for after in (999, 1000)
+    ]
+    assert [result.level for result in results] == [Level.PASS, Level.FAIL]
+
+
+@pytest.mark.parametrize(("days", "level"), [(730.0, Level.PASS), (731.0, Level.FAIL), (None, Level.FAIL)])
+def test_expiration_must_equal_the_contract(days: float | None, level: Level) -> None:
+    seen = observation(facts=table(expiration_days=days))
+    assert partitions.check_expiration("target_expiration", seen, 730).level is level
+
+
+@pytest.mark.parametrize(
+    ("age_days", "level"),
+    [(729, Level.PASS), (730, Level.PASS), (731, Level.WARN), (732, Level.WARN), (800, Level.WARN)],
+)
+def test_overdue_partitions_warn_and_never_fail(age_days: int, level: Level) -> None:
+    """BigQuery may take several days to delete an expired partition (managing-partitioned-tables)."""
+    day = TODAY - timedelta(days=age_days)
+    assert partitions.check_overdue_partitions(observation(partition(day)), 730).level is level
+
+
+def test_partitions_that_end_within_a_day_are_named() -> None:
+    assert (
+        str(LAST_DAY)
+        in partitions.check_ending_partitions(observation(partition(LAST_DAY), partition(TODAY)), 730).found
+    )
+
+
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
+DECLARED = PolicySettings(row_access=("only_own_stores",), column_tags={"attr_value": TAG})
+
+
+def test_all_declared_policies_pass_and_others_may_be_there() -> None:
+    found = Policies(("another", "only_own_stores"), {"attr_value": TAG, "store_id": "x"})
+    assert tables.check_policies("staging_policies", found, DECLARED).level is Level.PASS
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        (Policies((), {"attr_value": TAG}), "row access policies only_own_stores; column tags none"),
+        (Policies(("only_own_stores",), {}), f"row access policies none; column tags attr_value: {TAG}"),
+        (Policies(("only_own_stores",), {"attr_value": "projects/p/other"}), f"column tags attr_value: {TAG}"),
+    ],
+)
+def test_a_missing_policy_fails_and_is_named(found: Policies, named: str) -> None:
+    result = tables.check_policies("staging_policies", found, DECLARED)
+    assert result.level is Level.FAIL
+    assert named in result.found
