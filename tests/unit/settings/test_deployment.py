@@ -95,3 +95,35 @@ def profile_with(folder: Path, *lines: str) -> Path:
 def test_a_profile_that_cannot_run_spark_is_refused(lines: list[str], fault: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=fault):
         read_deployment(profile_with(tmp_path, *lines), {"DEDUP_CLONE_PROFILE": "mine"})
+
+
+LOCAL = (PROFILES / "local.yaml").read_text()
+ALERTS = """
+alerts:
+  check_interval_minutes: 3
+  runbook: https://example.org/runbook.md
+  webhooks: [chat]
+  notifiers:
+    - class_path: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+      arguments: {to: [ops@example.org], subject: "{{ alert.title }}", html_content: "{{ alert.html }}"}
+"""
+
+
+def test_notifiers_are_read_from_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "local.yaml").write_text(LOCAL.split("alerts:")[0] + ALERTS)
+    alerts = read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts
+    assert (alerts.webhooks, alerts.check_interval_minutes) == (("chat",), 3)
+    assert alerts.notifiers[0].arguments["to"] == ["ops@example.org"]
+
+
+def test_a_class_path_that_contains_code_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "local.yaml").write_text(
+        LOCAL.split("alerts:")[0] + ALERTS.replace("airflow.providers.smtp.notifications.smtp.SmtpNotifier", "os; x")
+    )
+    with pytest.raises(ConfigurationError, match=r"alerts.notifiers.0.class_path"):
+        read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"})
+
+
+def test_the_check_interval_may_have_its_deprecated_name(tmp_path: Path) -> None:
+    (tmp_path / "local.yaml").write_text(LOCAL + ALERTS.replace("check_interval_minutes", "look_every_minutes"))
+    assert read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts.check_interval_minutes == 3

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.settings.spark_settings import SparkSize
 from dedup_clone.settings.table_settings import TableSettings
 
 FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
@@ -215,3 +217,75 @@ def test_a_primary_key_of_too_many_columns_is_refused() -> None:
     assert not TableSettings.model_validate(values).primary_key
     with pytest.raises(ValidationError, match=r"\[17\] keys, BigQuery allows \[16\]"):
         TableSettings.model_validate(values | {"primary_key": True})
+
+
+def read_freshness(folder: Path, line: str) -> FreshnessSettings:
+    return read_feed(write(folder, REFERENCE.replace("sla_minutes: 60", line), "product_attributes")).freshness
+
+
+def test_expected_arrivals_are_read(tmp_path: Path) -> None:
+    line = 'sla_minutes: 60\n  expected_arrivals: {times: ["10:00", 02:00], zone: Europe/Berlin, grace_minutes: 5}'
+    found = read_freshness(tmp_path, line).expected_arrivals
+    assert str(found) == "times=('10:00', '02:00') zone='Europe/Berlin' grace_minutes=5"
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("expected_arrivals: {times: [1000]}", r"expected_arrivals.times.0\]"),
+        ('expected_arrivals: {times: ["24:00"]}', r"expected_arrivals.times.0\]"),
+        ('expected_arrivals: {times: ["7:00"]}', r"expected_arrivals.times.0\]"),
+        ("expected_arrivals: {times: []}", r"expected_arrivals.times\]"),
+        ("expected_arrivals: {times: 5}", r"expected_arrivals.times\]"),
+        ('expected_arrivals: {times: ["10:00", "10:00"]}', "twice"),
+        ('expected_arrivals: {times: ["10:00"], zone: Berlin}', r"zone \[Berlin\]"),
+        ('expected_arrivals: {times: ["10:00"], zone: "../etc/passwd"}', "no IANA time zone"),
+        ('expected_arrivals: {time: ["10:00"]}', r"unknown key \[freshness.expected_arrivals.time\]"),
+        ("max_age_minutes: 0", "max_age_minutes"),
+        ("promis: 1", r"unknown key \[freshness.promis\]"),
+        ("promise_minutes: 60", r"deprecated name of \[sla_minutes\], which is given too"),
+    ],
+)
+def test_wrong_settings_of_freshness_are_refused_with_the_key(tmp_path: Path, line: str, key: str) -> None:
+    with pytest.raises(ConfigurationError, match=key):
+        read_freshness(tmp_path, f"sla_minutes: 60\n  {line}")
+
+
+@pytest.mark.parametrize("key", ["sla_minutes", "promise_minutes"])
+def test_the_sla_may_have_its_deprecated_name(tmp_path: Path, key: str) -> None:
+    assert read_freshness(tmp_path, f"{key}: 45").sla_minutes == 45
+    with pytest.raises(ConfigurationError, match=rf"yaml:\d+: \[freshness.{key}\]"):
+        read_freshness(tmp_path, f"{key}: often")
+
+
+def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
+    audit = read_feed(write(tmp_path, REFERENCE)).content_audit
+    assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (True, 1, 68_719_476_736)
+    text = f"{REFERENCE}content_audit:\n  enabled: false\n  partitions_per_day: 5\n  bytes_per_day: 10485760\n"
+    audit = read_feed(write(tmp_path, text)).content_audit
+    assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (False, 5, 10_485_760)
+    for line in ("partitions_per_day: 0", "bytes_per_day: 10485759", "bytes_a_day: 10485760"):
+        with pytest.raises(ConfigurationError, match=line.split(":")[0]):
+            read_feed(write(tmp_path, f"{REFERENCE}content_audit:\n  {line}\n"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("spark.master", "spark.yarn.queue", "spark.shuffle.service.enabled", "spark.submit.deployMode", "spark.jars"),
+        *("spark.jars.packages", "spark.executor.memory", "spark.executor.instances"),
+        *("spark.dynamicAllocation.maxExecutors", "sprak.sql.shuffle.partitions"),
+    ],
+)
+def test_properties_that_a_feed_may_not_set_are_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        SparkSize(properties={name: "1"})
+    assert SparkSize(properties={"spark.sql.shuffle.partitions": "64"}).properties
+
+
+@pytest.mark.parametrize(
+    "size", [{"executor_cores": 5}, {"memory_gb_per_core": 8}, {"max_executors": 1}, {"executors": 101}]
+)
+def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        SparkSize(**size)
