@@ -1,7 +1,7 @@
 """Airflow as the product's tasks, operators and triggers see it, without a scheduler.
 
-Answers and runs are the task SDK's own models. tests/stack/test_ended_runs.py compares them with those of the real
-service.
+Answers and runs are the task SDK's own models. The tests of ended runs on the real stack compare them with those of the
+real service.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
 from airflow.providers.openlineage.plugins.listener import OpenLineageListener
 from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
@@ -38,7 +37,6 @@ from airflow.sdk.execution_time.comms import (
     TICount,
 )
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from google.cloud.bigquery import Client
 from openlineage.client import OpenLineageClient
 from openlineage.client.serde import Serde
 from openlineage.client.transport import Transport
@@ -219,24 +217,6 @@ def recreated(trigger: BaseTrigger) -> BaseTrigger:
     path, kwargs = trigger.serialize()
     assert path == f"{type(trigger).__module__}.{type(trigger).__qualname__}"
     return type(trigger)(**kwargs)
-
-
-class ClientHook(BigQueryHook):
-    """Airflow's hook with a test's client and without a connection. `inserted`: the ids of the inserted jobs."""
-
-    location = "US"
-    labels: dict[str, str] | None = None
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.inserted: list[str] = []
-
-    def get_client(self, **_: Any) -> Client:
-        return self._client
-
-    def insert_job(self, **arguments: Any) -> Any:
-        self.inserted.append(arguments["job_id"])
-        return super().insert_job(**arguments)
 
 
 class LineageListener(OpenLineageListener):

@@ -13,13 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from devstack.zetasql.grammar import running_grammar
-from devstack.zetasql.install import ZetaSqlUnavailable
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, row
 from tests.docs.local_stack import LocalStack, blocks, start_local_stack
 from tests.docs.pages import PAGES
+from tests.shared.required_tools import require
 
-TOOLS = ("gcloud", "gsutil", "bq")
 NAMES = {
     "{{ staging }}": "warehouse.product_attributes_staging",
     "DATASET.TABLE": "warehouse.product_attributes",
@@ -106,8 +105,9 @@ def test_python_and_duckdb_read_landing_and_table_and_write_a_snapshot(
     assert "2072" in out
 
 
-@pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"not all of {', '.join(TOOLS)} are installed")
 def test_the_command_line_tools_copy_list_delete_and_query(stack: LocalStack) -> None:
+    for tool in ("gcloud", "gsutil", "bq"):
+        require(tool, "https://cloud.google.com/sdk/docs/install")
     block = "".join(blocks("local-clients.md", "bash"))
     file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
     file.parent.mkdir(parents=True)
@@ -134,9 +134,5 @@ def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> No
 
 def test_googles_grammar_takes_the_sql_of_the_pages() -> None:
     assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 10
-    try:
-        with running_grammar() as grammar:
-            wrong = {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None}
-    except ZetaSqlUnavailable as error:
-        pytest.skip(f"Google's SQL grammar: {error}")
-    assert wrong == {}
+    with running_grammar() as grammar:
+        assert {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None} == {}

@@ -10,7 +10,7 @@ import pytest
 
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.serving import serve, site
-from tests.required_tools import lacks
+from tests.shared.required_tools import require
 
 SHOWN = "(({ hidden, textContent }) => hidden || !textContent.startsWith('Reading'))(document.getElementById('notice'))"
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if CHROMIUM is None:
-        lacks("Chromium", "apt-get install chromium fonts-liberation")
+        require("chromium", "apt-get install chromium fonts-liberation")
     with open_browser(tmp_path_factory.mktemp("browser")) as opened:
         yield opened
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.sql_files import TableNames, render
+from devstack.zetasql.evaluate import ReferenceEvaluator, running_evaluator
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.table_contracts import NESTED, oracle_table
@@ -25,27 +26,14 @@ from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.sql.rendering import SQL
 from tests.thoroughness import times
 
-if TYPE_CHECKING:
-    from devstack.zetasql.evaluate import ReferenceEvaluator
-
 DAYS = 2
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[ReferenceEvaluator]:
-    from devstack.zetasql.evaluate import running_evaluator
-    from devstack.zetasql.install import ZetaSqlUnavailable
-
-    try:
-        running = running_evaluator()
-        started = running.__enter__()
-    except ZetaSqlUnavailable as error:
-        pytest.skip(f"Google's SQL implementation: {error}")
-    try:
+    with running_evaluator() as started:
         yield started
-    finally:
-        running.__exit__(None, None, None)
 
 
 @dataclass(frozen=True)
