@@ -1,4 +1,4 @@
-"""Every check, as a table: the state of a feed and its incidents, and what these say."""
+"""The state of a feed, as a table: its incidents and what they say, its status and its headline."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from dedup_clone.checks.check_result import CheckResult, Level
-from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob, ReportedMarker
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
+from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import IntentKind
@@ -262,67 +264,69 @@ def test_the_incidents_of_a_state(case: str) -> None:
     assert [incident.name for incident in find_incidents(NOW, known)] == expected
 
 
-def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
+def test_each_kind_has_a_case_but_those_that_are_found_elsewhere() -> None:
     """A deadline reports a late replay, another environment's watchdog its silence, and a DAG tests the notifiers.
 
     A feed whose file is invalid, or that cannot be checked, has no state; tables of all feeds belong to none.
     """
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
-    elsewhere = {
-        IncidentKind.REPLAY_LATE,
-        IncidentKind.ENVIRONMENT_SILENT,
-        IncidentKind.ALERT_TEST,
-        IncidentKind.FEED_FILE_INVALID,
-        IncidentKind.FEED_NOT_CHECKED,
-        IncidentKind.ROWS_NOT_LOADED,
-    }
-    assert set(IncidentKind) - seen == elsewhere
+    elsewhere = {"replay_late", "environment_silent", "alert_test", "feed_file_invalid", "feed_not_checked"}
+    assert set(IncidentKind) - seen == elsewhere | {"rows_not_loaded"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
-def test_each_incident_says_what_readers_see_since_when_and_what_to_do(case: str) -> None:
-    for incident in find_incidents(NOW, CASES[case][0]):
-        assert incident.what
-        assert incident.readers_see
-        assert incident.next_step.endswith(".")
-        assert incident.since <= NOW
+STOPPED = feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW,))
+GONE = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
+DEAD = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
+PENDING = PendingJob("merge-1", NOW - minutes(30), True)
+# Each: a state, the kind of one of its incidents, and what it says: what is wrong, or what to do.
+SAID: list[tuple[FeedState, str, list[str]]] = [
+    (
+        feed_state(waiting=(waits(minutes(75)),), current=current(intent(minutes(40), "sales-8-x-load-1"))),
+        "promise_missed",
+        ["snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago", "for 40 min; last step: sales-8-x-load-1."],
+    ),
+    (
+        feed_state(waiting=(waits(minutes(75)),), failures=(record(8, reason="check [new_share] failed"),)),
+        "promise_missed",
+        ["The last attempt failed: check [new_share] failed.", "clear that run from its first task"],
+    ),
+    (STOPPED, "promise_at_risk", [STOPPED_BY_CHECK, "replay it and accept [new_share] with a reason"]),
+    (
+        replace(STOPPED, current=current(replace(intent(minutes(1)), waits_for_approval=True))),
+        "promise_at_risk",
+        ["Run [run-8] waits for an approval.", "approve or reject"],
+    ),
+    (replace(STOPPED, failed_checks=(MANY_NEW, GONE)), "promise_at_risk", ["[target_is_parent]: restore target."]),
+    (DEAD, "lease_held", ["is not running any more"]),
+    (replace(DEAD, lease_holder_running=True), "lease_held", ["is running: nothing else can be published."]),
+    (feed_state(waiting=(waits(minutes(31)),)), "promise_at_risk", ["usually takes 25 min", "watch the publish run"]),
+    (feed_state(waiting=(waits(minutes(31)),), history=()), "promise_at_risk", ["is assumed to take 30 min"]),
+    (
+        feed_state(failed_checks=(MANY_NEW,), failed_run=GIVEN_UP),
+        "publish_failed",
+        ["new_share: 5 of 10 rows new", "accept [new_share] with a reason", "If it is wrong, discard it there"],
+    ),
+    (
+        feed_state(pending_job=PENDING),
+        "job_pending",
+        ["PENDING for 30 min, 50% of the freshness SLA", "DML statements"],
+    ),
+    (feed_state(pending_job=replace(PENDING, is_statement=False)), "job_pending", ["slots"]),
+]
 
 
-def test_a_missed_sla_names_snapshot_elapsed_time_and_progress() -> None:
-    held = current(intent(minutes(40), "sales-8-x-load-1"))
-    (missed,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),), current=held))
-    assert "snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago, and is not live" in missed.what
-    assert "Run [run-8] has held the lease for 40 min; last step: sales-8-x-load-1." in missed.what
-    assert missed.since == NOW - minutes(15)
-    assert missed.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
+@pytest.mark.parametrize(("state", "kind", "said"), SAID, ids=[said[0] for _, _, said in SAID])
+def test_an_incident_says_what_is_wrong_and_what_to_do(state: FeedState, kind: str, said: list[str]) -> None:
+    (found,) = [incident for incident in find_incidents(NOW, state) if incident.kind == kind]
+    assert found.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
+    text = f"{found.what} {found.next_step}"
+    assert [words for words in said if words not in text] == []
 
 
-def test_a_failed_attempt_is_named_with_its_reason() -> None:
-    failed = (record(8, reason="check [new_share] failed"),)
-    (incident,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),), failures=failed))
-    assert "The last attempt failed: check [new_share] failed." in incident.what
-
-
-def test_a_publish_that_waits_for_a_person_says_for_what() -> None:
-    stopped = feed_state(
-        waiting=(waits(minutes(1)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW,)
-    )
-    (incident,) = find_incidents(NOW, stopped)
-    assert "replay it and accept [new_share] with a reason" in incident.next_step
-    assert STOPPED_BY_CHECK in incident.what
-    asked = current(replace(intent(minutes(1)), waits_for_approval=True))
-    (incident,) = find_incidents(NOW, replace(stopped, current=asked))
-    assert "Run [run-8] waits for an approval." in incident.what
-    assert incident.next_step.startswith("approve or reject")
-
-
-def test_a_check_that_cannot_be_accepted_says_what_to_do_itself() -> None:
-    gone = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
-    stopped = feed_state(
-        waiting=(waits(minutes(75)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW, gone)
-    )
-    (incident,) = find_incidents(NOW, stopped)
-    assert incident.next_step == "[target_is_parent]: restore target."
+def test_an_incident_began_when_its_cause_did() -> None:
+    (missed,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),)))
+    (pending,) = find_incidents(NOW, feed_state(pending_job=PENDING))
+    assert (missed.since, pending.since) == (NOW - minutes(15), NOW - minutes(20))
 
 
 @pytest.mark.parametrize("waited", [minutes(59), minutes(61)], ids=str)
@@ -348,50 +352,183 @@ def test_an_incident_of_a_dag_names_it() -> None:
     assert [i.dag_id for i in find_incidents(NOW, paused)] == ["sales_watch", "sales_publish"]
 
 
-def test_a_lease_blocks_others_only_while_its_run_is_running() -> None:
-    dead = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
-    for state, words in (
-        (dead, "is not running any more: nothing is published until another run recovers its attempt."),
-        (replace(dead, lease_holder_running=True), "is running: nothing else can be published."),
-    ):
-        (incident,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.LEASE_HELD]
-        assert incident.what.endswith(words)
+LIVE = (Delivery(6, 1), Delivery(7, 1))
+ASKED = replace(intent(minutes(1)), waits_for_approval=True)
+NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
 
 
-def test_what_remains_is_said_to_be_usual_only_if_it_was_measured() -> None:
-    measured, assumed = feed_state(waiting=(waits(minutes(31)),)), feed_state(waiting=(waits(minutes(31)),), history=())
-    for state, words in (
-        (measured, "what remains usually takes 25 min"),
-        (assumed, "what remains is assumed to take 30 min"),
-    ):
-        (incident,) = find_incidents(NOW, state)
-        assert words in incident.what
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (feed_state(), FreshnessStatus.FRESH),
+        (feed_state(waiting=(waits(minutes(1)),)), FreshnessStatus.FRESH),
+        (feed_state(waiting=(waits(minutes(31)),)), FreshnessStatus.AT_RISK),
+        (feed_state(waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
+        (feed_state(max_age_minutes=60), FreshnessStatus.LATE),
+        (feed_state(expected=DAILY, arrivals=(NOW - timedelta(hours=24),)), FreshnessStatus.AT_RISK),
+        (feed_state(watch_dag=activity(is_paused=True)), FreshnessStatus.AT_RISK),
+        (feed_state(**NOTHING), FreshnessStatus.EMPTY),
+        (feed_state(included=LIVE, excluded=(Delivery(9, 1),)), FreshnessStatus.ROLLED_BACK),
+        (feed_state(included=LIVE, excluded=(Delivery(5, 1),)), FreshnessStatus.FRESH),
+        (feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,)), FreshnessStatus.STOPPED),
+        (feed_state(included=LIVE, held=(held(8),)), FreshnessStatus.STOPPED),
+        (feed_state(included=LIVE, held=(held(6),)), FreshnessStatus.AT_RISK),
+        (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
+    ],
+    ids=str,
+)
+def test_the_status_follows_from_the_incidents(state: FeedState, expected: FreshnessStatus) -> None:
+    verdict = evaluate(NOW, state)
+    assert verdict.status is expected
+    assert list(verdict.incidents) == find_incidents(NOW, state)
 
 
-def test_a_snapshot_that_a_check_stopped_has_its_evidence_and_the_two_ways_on_in_the_alert() -> None:
-    (incident,) = [
-        i
-        for i in find_incidents(NOW, feed_state(failed_checks=(MANY_NEW,), failed_run=GIVEN_UP))
-        if i.kind is IncidentKind.PUBLISH_FAILED
-    ]
-    assert incident.what.endswith("new_share: 5 of 10 rows new, expected at most 20.00% as configured.")
-    assert "accept [new_share] with a reason" in incident.next_step
-    assert "If it is wrong, discard it there: later snapshots are published without it." in incident.next_step
-    assert (incident.dag_id, incident.run_id) == ("sales_publish", "publish__8__1__4")
+@pytest.mark.parametrize(
+    ("state", "headline"),
+    [
+        (feed_state(), "Readers see snapshot 7, the newest one."),
+        (feed_state(waiting=(waits(minutes(1)),)), "Readers see snapshot 7; 1 more waits."),
+        (feed_state(waiting=(waits(minutes(1)), waits(minutes(2), 9))), "Readers see snapshot 7; 2 more wait."),
+        (feed_state(live=record(7, restores=5)), "Readers see snapshot 7 again, by a rollback to generation 5."),
+        (
+            feed_state(live=record(7, deliveries=())),
+            "Readers see the table that was taken over, up to update id 7.",
+        ),
+        (
+            feed_state(live=record(7, deliveries=(), parent=6, erased_rows=3, taken_over=True)),
+            "Readers see the table that was taken over, up to update id 7.",
+        ),
+        (
+            feed_state(live=record(7, deliveries=(), parent=6, restores=5, taken_over=True)),
+            "Readers see the table that was taken over, up to update id 7, again, by a rollback to generation 5.",
+        ),
+        (feed_state(live=None), "Readers see generation 7."),
+        (
+            feed_state(live=record(7, lag_s=None, deliveries=(Delivery(6, 1),), parent=6)),
+            "Readers see snapshot 7, the newest one. The last publish was a replay of snapshot 6.",
+        ),
+        (
+            feed_state(live=record(7, lag_s=None, deliveries=(), parent=6)),
+            "Readers see snapshot 7, the newest one. The last publish was a replay of some dates.",
+        ),
+        (feed_state(refused=(refused(8), refused(6))), "Readers see snapshot 7; 1 newer refused."),
+        (feed_state(excluded=(Delivery(8, 1),)), "Readers see snapshot 7; 1 newer excluded by a rollback."),
+        (
+            feed_state(included=LIVE, refused=(refused(7, 2),)),
+            "Readers see snapshot 7; a correction of snapshot 7 was refused.",
+        ),
+        (
+            feed_state(included=LIVE, excluded=(Delivery(7, 2), Delivery(8, 1), Delivery(8, 2))),
+            "Readers see snapshot 7; a correction of snapshot 7 was excluded by a rollback; "
+            "1 newer excluded by a rollback.",
+        ),
+        (
+            feed_state(included=LIVE, refused=(refused(6, 2), refused(8, 1), refused(8, 2))),
+            "Readers see snapshot 7; 1 newer refused.",
+        ),
+        (
+            feed_state(included=LIVE, refused=(refused(8, 1),), waiting=(waits(minutes(1), 8, marker=2),)),
+            "Readers see snapshot 7; 1 more waits.",
+        ),
+        (
+            feed_state(refused=tuple(refused(number) for number in range(8, 28))),
+            "Readers see snapshot 7; 20 or more newer refused.",
+        ),
+        (
+            feed_state(watch_dag=activity(is_paused=True)),
+            "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            feed_state(watch_dag=activity(has_active_run=False, succeeded_at=NOW - minutes(11))),
+            "Readers see snapshot 7; the watch DAG registers nothing since 2026-06-15 11:49:00 UTC.",
+        ),
+        (
+            feed_state(publish_dag=activity("sales_publish", is_paused=True)),
+            "Readers see snapshot 7; the publish DAG is paused since 2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            feed_state(target=target(table(labels={}))),
+            "Readers see snapshot 7; target is not what the last publish left.",
+        ),
+        (
+            feed_state(target=target(materialized_views=("totals",))),
+            "Readers see snapshot 7; a materialized view of target prevents publishes since 2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            feed_state(audits=audits(AuditOutcome.UNEQUAL, AuditOutcome.UNEQUAL)),
+            "Readers see snapshot 7; an audit found other values on 2 dates.",
+        ),
+        (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
+        (
+            feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
+            "Readers see snapshot 7; 1 marker names no delivery.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
+            "Readers see snapshot 7; 1 more waits: the last run published nothing, the next one starts at "
+            "2026-06-15 12:10:00 UTC.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_run=GIVEN_UP),
+            "Readers see snapshot 7; 1 more waits until a person acts, because all runs failed.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), failed_run=GIVEN_UP),
+            "Readers see snapshot 7; 1 more waits, stopped: 50 % new rows, 20 % allowed.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), current=current(intent(minutes(0)))),
+            "Readers see snapshot 7; 1 more waits.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(replace(MANY_NEW, brief=""),)),
+            "Readers see snapshot 7; 1 more waits, stopped: new_share: 5 of 10 rows new, expected at most 20.00% as "
+            "configured.",
+        ),
+        (
+            feed_state(current=current(ASKED)),
+            "Readers see snapshot 7, the newest one. Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(**{**NOTHING, "current": current(ASKED, generation=None)}, waiting=(waits(minutes(1)),)),
+            "Nothing is published yet; 1 waits. Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(live=record(7, deliveries=()), current=current(ASKED)),
+            "Readers see the table that was taken over, up to update id 7. "
+            "Generation 8 waits for an approval (Required Actions).",
+        ),
+        (
+            feed_state(live=record(7, restores=5), current=current(ASKED)),
+            "Readers see snapshot 7 again, by a rollback to generation 5. "
+            "Generation 8 waits for an approval (Required Actions).",
+        ),
+        (feed_state(**NOTHING), "Nothing is published yet."),
+        (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), "Nothing is published yet; 1 waits."),
+    ],
+    ids=str,
+)
+def test_the_headline_says_what_readers_see(state: FeedState, headline: str) -> None:
+    assert evaluate(NOW, state).headline == headline
 
 
-def test_a_statement_that_waits_names_dml_and_a_job_names_slots() -> None:
-    ((statement,), (job,)) = (
-        find_incidents(NOW, feed_state(pending_job=PendingJob("merge-1", NOW - minutes(30), is_statement)))
-        for is_statement in (True, False)
-    )
-    assert "[merge-1] has been PENDING for 30 min, 50% of the freshness SLA" in statement.what
-    assert ("DML statements on staging" in statement.next_step, "slots" in job.next_step) == (True, True)
-    assert statement.since == NOW - minutes(20)
+def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_due() -> None:
+    verdict = evaluate(NOW, feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)))
+    assert verdict.next_expected_at == NOW + timedelta(hours=23)
+    assert (verdict.checked_at, verdict.check_interval_s) == (NOW, 300.0)
+    assert (verdict.due_at, verdict.summary.due_at) == (None, None)
+    assert evaluate(NOW, feed_state(waiting=(waits(minutes(7)), waits(minutes(2), 9)))).due_at == NOW + minutes(53)
+    assert not verdict.is_stale(NOW + minutes(15))
+    assert verdict.is_stale(NOW + minutes(15.1))
+    assert evaluate(NOW, feed_state()).next_expected_at is None
 
 
-def test_after_a_failed_attempt_the_next_step_is_in_its_log_and_not_to_watch_a_run() -> None:
-    (failed,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="ended"),)))
-    assert "clear that run from its first task" in failed.next_step
-    (slow,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(31)),)))
-    assert "watch the publish run" in slow.next_step
+def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it() -> None:
+    paused = feed_state(watch_dag=activity(is_paused=True))
+    first = evaluate(NOW, paused)
+    second = evaluate(NOW + minutes(20), paused, previous=first)
+    assert [i.since for i in second.incidents] == [NOW]
+    assert second.headline == "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC."
+    well = evaluate(NOW + minutes(25), feed_state(), previous=second)
+    again = evaluate(NOW + minutes(30), paused, previous=well)
+    assert [i.since for i in again.incidents] == [NOW + minutes(30)]

@@ -1,0 +1,222 @@
+"""Alerts, metrics, baselines of publishes, and expected arrivals."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
+from dedup_clone.freshness.baseline import compute_baseline, describe_over_budget, remaining_time
+from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Moment
+from dedup_clone.freshness.metrics import feed_metrics
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.state.audits import AuditOutcome
+from dedup_clone.state.current import Intent, IntentKind
+from tests.shared.freshness_states import NOW, audits, current, feed_state, intent, minutes, record, waits
+from tests.shared.incidents import BEGAN
+
+
+def test_the_beginning() -> None:
+    assert BEGAN.text.splitlines() == [
+        "[sales] ALERT: freshness SLA missed (promise_missed)",
+        "What: snapshot 8 <b>is</b> not live.",
+        "Since: 2026-06-15 12:00:00 UTC",
+        "Readers see: snapshot 7",
+        "Next: open the run.",
+        "Runbook: https://host/runbook.md#promise_missed",
+        "Airflow: https://airflow/dags/sales_publish",
+    ]
+
+
+def test_the_end_and_a_stopped_publish() -> None:
+    ended = dataclasses.replace(BEGAN, moment=Moment.ENDED, ended_at=NOW + minutes(90))
+    assert ended.title == "[sales] RECOVERED: freshness SLA missed (promise_missed)"
+    assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
+    assert "Next: nothing." in ended.text
+    stopped = dataclasses.replace(BEGAN, what=f"snapshot 8 is not live. {STOPPED_BY_CHECK}.")
+    assert stopped.title == "[sales] ALERT: a check stopped the publish, freshness SLA missed (promise_missed)"
+
+
+def test_markup_in_data_is_text_in_mail() -> None:
+    assert "&lt;b&gt;is&lt;/b&gt;" in BEGAN.html
+    assert "<b>" not in BEGAN.html
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 s"),
+        (45.4, "45 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7199, "119 min"),
+        (7260, "2 h 01 min"),
+        (277_200, "3 d 5 h"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(timedelta(seconds=seconds)) == text
+
+
+def test_metrics_of_a_feed() -> None:
+    daily = ExpectedArrivals(times=("11:00",))
+    known = feed_state(expected=daily, waiting=(waits(minutes(3)), waits(minutes(2), 9)), arrivals=(NOW - minutes(60),))
+    assert feed_metrics(NOW, known, 2) == {
+        "deliveries_waiting": 2.0,
+        "waiting_seconds": 180.0,
+        "promise_seconds": 3600.0,
+        "sla_share_used": 0.05,
+        "incidents_open": 2.0,
+        "arrivals_overdue": 0.0,
+        "lag_seconds": 1800.0,
+        "rows": 1000.0,
+        "rows_new": 10.0,
+        "rows_changed": 5.0,
+        "rows_kept": 2.0,
+        "cost_usd": 0.0002,
+        "bytes_billed": 20.0,
+        "age_seconds": 7200.0,
+        "generation": 7.0,
+    }
+
+
+def test_what_is_not_known_is_no_metric() -> None:
+    found = feed_metrics(NOW, feed_state(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
+    assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
+    always = {"deliveries_waiting", "waiting_seconds", "promise_seconds", "sla_share_used", "incidents_open"}
+    assert set(feed_metrics(NOW, feed_state(live=None, history=()), 0)) == always
+    assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)
+
+
+IN_TIME = {"until_lease": 60.0, "dedup": 1000.0, "load": 1000.0, "swap": 5.0}
+
+
+def test_medians_of_the_last_publishes() -> None:
+    slow = record(lag_s=99999.0)
+    usual = compute_baseline((record(1), record(2), record(3), slow), minutes(60))
+    assert (usual.lease_to_swap, usual.after_dedup) == (minutes(25), minutes(5))
+
+
+def test_only_the_newest_twenty_count() -> None:
+    old = [record(n, lag_s=99999.0) for n in range(30)]
+    assert compute_baseline((*old, *(record(n) for n in range(30, 50))), minutes(60)).lease_to_swap == minutes(25)
+
+
+@pytest.mark.parametrize("useless", [{"lag_s": None}, {"phases": {}}])
+def test_half_the_sla_while_too_few_are_known(useless: dict[str, object]) -> None:
+    assert compute_baseline((record(1), record(2), record(3, **useless)), minutes(60)).lease_to_swap == minutes(30)
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        (None, minutes(25)),
+        (intent(minutes(0)), minutes(25)),
+        (intent(minutes(10)), minutes(15)),
+        (intent(minutes(24)), minutes(5)),
+        (intent(minutes(90)), minutes(5)),
+        (intent(minutes(10), "f-8-x-load-1"), minutes(5)),
+        (intent(minutes(10), "f-8-x-load_20260131-1"), minutes(5)),
+        (intent(minutes(10), "dedup_clone-load-8x-export_20260131-1"), minutes(15)),
+        (intent(minutes(1), kind=IntentKind.ROLLBACK), minutes(25)),
+    ],
+)
+def test_remaining(held: Intent | None, expected: timedelta) -> None:
+    assert remaining_time(NOW, feed_state(current=current(held))) == expected
+
+
+SLOW = {**IN_TIME, "load": 31 * 60.0, "swap": 200.0}
+
+
+@pytest.mark.parametrize(
+    ("phases", "sla", "named"),
+    [
+        ([IN_TIME] * 3, 60, []),
+        ([SLOW] * 3, 60, ["load takes 31 min of 25 min", "swap takes 3 min of 60 s"]),
+        ([{"load": 1200.0}] * 3, 60, []),
+        ([{"load": 1200.0}] * 3, 30, ["load takes 20 min of 12 min"]),
+        ([*[IN_TIME] * 4, {**IN_TIME, "load": 9999.0}], 60, []),  # one slow publish is not usual
+        ([{"load": 9999.0}], 60, []),  # one publish is no baseline
+    ],
+)
+def test_phases_beyond_their_share_of_the_sla_are_named(
+    phases: list[dict[str, float]], sla: int, named: list[str]
+) -> None:
+    history = tuple(record(number, phases=one) for number, one in enumerate(phases))
+    sentence = describe_over_budget(history, minutes(sla))
+    assert all(words in sentence for words in named)
+    assert bool(sentence) == bool(named)
+    assert "dedup" not in sentence
+    if named and sla == 60:
+        (warning,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(50)),), history=history))
+        assert named[0] in warning.what
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("day", "clock", "expected"),
+    [
+        ("2026-01-10", "02:30", "2026-01-10 01:30"),  # winter
+        ("2026-07-10", "02:30", "2026-07-10 00:30"),  # summer
+        ("2026-03-29", "02:30", "2026-03-29 01:30"),  # put forward: 02:30 is not there, an hour later counts
+        ("2026-03-29", "01:59", "2026-03-29 00:59"),
+        ("2026-03-29", "03:00", "2026-03-29 01:00"),
+        ("2026-10-25", "02:30", "2026-10-25 01:30"),  # put back: 02:30 is there twice, the second counts
+        ("2026-10-25", "03:00", "2026-10-25 02:00"),
+        ("2026-10-25", "01:30", "2026-10-24 23:30"),
+    ],
+)
+def test_local_times_in_utc(day: str, clock: str, expected: str) -> None:
+    assert to_utc(date.fromisoformat(day), time.fromisoformat(clock), BERLIN) == utc(expected)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"])
+def test_every_day_of_a_year_has_each_time_once(zone: str) -> None:
+    expected = ExpectedArrivals(times=("02:15", "10:00", "23:45"), zone=zone)
+    found = expected_times(expected, utc("2026-01-01 00:00"), utc("2027-01-01 00:00"))
+    assert len(found) == 3 * 365
+    assert found == sorted(set(found))
+
+
+SIX = ExpectedArrivals(times=("02:00", "06:00", "10:00", "14:00", "18:00", "22:00"), zone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("arrived", "now", "expected"),
+    [
+        # summer, +2: expected at 00, 04, 08, 12, 16, 20 UTC; half an hour is tolerated
+        (["2026-06-10 08:05"], "2026-06-10 12:29", []),
+        (["2026-06-10 08:05"], "2026-06-10 12:30", ["2026-06-10 12:00"]),
+        (["2026-06-10 08:05"], "2026-06-10 16:31", ["2026-06-10 12:00", "2026-06-10 16:00"]),
+        (["2026-06-10 08:05", "2026-06-10 12:31"], "2026-06-10 13:00", []),  # it came late
+        (["2026-06-10 08:05", "2026-06-10 10:01"], "2026-06-10 13:00", []),  # it came early
+        (["2026-06-10 09:59"], "2026-06-10 13:00", ["2026-06-10 12:00"]),  # that was the one before, late
+        (["2026-06-10 16:20"], "2026-06-10 17:00", []),  # after a gap the newest counts
+        ([], "2026-06-10 13:00", ["2026-06-10 12:00"]),
+        # the night in which 02:00 is there twice: due at 01:00 UTC, the second time
+        (["2026-10-24 20:05"], "2026-10-25 01:29", []),
+        (["2026-10-24 20:05"], "2026-10-25 01:30", ["2026-10-25 01:00"]),
+        # the night in which 02:00 is not there: due at 01:00 UTC
+        (["2026-03-28 21:05"], "2026-03-29 01:29", []),
+        (["2026-03-28 21:05"], "2026-03-29 01:31", ["2026-03-29 01:00"]),
+    ],
+)
+def test_overdue_times(arrived: list[str], now: str, expected: list[str]) -> None:
+    assert overdue_times(SIX, tuple(map(utc, arrived)), utc(now)) == [utc(time) for time in expected]
+
+
+def test_a_feed_that_is_silent_for_long_is_not_counted_back_for_ever() -> None:
+    missed = overdue_times(SIX, (utc("2026-01-01 00:00"),), utc("2026-06-10 13:00"))
+    assert len(missed) < 6 * 9
+    assert missed[-1] - missed[0] < timedelta(days=8)
