@@ -22,6 +22,8 @@ LANDING = "https://storage.googleapis.com/storage/v1/b/my-project-landing"
 STATE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-state"
 ENVIRONMENT_BUCKET = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow"
 SPARK_STAGING = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-spark"
+LANDING_IAM, STATE_IAM = f"{LANDING}/iam", f"{STATE}/iam"
+ROLE_OBJECT_USER = "https://iam.googleapis.com/v1/roles/storage.objectUser"
 DATASET = "https://bigquery.googleapis.com/bigquery/v2/projects/my-project/datasets/warehouse"
 PROJECT_POLICY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getIamPolicy"
 ANCESTRY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getAncestry"
@@ -38,8 +40,10 @@ ACCOUNTS = {
     account: f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{account}"
     for account in (AIRFLOW, SPARK, PRODUCER)
 }
+AIRFLOW_ACCOUNT, PRODUCER_ACCOUNT = ACCOUNTS[AIRFLOW], ACCOUNTS[PRODUCER]
 CLUSTER = "https://dataproc.googleapis.com/v1/projects/my-project/regions/europe-west1/clusters/standing"
 CONNECTION = "https://bigqueryconnection.googleapis.com/v1/projects/my-project/locations/eu/connections/spark"
+CONNECTION_POLICY = f"{CONNECTION}:getIamPolicy"
 CONNECTION_ACCOUNT = "bqcx-42-ab1c@gcp-sa-bigquery-consp.iam.gserviceaccount.com"
 SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
 ASSIGNMENTS = (
@@ -76,8 +80,8 @@ SCHEMAS = {
     SERVICES: ("serviceusage.v1", "ListServicesResponse"),
     LANDING: ("storage.v1", "Bucket"),
     STATE: ("storage.v1", "Bucket"),
-    f"{LANDING}/iam": ("storage.v1", "Policy"),
-    f"{STATE}/iam": ("storage.v1", "Policy"),
+    LANDING_IAM: ("storage.v1", "Policy"),
+    STATE_IAM: ("storage.v1", "Policy"),
     f"{ENVIRONMENT_BUCKET}/iam": ("storage.v1", "Policy"),
     f"{SPARK_STAGING}/iam": ("storage.v1", "Policy"),
     DATASET: ("bigquery.v2", "Dataset"),
@@ -94,7 +98,7 @@ SCHEMAS = {
     **dict.fromkeys(ACCOUNTS.values(), ("iam.v1", "ServiceAccount")),
     CLUSTER: ("dataproc.v1", "Cluster"),
     CONNECTION: ("bigqueryconnection.v1", "Connection"),
-    f"{CONNECTION}:getIamPolicy": ("bigqueryconnection.v1", "Policy"),
+    CONNECTION_POLICY: ("bigqueryconnection.v1", "Policy"),
     SPARK_CODE: ("storage.v1", "Object"),
     ENVIRONMENT: ("composer.v1", "Environment"),
     ASSIGNMENTS: ("bigqueryreservation.v1", "SearchAllAssignmentsResponse"),
@@ -133,17 +137,8 @@ def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
 
 def healthy() -> dict[str, Any]:
     """The answers by address: a new copy, which a test may change."""
-    enabled = (
-        "bigquery",
-        "bigqueryreservation",
-        "bigquerystorage",
-        "cloudresourcemanager",
-        "composer",
-        "compute",
-        "dataproc",
-        "iam",
-    )
-    enabled = (*enabled, "logging", "monitoring", "storage")
+    enabled = "bigquery bigqueryreservation bigquerystorage cloudresourcemanager composer compute dataproc iam logging"
+    enabled += " monitoring storage"
     on_project = _policy(
         ("roles/bigquery.jobUser", AIRFLOW),
         ("roles/bigquery.resourceViewer", AIRFLOW),
@@ -157,17 +152,17 @@ def healthy() -> dict[str, Any]:
     landing = _bucket("my-project-landing")
     landing["lifecycle"] = {"rule": [{"action": {"type": "Delete"}, "condition": {"age": 7}}]}
     return copy.deepcopy({
-        SERVICES: {"services": [{"config": {"name": f"{name}.googleapis.com"}} for name in enabled]},
+        SERVICES: {"services": [{"config": {"name": f"{name}.googleapis.com"}} for name in enabled.split()]},
         LANDING: landing,
         STATE: _bucket("my-project-dedup-clone-state"),
-        f"{LANDING}/iam": _policy(
+        LANDING_IAM: _policy(
             ("roles/storage.objectViewer", AIRFLOW),
             ("roles/storage.objectViewer", SPARK),
             ("roles/storage.legacyBucketReader", AIRFLOW),
             ("roles/storage.legacyBucketReader", SPARK),
             ("roles/storage.objectUser", PRODUCER),
         ),
-        f"{STATE}/iam": _policy(
+        STATE_IAM: _policy(
             ("roles/storage.objectUser", AIRFLOW),
             ("roles/storage.objectUser", SPARK),
             ("roles/storage.legacyBucketReader", AIRFLOW),
@@ -206,7 +201,7 @@ def healthy() -> dict[str, Any]:
         **{url: {"email": account} for account, url in ACCOUNTS.items()},
         CLUSTER: {"status": {"state": "RUNNING"}},
         CONNECTION: {"spark": {"serviceAccountId": CONNECTION_ACCOUNT}},
-        f"{CONNECTION}:getIamPolicy": _policy(("roles/bigquery.connectionAdmin", AIRFLOW)),
+        CONNECTION_POLICY: _policy(("roles/bigquery.connectionAdmin", AIRFLOW)),
         SPARK_CODE: {"name": "dags/spark_code.json"},
         ENVIRONMENT: {
             "state": "RUNNING",

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import yaml
 
-from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor import __main__ as doctor
 from deploy.doctor.all_checks import run_checks
 from deploy.doctor.finding import Finding, Level, LiveEnvironment
 from deploy.doctor.google_api import GoogleApi
-from deploy.environment_settings import read_environment, read_profile
+from deploy.environment_settings import Environment, read_environment, read_profile
 from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
-from tests.contract.doctor.answers import RecordedGoogle
+from tests.contract.doctor.answers import RecordedGoogle, healthy
 
+ROWS = yaml.safe_load((Path(__file__).parent / "faults.yaml").read_text())
 WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
+OF_PROFILE = ("location", "organization_views")
 
 
 @contextmanager
@@ -37,54 +42,82 @@ def feed_with(policies: str) -> Iterator[None]:
 
 def findings(
     answers: dict[str, Any] | RecordedGoogle,
-    runner: Runner = Runner.SERVERLESS,
     *,
-    location: str = "europe-west1",
+    runner: str = "serverless",
+    feed_runner: str | None = None,
     webhooks: tuple[str, ...] = ("on_call",),
-    organization_views: bool = False,
-    feed_runner: Runner | None = None,
     **settings: Any,
 ) -> list[Finding]:
     """The findings in an environment whose APIs give these answers.
 
-    `feed_runner`: the runner that the feed files name. `settings`: more settings of the profile's section `spark`. The
-    other arguments are settings of the profile.
+    `feed_runner`: the runner that the feed files name. The others are settings of the profile for Google Cloud; those
+    that are not named here or in OF_PROFILE belong to its section `spark`.
     """
-    profile = read_profile()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DEDUP_CLONE_PROFILE", raising=False)  # tests have the local profile
+        return _findings(answers, Runner(runner), feed_runner and Runner(feed_runner), webhooks, settings)
+
+
+def _findings(answers: Any, runner: Runner, feed_runner: Any, webhooks: Any, settings: dict[str, Any]) -> list[Finding]:
+    profile, environment, feeds = _read(doctor.FEEDS)
+    of_profile = {name: settings.pop(name) for name in OF_PROFILE if name in settings}
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
-    spark_settings = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
-    spark = profile.spark.model_copy(update=spark_settings)
-    alerts = profile.alerts.model_copy(update={"webhooks": webhooks})
-    live = LiveEnvironment(
-        GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
-        read_environment(),
-        profile.model_copy(
-            update={
-                "spark": spark,
-                "runner": runner,
-                "location": location,
-                "alerts": alerts,
-                "organization_views": organization_views,
-            }
-        ),
-        [read_feed(path).model_copy(update={"runner": feed_runner}) for path in sorted(doctor.FEEDS.glob("*.yaml"))],
-        read_grants(),
+    of_spark = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
+    update = {
+        "spark": profile.spark.model_copy(update=of_spark),
+        "runner": runner,
+        "alerts": profile.alerts.model_copy(update={"webhooks": tuple(webhooks)}),
+        **of_profile,
+    }
+    return run_checks(
+        LiveEnvironment(
+            GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
+            environment,
+            profile.model_copy(update=update),
+            [feed.model_copy(update={"runner": feed_runner}) for feed in feeds],
+            read_grants(),
+        )
     )
-    return run_checks(live)
 
 
-def faults(answers: dict[str, Any]) -> dict[str, Finding]:
+@cache
+def _read(feeds: Path) -> tuple[Deployment, Environment, list[Feed]]:
+    return read_profile(), read_environment(), [read_feed(path) for path in sorted(feeds.glob("*.yaml"))]
+
+
+def of(subject: str, answers: dict[str, Any], **settings: Any) -> list[Finding]:
+    return [finding for finding in findings(answers, **settings) if finding.subject == subject]
+
+
+def faults(answers: dict[str, Any], **settings: Any) -> dict[str, Finding]:
     """The findings that are failures or warnings, by their subject."""
-    return {f.subject: f for f in findings(answers) if f.level in (Level.FAIL, Level.WARN)}
+    return {f.subject: f for f in findings(answers, **settings) if f.level in (Level.FAIL, Level.WARN)}
 
 
-def set_at(answers: dict[str, Any], url: str, path: str, value: Any) -> None:
-    """Set a field of the answer from `url`. `path`: the names of the field's parents and of the field, with dots."""
-    *parents, last = path.split(".")
-    parent = answers[url]
+def spoilt(changes: dict[str, Any]) -> dict[str, Any]:
+    """The healthy answers with the changes of a row of `faults.yaml`."""
+    answers = healthy()
+    for name, change in changes.items():
+        url = getattr(google, name.upper())
+        if isinstance(change, int):
+            answers[url] = change
+        else:
+            for path, value in change.items():
+                _set(answers[url], path.split("."), value)
+    return answers
+
+
+def _set(parent: Any, path: list[str], value: Any) -> None:
+    """Set the field at a path, append to the list there if the last name begins with `+`, or delete it for None."""
+    *parents, last = path
     for name in parents:
-        parent = parent.setdefault(name, {})
-    parent[last] = value
+        parent = parent[int(name)] if isinstance(parent, list) else parent.setdefault(name, {})
+    if last.startswith("+"):
+        parent.setdefault(last[1:], []).append(value)
+    elif value is None:
+        del parent[last]
+    else:
+        parent[last] = value
 
 
 def granted(role: str, member: str, **condition: str) -> dict[str, Any]:

@@ -3,167 +3,52 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
 
-from dedup_clone.settings.spark_settings import Runner
-from dedup_clone.warehouse.policies import READ_PAST
-from deploy.doctor import row_policies
+from dedup_clone.settings.spark_settings import ClusterSettings
 from deploy.doctor.finding import Finding, Level, findings_as_text
-from deploy.environment_settings import REPOSITORY, read_environment
+from deploy.environment_settings import REPOSITORY
 from tests.contract.doctor import answers as google
-from tests.contract.doctor.answers import healthy
-from tests.contract.doctor.doctor_findings import WITH_TAG, faults, feed_with, findings, granted, set_at
-from tests.contract.doctor.fault_cases import CASES
+from tests.contract.doctor.answers import RecordedGoogle, healthy
+from tests.contract.doctor.doctor_findings import ROWS, WITH_TAG, faults, feed_with, findings, granted, of, spoilt
 
 ACCESS_TF = REPOSITORY / "deploy" / "terraform" / "access.tf"
-# A condition may limit a role to something else, so such a grant counts as none.
 LIMITED = {"expression": 'resource.name.startsWith("projects/_/buckets/other")'}
+SPARK_PROCEDURE = {"runner": "bigquery_procedure", "procedure_connection": "my-project.eu.spark"}
+SHARED = "projects/host/regions/europe-west1/subnetworks/shared"
+HOST_FIREWALLS = google.FIREWALLS.replace("my-project", "host")
+HOST_SUBNETWORK = f"https://compute.googleapis.com/compute/v1/{SHARED}"
 
 
-def test_nothing_is_found_in_a_healthy_environment() -> None:
-    assert faults(healthy()) == {}
+def test_nothing_is_found_in_a_healthy_environment_and_nothing_changed() -> None:
+    recorded = RecordedGoogle(healthy())
+    assert [f for f in findings(recorded) if f.level in (Level.FAIL, Level.WARN)] == []
+    writers = {f.subject: f.text for f in findings(healthy()) if f.subject.startswith("writers of ")}
+    assert google.PRODUCER in writers["writers of landing"]
+    assert f"[{google.AIRFLOW}] and [{google.SPARK}]" in writers["writers of state"]
+    changing = {method for method, url in recorded.asked if not url.endswith((":getIamPolicy", ":getAncestry"))}
+    assert changing == {"GET"}
 
 
-def test_an_environment_where_nobody_is_notified_of_incidents_is_refused_with_the_line_to_add() -> None:
-    (found,) = [f for f in findings(healthy(), webhooks=()) if f.level is Level.FAIL]
-    assert (found.subject, "nobody is told of incidents" in found.text) == ("alerts", True)
-    assert "`webhooks: [CONNECTION]`" in found.command
+@pytest.mark.parametrize("row", ROWS["faults"], ids=lambda row: row[1])
+def test_each_fault_is_found_with_what_fixes_it(row: list[Any]) -> None:
+    changes, subject, level, words, *settings = row
+    found = of(subject, spoilt(changes), **(settings[0] if settings else {}))
+    of_level = [f"{finding.text}\n{finding.command}" for finding in found if finding.level == level]
+    assert any(all(word in shown for word in words) for shown in of_level), found
 
 
-@pytest.mark.parametrize(("url", "path", "value", "subject", "level", "word", "command"), CASES)
-def test_each_fault_is_found_with_what_fixes_it(
-    url: str, path: str, value: Any, subject: str, level: str, word: str, command: str
-) -> None:
-    answers = healthy()
-    set_at(answers, url, path, value)
-    found = faults(answers)
-    assert subject in found, found
-    assert found[subject].level == level
-    assert word in found[subject].text
-    assert command in found[subject].command
-
-
-def test_a_cluster_that_does_not_run_is_found() -> None:
-    answers = healthy()
-    assert [f.level for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"] == [Level.OK]
-    set_at(answers, google.CLUSTER, "status.state", "STOPPED")
-    (stopped,) = [f for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"]
-    assert "clusters start standing" in stopped.command
-    del answers[google.CLUSTER]
-    (missing,) = [f for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"]
-    assert "status [404]" in missing.text
-    assert "clusters list" in missing.command
-
-
-def test_what_a_stored_procedure_for_spark_needs_is_looked_for() -> None:
-    """spark-procedures: connections.delegate, and the rights of the connection's account, as which a procedure runs."""
-
-    def found(answers: dict[str, Any]) -> list[Finding]:
-        seen = findings(answers, Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
-        return [f for f in seen if f.subject == "connection"]
-
-    answers = healthy()
-    missing = found(answers)
-    roles = ("objectViewer", "legacyBucketReader", "objectUser", "legacyBucketReader")
-    assert [f.command.rpartition("=")[2] for f in missing] == [f"roles/storage.{role}" for role in roles]
-    for number, finding in enumerate(missing):
-        assert f"--member=serviceAccount:{google.CONNECTION_ACCOUNT}" in finding.command
-        bucket, role = (google.LANDING, google.STATE)[number // 2], f"roles/storage.{roles[number]}"
-        answers[f"{bucket}/iam"]["bindings"].append(granted(role, f"serviceAccount:{google.CONNECTION_ACCOUNT}"))
-    assert [f.level for f in found(answers)] == [Level.OK]
-    assert {f.subject for f in faults(answers).values()} == set(), "its account is no stranger to the buckets"
-    answers[f"{google.STATE}/iam"]["bindings"][-1]["condition"] = LIMITED
-    assert ["legacyBucketReader" in f.command for f in found(answers)] == [True]
-    answers[f"{google.CONNECTION}:getIamPolicy"]["bindings"][0]["condition"] = LIMITED
-    assert ["connectionAdmin" in f.text for f in found(answers)] == [True]
-    answers[f"{google.CONNECTION}:getIamPolicy"] = {}
-    assert ["connectionAdmin" in f.text for f in found(answers)] == [True]
-    answers[google.CONNECTION] = {"cloudSql": {}}
-    assert ["expected one to Apache Spark" in f.text for f in found(answers)] == [True]
-    del answers[google.CONNECTION]
-    assert ["bq mk --connection --connection_type=SPARK" in f.command for f in found(answers)] == [True]
-
-
-def test_what_runtime_3_needs_is_looked_for() -> None:
-    answers = healthy()
-    found = {f.subject: f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL}
-    assert set(found) == {"APIs", "runtime 3.0"}
-    assert "gcloud services enable dataprocrm.googleapis.com" in found["APIs"].command
-    command = found["runtime 3.0"].command
-    assert "services identity create --service=dataprocrm.googleapis.com" in command
-    assert command.endswith("@gcp-sa-dataprocrmnode.iam.gserviceaccount.com --role=roles/dataprocrm.nodeServiceAgent")
-    answers[google.SERVICES]["services"].append({"config": {"name": "dataprocrm.googleapis.com"}})
-    agent = "serviceAccount:service-42@gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
-    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/dataprocrm.nodeServiceAgent", agent))
-    assert [f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL] == []
-    assert [f for f in findings(healthy(), runtime_version="2.3") if f.subject == "runtime 3.0"] == []
-
-
-def test_accounts_that_are_missing_or_disabled_are_found() -> None:
-    answers = healthy()
-    del answers[google.ACCOUNTS[google.PRODUCER]]
-    set_at(answers, google.ACCOUNTS[google.AIRFLOW], "disabled", True)
-    found = faults(answers)
-    assert "create dedup-clone-producer" in found["service account of producer"].command
-    assert f"enable {google.AIRFLOW}" in found["service account of airflow"].command
-    answers[google.ACCOUNTS[google.PRODUCER]] = 403
-    assert "--member=user:YOU" in faults(answers)["service account of producer"].command
-
-
-def test_an_account_is_looked_for_in_its_own_project() -> None:
-    spark = "runs@data.example.com.iam.gserviceaccount.com"
-    answers = healthy()
-    missing = {f.subject: f for f in findings(answers, service_account=spark)}["service account of spark"]
-    assert missing.command == "gcloud iam service-accounts create runs --project=example.com:data"
-    answers[f"https://iam.googleapis.com/v1/projects/example.com:data/serviceAccounts/{spark}"] = {}
-    assert "service account of spark" not in {f.subject for f in findings(answers, service_account=spark)}
-    of_google = "42-compute@developer.gserviceaccount.com"
-    answers[f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{of_google}"] = {}
-    assert "service account of spark" not in {f.subject for f in findings(answers, service_account=of_google)}
-
-
-def test_an_environment_without_a_release_is_found() -> None:
-    answers = healthy()
-    del answers[google.SPARK_CODE]
-    assert faults(answers)["Spark code"].command == "make deploy"
-
-
-def test_spark_in_airflows_own_workers_is_refused_there() -> None:
-    (finding,) = [f for f in findings(healthy(), Runner.LOCAL) if f.subject == "runner"]
-    assert "runner: serverless" in finding.command
-
-
-def test_what_a_feeds_own_runner_needs_is_looked_for() -> None:
-    """A profile that lacks what its own runner needs cannot be read."""
-
-    def fails(**settings: Any) -> dict[str, Finding]:
-        return {f.subject: f for f in findings(healthy(), **settings) if f.level is Level.FAIL}
-
-    procedure = fails(feed_runner=Runner.BIGQUERY_PROCEDURE)
-    assert "needs [spark.procedure_connection]" in procedure["runner"].text
-    assert "bigqueryconnection.googleapis.com" in procedure["APIs"].command
-    assert "connection" in fails(feed_runner=Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
-    assert set(fails(feed_runner=Runner.LOCAL)) == {"runner"}
-    by_procedure = {"runner": Runner.BIGQUERY_PROCEDURE, "procedure_connection": "my-project.eu.spark"}
-    assert "firewall" not in {f.subject for f in findings(healthy(), **by_procedure)}
-    assert "firewall" in {f.subject for f in findings(healthy(), **by_procedure, feed_runner=Runner.SERVERLESS)}
-
-
-def test_only_machines_that_are_created_need_the_profiles_account() -> None:
-    own_account = {"service_account": None, "procedure_connection": "my-project.eu.spark"}
-    for runner, is_needed in (
-        (Runner.SERVERLESS, True),
-        (Runner.CLUSTER, False),
-        (Runner.BIGQUERY_PROCEDURE, False),
-    ):
-        subjects = {f.subject for f in findings(healthy(), runner, **own_account)}
-        assert ("Spark service account" in subjects) == is_needed
+@pytest.mark.parametrize("row", ROWS["harmless"], ids=lambda row: row[1])
+def test_what_works_is_no_fault(row: list[Any]) -> None:
+    changes, subject, *settings = row
+    assert subject not in faults(spoilt(changes), **(settings[0] if settings else {}))
 
 
 def test_each_missing_role_is_found() -> None:
-    for url in (google.PROJECT_POLICY, google.SPARK_POLICY, f"{google.LANDING}/iam", f"{google.STATE}/iam"):
+    for url in (google.PROJECT_POLICY, google.SPARK_POLICY, google.LANDING_IAM, google.STATE_IAM):
         whole = healthy()[url]["bindings"]
         for missing in range(len(whole)):
             answers = healthy()
@@ -173,56 +58,15 @@ def test_each_missing_role_is_found() -> None:
             assert "add-iam-policy-binding" in finding.command
 
 
-def test_a_grant_under_another_condition_is_not_believed() -> None:
-    answers = healthy()
-    answers[google.SPARK_POLICY]["bindings"][0]["condition"] = {"expression": "false"}
-    assert "roles/iam.serviceAccountUser" in faults(answers)["role of airflow"].text
-
-
-def test_an_account_that_may_do_everything_is_reported() -> None:
-    answers = healthy()
-    owner = {"role": "roles/editor", "members": [f"serviceAccount:{google.SPARK}"]}
-    answers[google.PROJECT_POLICY]["bindings"].append(owner)
-    assert "remove-iam-policy-binding" in faults(answers)["role of spark"].command
-
-
-@pytest.mark.parametrize("url", [google.LANDING, google.STATE, google.DATASET, google.SUBNETWORK, google.ENVIRONMENT])
-def test_what_does_not_exist_is_a_finding_with_a_command(url: str) -> None:
-    answers = healthy()
-    del answers[url]
-    failed = [f for f in findings(answers) if f.level is Level.FAIL]
-    assert failed
-    assert all(finding.command for finding in failed)
-    assert "status [404]" in findings_as_text(failed)
-
-
-def test_a_refused_question_takes_no_other_down() -> None:
-    answers = healthy()
-    answers[google.SERVICES] = 403
-    answers[google.PROJECT_POLICY] = 403
-    found = faults(answers)
-    assert "status [403]" in found["services"].text
-    assert "securityReviewer" in found["roles on project"].command
-    assert any(f.subject == "triggerers" and f.level is Level.OK for f in findings(answers))
-
-
-@pytest.mark.parametrize(
-    ("status", "advice"),
-    [
-        (400, "see Google's text"),
-        (401, "gcloud auth application-default login"),
-        (403, "--role=roles/viewer"),
-        (404, "correct its name in the profile"),
-        (429, "again in some minutes"),
-        (503, "again in some minutes"),
-    ],
-)
-def test_a_role_is_advised_only_where_one_is_missing(status: int, advice: str) -> None:
-    answers = healthy()
-    answers[google.SERVICES] = status
-    services = faults(answers)["services"]
-    assert f"could not be checked, status [{status}]" in services.text
-    assert advice in services.command
+@feed_with(WITH_TAG)
+def test_an_error_that_is_no_refusal_advises_no_role_and_takes_no_other_check_down() -> None:
+    for url, status in zip(healthy(), itertools.cycle((400, 401, 429, 503)), strict=False):
+        found = findings({**healthy(), url: status}, **SPARK_PROCEDURE, organization_views=True)
+        assert any(f.level is Level.OK for f in found)
+        for finding in (f for f in found if f"status [{status}]" in f.text):
+            assert finding.command
+            assert "--member=user:YOU" not in finding.command
+            assert " create " not in finding.command
 
 
 def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
@@ -230,42 +74,61 @@ def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
     assert report.splitlines()[0].startswith("fail")
 
 
-def placed(answers: dict[str, Any], *, profile: str, dataset: str, buckets: str) -> dict[str, Finding]:
-    answers[google.ASSIGNMENTS.replace("europe-west1", profile)] = answers[google.ASSIGNMENTS]
-    answers[google.DATASET]["location"] = dataset
-    for url in (google.LANDING, google.STATE):
-        answers[url]["location"] = buckets
-    found = findings(answers, location=profile)
-    return {f.subject: f for f in found if f.level in (Level.FAIL, Level.WARN)}
+@pytest.mark.parametrize("url", [google.DATASET, google.STATE_IAM, google.SPARK_POLICY])
+def test_roles_on_what_is_missing_are_not_asked_for(url: str) -> None:
+    assert not any("roles on" in subject for subject in faults({**healthy(), url: 404}))
+    assert any("roles on" in subject for subject in faults({**healthy(), url: 403}))
 
 
-def test_a_multi_region_is_warned_of() -> None:
-    found = placed(healthy(), profile="EU", dataset="EU", buckets="EU")
-    assert {f.level for f in found.values()} == {Level.WARN}
-    assert set(found) == {"dataset location", "landing bucket", "state bucket"}
-    assert "--location=europe-west1" in found["state bucket"].command
-
-
-def test_bigquery_loads_from_regions_inside_its_multi_region() -> None:
-    found = placed(healthy(), profile="EU", dataset="EU", buckets="EUROPE-WEST1")
-    assert set(found) == {"dataset location"}
-    found = placed(healthy(), profile="EU", dataset="EU", buckets="EUROPE-WEST2")  # London is no part of BigQuery's EU
-    assert set(found) == {"dataset location", "landing bucket", "state bucket"}
-
-
-def test_a_pipeline_reservation_is_seen() -> None:
-    answers = healthy()
-    answers[google.ASSIGNMENTS] = {"assignments": [{"jobType": "PIPELINE", "state": "ACTIVE"}]}
-    (finding,) = [f for f in findings(answers) if f.subject == "reservation"]
-    assert finding.level is Level.OK
-
-
-@pytest.mark.parametrize("url", [google.ASSIGNMENTS, google.QUOTAS])
-def test_capacity_that_cannot_be_read_is_a_note(url: str) -> None:
-    answers: dict[str, Any] = {**healthy(), url: 403}
+def test_the_account_of_a_stored_procedures_connection_needs_rights_on_both_buckets() -> None:
+    """spark-procedures: a procedure runs as this account. It is no stranger to the buckets then."""
+    answers, account = healthy(), f"serviceAccount:{google.CONNECTION_ACCOUNT}"
+    missing = of("connection", answers, **SPARK_PROCEDURE)
+    roles = ("objectViewer", "legacyBucketReader", "objectUser", "legacyBucketReader")
+    assert [f.command.rpartition("=")[2] for f in missing] == [f"roles/storage.{role}" for role in roles]
+    assert all(f"--member={account}" in finding.command for finding in missing)
+    for url, role in zip(
+        (google.LANDING_IAM, google.LANDING_IAM, google.STATE_IAM, google.STATE_IAM), roles, strict=True
+    ):
+        answers[url]["bindings"].append(granted(f"roles/storage.{role}", account))
+    assert [f.level for f in of("connection", answers, **SPARK_PROCEDURE)] == [Level.OK]
     assert faults(answers) == {}
-    (note,) = [f for f in findings(answers) if "status [403]" in f.text]
-    assert (note.level, note.command.startswith("gcloud ")) == (Level.NOTE, True)
+    answers[google.STATE_IAM]["bindings"][-1]["condition"] = LIMITED
+    (limited,) = of("connection", answers, **SPARK_PROCEDURE)
+    assert "legacyBucketReader" in limited.command
+
+
+def test_a_connection_is_looked_up_in_its_own_project() -> None:
+    """An administrator of connections in its project may delegate it."""
+    answers = healthy()
+    connection = google.CONNECTION.replace("my-project", "other-project")
+    answers |= {connection: answers[google.CONNECTION], f"{connection}:getIamPolicy": {"etag": "BwX"}}
+    policy = google.PROJECT_POLICY.replace("my-project", "other-project")
+    settings = {**SPARK_PROCEDURE, "procedure_connection": "other-project.eu.spark"}
+    admin = granted("roles/bigquery.connectionAdmin", f"serviceAccount:{google.AIRFLOW}")
+    answers[policy] = {"bindings": [admin]}
+    assert not any("connectionAdmin" in f.text for f in of("connection", answers, **settings))
+    answers[policy] = 403
+    (refused,) = of("connection", answers, **settings)
+    assert "binding other-project --member=user:YOU" in refused.command
+
+
+def test_what_runtime_3_needs_can_be_granted() -> None:
+    answers = healthy()
+    answers[google.SERVICES]["services"].append({"config": {"name": "dataprocrm.googleapis.com"}})
+    agent = "serviceAccount:service-42@gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
+    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/dataprocrm.nodeServiceAgent", agent))
+    assert [f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL] == []
+    assert of("runtime 3.0", healthy(), runtime_version="2.3") == []
+
+
+def test_only_a_runner_that_creates_machines_needs_a_network() -> None:
+    def subjects(**settings: Any) -> set[str]:
+        return {f.subject for f in findings(healthy(), **settings)}
+
+    assert "firewall" not in subjects(**SPARK_PROCEDURE)
+    assert "firewall" in subjects(**SPARK_PROCEDURE, feed_runner="serverless")
+    assert {"connection"} <= subjects(**{**SPARK_PROCEDURE, "runner": "serverless"}, feed_runner="bigquery_procedure")
 
 
 @feed_with(WITH_TAG)
@@ -275,45 +138,101 @@ def test_a_feed_with_policy_tags_needs_fine_grained_reader() -> None:
     fault = faults(answers)["policy tags"]
     assert fault.level is Level.FAIL
     assert "policy-tags add-iam-policy-binding 2 --taxonomy=4 --location=eu --project=my-project" in fault.command
-    reader = granted(row_policies.FINE_GRAINED_READER, f"serviceAccount:{google.AIRFLOW}")
+    role = "roles/datacatalog.categoryFineGrainedReader"
+    reader = granted(role, f"serviceAccount:{google.AIRFLOW}")
     for url in (google.TAG_POLICY, google.PROJECT_POLICY):
         granting = copy.deepcopy(answers)
         granting[url].setdefault("bindings", []).append(reader)
         assert faults(granting) == {}
         granting[url]["bindings"][-1] = {**reader, "condition": LIMITED}
         assert faults(granting)["policy tags"].level is Level.FAIL
-    answers[google.TAG_POLICY] = 403
-    assert faults(answers)["policy tags"].level is Level.WARN
-    assert f'"{row_policies.FINE_GRAINED_READER}"' in ACCESS_TF.read_text()
+    assert faults({**answers, google.TAG_POLICY: 403})["policy tags"].level is Level.WARN
+    (hidden,) = of("policy tags", {**answers, google.PROJECT_POLICY: 403})
+    assert (hidden.level, "--member=user:YOU" in hidden.command) == (Level.WARN, True)
+    answers |= {google.PROJECT_POLICY: 403, google.TAG_POLICY: {"bindings": [reader]}}
+    assert [f.level for f in of("policy tags", answers)] == [Level.OK]
+    assert f'"{role}"' in ACCESS_TF.read_text()
 
 
 @feed_with("{row_access: [own_stores]}")
 def test_a_feed_with_row_policies_needs_the_custom_role() -> None:
     """ "Data retention with time travel and fail-safe": dataOwner may not read the past of such a table."""
     fault = faults(healthy())["row access policies"]
-    assert fault.level is Level.FAIL
-    assert "[product_attributes]" in fault.text
     role = "projects/my-project/roles/dedupCloneReadPast"
-    assert f"GRANT `{role}`" in fault.command
+    assert (fault.level, f"GRANT `{role}`" in fault.command) == (Level.FAIL, True)
     answers = healthy()
-    answers[google.DATASET]["access"].append({"role": role, "userByEmail": read_environment().airflow})
+    answers[google.DATASET]["access"].append({"role": role, "userByEmail": google.AIRFLOW})
     assert faults(answers) == {}
-    assert f'"{row_policies.ROLE_ID}"' in ACCESS_TF.read_text()
-    assert f'["{READ_PAST}"]' in ACCESS_TF.read_text()
+    assert '"dedupCloneReadPast"' in ACCESS_TF.read_text()
+    assert '["bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"]' in ACCESS_TF.read_text()
 
 
-def test_views_of_the_organization_need_a_role_on_it() -> None:
-    """TABLE_STORAGE_BY_ORGANIZATION view, "Required permissions": tables.get and tables.list for the organization."""
-
-    def found(answers: dict[str, Any]) -> Finding:
-        (finding,) = [f for f in findings(answers, organization_views=True) if f.subject == "materialized views"]
-        return finding
-
+def with_shared_vpc() -> dict[str, Any]:
+    """Subnetwork and firewall rules are in project `host` only."""
     answers = healthy()
-    assert found(answers).level is Level.FAIL
-    assert found(answers).command.startswith("gcloud organizations add-iam-policy-binding 4 ")
-    viewer = granted("roles/bigquery.metadataViewer", f"serviceAccount:{google.AIRFLOW}")
-    answers[google.ORGANIZATION_POLICY] = {"bindings": [viewer]}
-    assert found(answers).level is Level.OK
-    answers[google.ANCESTRY] = {"ancestor": []}
-    assert "in no organization" in found(answers).text
+    network = google.NETWORK.replace("my-project", "host")
+    answers[HOST_SUBNETWORK] = {**answers.pop(google.SUBNETWORK), "network": network}
+    answers[HOST_FIREWALLS] = copy.deepcopy(answers.pop(google.FIREWALLS))
+    answers[HOST_FIREWALLS]["items"][0]["network"] = network
+    return answers
+
+
+@pytest.mark.parametrize("prefix", ["", "https://www.googleapis.com/compute/v1/"])
+def test_a_shared_vpc_is_looked_up_in_its_own_project(prefix: str) -> None:
+    answers, subnetwork = with_shared_vpc(), f"{prefix}{SHARED}"
+
+    def found(subject: str, **changes: Any) -> Finding:
+        return faults({**answers, **changes}, subnetwork=subnetwork)[subject]
+
+    assert faults(answers, subnetwork=subnetwork) == {}
+    assert "--project=host" in found("firewall", **{HOST_FIREWALLS: {"items": []}}).command
+    closed = found("subnetwork", **{HOST_SUBNETWORK: {**answers[HOST_SUBNETWORK], "privateIpGoogleAccess": False}})
+    assert closed.command.startswith("gcloud compute networks subnets update shared ")
+    missing = found("subnetwork", **{HOST_SUBNETWORK: 404})
+    assert (missing.level, "--project=host" in missing.command) == (Level.FAIL, True)
+    # The user may lack rights in the other project.
+    for url, subject in ((HOST_SUBNETWORK, "subnetwork"), (HOST_FIREWALLS, "firewall")):
+        refused = found(subject, **{url: 403})
+        assert refused.level is Level.WARN
+        assert "binding host --member=user:YOU --role=roles/compute.networkViewer" in refused.command
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "metric", "cpus", "disk_gb"),
+    [
+        ("n2-standard-8", "N2_CPUS", 24, 600),
+        ("e2-standard-4", "CPUS", 12, 600),
+        ("n1-highmem-2", "CPUS", 10, 1000),  # four workers have the cores of two executors
+    ],
+)
+def test_a_cluster_that_is_created_needs_quota_for_its_own_machines(
+    machine_type: str, metric: str, cpus: int, disk_gb: int
+) -> None:
+    answers, cluster = healthy(), ClusterSettings(machine_type=machine_type)
+    quotas = {metric: cpus, "DISKS_TOTAL_GB": disk_gb}
+    for missing in (0, 1):
+        answers[google.REGION]["quotas"] = [
+            {"metric": name, "limit": needed + 3 - missing, "usage": 3} for name, needed in quotas.items()
+        ]
+        found = set(faults(answers, runner="cluster", cluster=cluster))
+        assert found == {f"quota {name}" for name in quotas if missing}
+
+
+def test_a_pipeline_reservation_is_seen() -> None:
+    answers = healthy()
+    answers[google.ASSIGNMENTS] = {"assignments": [{"jobType": "PIPELINE", "state": "ACTIVE"}]}
+    assert [f.level for f in of("reservation", answers)] == [Level.OK]
+    assert [f.level for f in of("reservation", healthy())] == [Level.NOTE]
+
+
+def test_a_profile_without_an_account_of_spark_makes_up_none() -> None:
+    texts = [f.text for f in findings(healthy(), service_account=None) if f.subject.startswith("writers of ")]
+    assert any(f"besides [{google.AIRFLOW}] these can write" in text for text in texts)
+    assert not any("[None]" in text for text in texts)
+
+
+def test_an_account_is_looked_for_in_its_own_project() -> None:
+    spark, answers = "runs@data.example.com.iam.gserviceaccount.com", healthy()
+    for account, project in ((spark, "example.com:data"), ("42-compute@developer.gserviceaccount.com", "my-project")):
+        answers[f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}"] = {}
+        assert of("service account of spark", answers, service_account=account) == []

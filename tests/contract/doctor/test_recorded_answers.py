@@ -13,12 +13,7 @@ import googleapiclient
 import pytest
 from requests import Response
 
-from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor.all_checks import run_checks
-from deploy.doctor.finding import LiveEnvironment
 from deploy.doctor.google_api import ApiError, GoogleApi
-from deploy.environment_settings import read_environment, read_profile
-from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle, answer, healthy
 from tests.contract.doctor.doctor_findings import WITH_TAG, feed_with, findings, granted
@@ -36,20 +31,6 @@ def test_an_error_may_be_a_word() -> None:
 
     with pytest.raises(ApiError, match=r"status \[401\]: invalid_token"):
         GoogleApi(Refusing({})).get("https://bigquery.googleapis.com/")
-
-
-def test_it_asks_for_nothing_but_to_read() -> None:
-    recorded = RecordedGoogle(healthy())
-    run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), (), read_grants()))
-    assert recorded.asked
-    assert {method for method, url in recorded.asked if not url.endswith(READ_BY_POST)} == {"GET"}
-
-
-@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
-def test_recorded_answers_have_the_fields_of_the_published_schemas(url: str) -> None:
-    name, schema = google.SCHEMAS[url]
-    schemas = json.loads((DOCUMENTS / f"{name}.json").read_text())["schemas"]
-    assert list(departures(healthy()[url], schemas[schema], schemas, url)) == []
 
 
 def departures(value: Any, schema: dict[str, Any], schemas: dict[str, Any], where: str) -> Iterator[str]:
@@ -81,16 +62,17 @@ def every_question() -> RecordedGoogle:
     answers[google.PROJECT_POLICY]["bindings"] += [granted(role, "user:anna@example.com") for role in google.ROLES]
     recorded = RecordedGoogle(answers)
     with feed_with(WITH_TAG):
-        findings(recorded, Runner.SERVERLESS)
-        findings(recorded, Runner.CLUSTER)
-        findings(recorded, Runner.BIGQUERY_PROCEDURE, procedure_connection="my-project.eu.spark")
+        findings(recorded, runner="serverless")
+        findings(recorded, runner="cluster")
+        findings(recorded, runner="bigquery_procedure", procedure_connection="my-project.eu.spark")
     return recorded
 
 
 @pytest.mark.parametrize("url", sorted(google.SCHEMAS))
-def test_questions_are_methods_of_the_published_apis(url: str) -> None:
+def test_questions_and_answers_are_those_of_the_published_apis(url: str) -> None:
     name, schema = google.SCHEMAS[url]
     document = json.loads((DOCUMENTS / f"{name}.json").read_text())
+    assert list(departures(healthy()[url], document["schemas"][schema], document["schemas"], url)) == []
     recorded = every_question()
     verb = "POST" if url.endswith(READ_BY_POST) else "GET"
     (method,) = [
