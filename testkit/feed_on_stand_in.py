@@ -44,6 +44,7 @@ from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.controlled_stand_in import ControlledStandIn
 from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
 from testkit.job_templates import SQL, render_configuration
+from testkit.state_reader import StateReader
 
 REPOSITORY = Path(__file__).parents[1]
 TODAY = datetime.now(UTC).date()
@@ -122,6 +123,11 @@ class FeedOnStandIn(ControlledStandIn):
             now=lambda: self.now(),
         )
 
+    @property
+    def state(self) -> StateReader:
+        """The feed's objects in the state bucket."""
+        return StateReader(self.storage, self.places.state, self.feed.feed)
+
     def land(self, snapshot_id: int, rows: list[Row]) -> str:
         """Land one delivery and register it, as the watch DAG does. Returns the delivery's name."""
         days = sorted({r["date"] for r in rows})
@@ -164,6 +170,12 @@ class FeedOnStandIn(ControlledStandIn):
         spec = resolve(self.services, self.publish_request(name, **changes))
         assert isinstance(spec, PublishSpec), spec
         return spec
+
+    def nothing_to_do(self, name: str, **changes: Any) -> str:
+        """Run the resolve step for a delivery that needs no publish. Returns the reason that it gives."""
+        reason = resolve(self.services, self.publish_request(name, **changes))
+        assert isinstance(reason, str), reason
+        return reason
 
     def deduplicate(self, spec: PublishSpec) -> None:
         """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`, a fake job by default."""

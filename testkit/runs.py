@@ -1,0 +1,364 @@
+"""Runs the feed's DAGs in this process, without Airflow: as a whole, or step by step.
+
+Nothing else in the tests knows which functions of the product a run consists of. The steps of one feed's publish are
+methods of `FeedOnStandIn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
+from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
+from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
+from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
+from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
+from dedup_clone.publish.environments import take_over_feed
+from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
+from dedup_clone.publish.erasure.preview_erasure import preview_erasure
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
+from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
+from dedup_clone.publish.previews.dry_run import DryRun, dry_run
+from dedup_clone.publish.previews.rollback_preview import preview_rollback
+from dedup_clone.publish.prune import prune
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
+from dedup_clone.publish.rebuild.resolve_rebuild import (
+    delete_copies,
+    export_rebuilt,
+    prepare_rebuilt_staging,
+    prepare_swap,
+    resolve_rebuild,
+)
+from dedup_clone.publish.records.changes_table import load_changes
+from dedup_clone.publish.records.held_deliveries import discard_held
+from dedup_clone.publish.records.index_refresh import refresh_index
+from dedup_clone.publish.recovery import commit_or_discard, recover
+from dedup_clone.publish.retirement.preview_retirement import preview_retirement
+from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
+from dedup_clone.state.landing import Landing
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.retired import Retirement, TargetAction
+from dedup_clone.state.store import ObjectStore
+from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, TODAY, FeedOnStandIn
+
+BOOTSTRAP_DAG = "feed_bootstrap"
+REBUILD_DAG = "feed_rebuild"
+RETIRE_DAG = "feed_retire"
+NO_LIMIT = 1 << 40  # bytes that a preview may read
+
+
+class Run:
+    """One run of a DAG. A run that a test leaves after some step has died there.
+
+    `steps`: by name, in order. `text`: what the run shows to whoever approves it. `spec`: from step `resolve` on.
+    """
+
+    def __init__(self, world: FeedOnStandIn) -> None:
+        self.world = world
+        self.text = ""
+        self.steps: dict[str, Callable[[], Any]] = {}
+        self._done = 0
+        self._spec: PublishSpec | None = None
+        self._checked: SwapSpec | None = None
+        self._record: LedgerRecord | None = None
+
+    @property
+    def spec(self) -> PublishSpec:
+        assert self._spec, "the run has not taken the lease"
+        return self._spec
+
+    @property
+    def attempt(self) -> str:
+        return self.spec.attempt
+
+    @property
+    def checked(self) -> SwapSpec:
+        assert self._checked, "the run has not checked anything"
+        return self._checked
+
+    def until(self, last: str) -> Run:
+        """Run the steps that are left, up to and including this one."""
+        names = list(self.steps)
+        for name in names[self._done : names.index(last) + 1]:
+            self.step(name)
+            self._done += 1
+        return self
+
+    def step(self, name: str) -> Any:
+        """Run one step now, whether it has run or not, as Airflow does for a task that is retried or cleared."""
+        return self.steps[name]()
+
+    def finish(self) -> LedgerRecord:
+        """Run the steps that are left."""
+        self.until(list(self.steps)[-1])
+        return self.record
+
+    @property
+    def record(self) -> LedgerRecord:
+        """The record in the ledger."""
+        assert self._record, "the run has not committed"
+        return self._record
+
+    def swap(self, number: int) -> None:
+        """Swap with another BigQuery job, after `number` - 1 jobs of the step have failed."""
+        self.world.swap(self.spec, self.checked, number)
+
+    def wait_for_approval(self) -> str | None:
+        """Yield the lease to any other run until somebody approves. Returns the text for that person."""
+        self.world.running.add(self.world.services.current.require_intent(self.attempt).run_id)
+        begin_approval_wait(self.world.services, self.spec)
+        return self.approval_text
+
+    @property
+    def approval_text(self) -> str | None:
+        """What whoever approves reads; None if no accepted check failed, so that nobody needs to."""
+        return approval_text(self.world.services, self.spec)
+
+    def approve(self) -> None:
+        end_approval_wait(self.world.services, self.spec)
+
+    def end(self) -> bool:
+        """Run what ends a failed or killed run: commit if it swapped, else discard. Returns whether it committed."""
+        return commit_or_discard(self.world.services, self.world.services.current.require_intent(self.attempt))
+
+    def add_steps(self, resolve: Callable[[], PublishSpec], *, spark: bool = True, **others: Callable[[], Any]) -> Run:
+        """Add the steps that all DAGs share. `others`: further steps, each after the one that its name begins with.
+
+        Such as `resolve_export`, which exports rows after the lease was taken.
+        """
+
+        def remember_spec() -> None:
+            self._spec = resolve()
+
+        def remember_checked() -> None:
+            self._checked = self.world.check(self.spec)
+
+        def remember_record() -> None:
+            self._record = self.world.commit(self.spec)
+
+        shared: dict[str, Callable[[], Any]] = {
+            "resolve": remember_spec,
+            "dedup": lambda: self.world.deduplicate(self.spec),
+            "load": lambda: self.world.load(self.spec),
+            "check": remember_checked,
+            "swap": lambda: self.world.swap(self.spec, self.checked),
+            "commit": remember_record,
+        }
+        for name, step in shared.items():
+            if name != "dedup" or spark:
+                self.steps[name] = step
+            for other, other_step in others.items():
+                if other.startswith(f"{name}_"):
+                    self.steps[other.removeprefix(f"{name}_")] = other_step
+        return self
+
+
+def publish(world: FeedOnStandIn, name: str, **changes: Any) -> Run:
+    """Publish the delivery `name`: resolve, dedup, load, check, swap, commit.
+
+    `changes`: fields of the form: run_id, replay, engine, plan, accepted_checks, reason, dates.
+    """
+    return Run(world).add_steps(lambda: world.resolve(name, **changes))
+
+
+def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> Run:
+    """Make an earlier generation live again: preview, resolve, load, check, swap, commit."""
+    run, shown = Run(world), {}
+
+    def preview() -> None:
+        found = preview_rollback(world.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
+        shown["live"], run.text = found.live_generation, found.text
+
+    def resolve() -> PublishSpec:
+        return resolve_rollback(
+            world.services, RollbackRequest(ROLLBACK_DAG, run_id, generation, shown["live"], reason)
+        )
+
+    def load_unless_cloned() -> None:
+        if run.spec.restored_at is None:
+            world.load(run.spec)
+
+    run.steps["preview"] = preview
+    run.add_steps(resolve, spark=False)
+    run.steps["load"] = load_unless_cloned
+    return run
+
+
+def bootstrap_request(**form: Any) -> BootstrapRequest:
+    defaults = {"source_table": "", "drop_expired": False, "compared_dates": 3, "reason": "", "duplicates": "refuse"}
+    values: dict[str, Any] = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", **defaults, **form}
+    return BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
+
+
+def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any) -> Run:
+    """Take over a table's rows: preview, resolve, export, dedup, load, check, swap, commit, clean.
+
+    `form`: run_id, source_table, duplicates, drop_expired, compared_dates, reason.
+    """
+    run, request, shown = Run(world), bootstrap_request(**form), {}
+
+    def preview() -> None:
+        found = preview_bootstrap(world.services, request, count_limit)
+        shown["version"], run.text = found.version, found.text
+
+    def swap() -> None:
+        require_unchanged(world.services, read_bootstrap_record(world.services, run.attempt).existing)
+        world.swap(run.spec, run.checked)
+
+    run.steps["preview"] = preview
+    run.add_steps(
+        lambda: resolve_bootstrap(world.services, request, shown["version"]),
+        resolve_export=lambda: export_existing(world.services, run.attempt),
+        commit_clean=lambda: drop_export(world.services, run.attempt),
+    )
+    run.steps["swap"] = swap
+    return run
+
+
+def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
+    """Write the table in the form of a changed feed file.
+
+    Steps: preview, resolve, export, dedup, prepare, load, check, swap, commit, clean. `form`: run_id, reason, renamed,
+    duplicates, compared_dates.
+    """
+    run, shown = Run(world), {}
+    values = {"dag_id": REBUILD_DAG, "run_id": "rebuild", "reason": "another form", **form}
+    request = RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
+
+    def preview() -> None:
+        plan = plan_rebuild(world.services, request)
+        shown["live"], run.text = plan.live_generation, plan.text
+
+    def swap() -> None:
+        prepare_swap(world.services, run.spec)
+        world.swap(run.spec, run.checked)
+
+    run.steps["preview"] = preview
+    run.add_steps(
+        lambda: resolve_rebuild(world.services, request, shown["live"]),
+        resolve_export=lambda: export_rebuilt(world.services, request, run.spec),
+        dedup_prepare=lambda: prepare_rebuilt_staging(world.services, run.spec),
+        commit_clean=lambda: delete_copies(world.services, run.spec),
+    )
+    run.steps["swap"] = swap
+    return run
+
+
+def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", reason: str = "request 7") -> Run:
+    """Erase the keys of a CSV text: preview, resolve, dedup, load, check, swap, commit, clean.
+
+    `keys`: uploaded as the file of keys; None: the file is there, or is missing.
+    """
+    run, request = Run(world), ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason)
+    if keys is not None:
+        world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
+
+    def preview() -> None:
+        run.text = preview_erasure(world.services, request, NO_LIMIT).text
+
+    run.steps["preview"] = preview
+    return run.add_steps(
+        lambda: resolve_erasure(world.services, request),
+        commit_clean=lambda: delete_leftovers(world.services, request),
+    )
+
+
+def retirement_preview(world: FeedOnStandIn, target: str) -> str:
+    """What the retire DAG shows for approval."""
+    return preview_retirement(world.services, _retirement_request(target)).text
+
+
+def retire(world: FeedOnStandIn, target: str) -> Retirement:
+    """Retire the feed. `target`: keep, export or drop."""
+    return retire_feed(world.services, _retirement_request(target))
+
+
+def _retirement_request(target: str) -> RetirementRequest:
+    return RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
+
+
+def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> DryRun:
+    """What a publish of the delivery would do."""
+    return dry_run(world.services, world.publish_request(name, **changes))
+
+
+def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage") -> None:
+    """Take a held delivery out of what may be published, as a person does in the form."""
+    (delivery,) = [found for found in world.services.arrivals.deliveries() if found.name == name]
+    discard_held(world.services, delivery, run_id="by-hand", reason=reason)
+
+
+def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
+    """Do what another run does first: commit or discard what a dead run began."""
+    recover(world.services, dag_id="other", run_id=run_id, is_replay=is_replay)
+
+
+def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:
+    """Restore lost or damaged records, as `make recover` does. Returns the plan."""
+    plan = plan_recovery(world.services, table_is_gone=table_is_gone)
+    carry_out(world.services, plan, table_is_gone=table_is_gone)
+    return plan
+
+
+def take_over(world: FeedOnStandIn, *, reason: str = "we move") -> None:
+    """Let this environment publish the feed instead of another."""
+    take_over_feed(world.services, reason)
+
+
+def delete_obsolete(world: FeedOnStandIn) -> None:
+    """Delete the files that nobody needs any more, as the last task of a publish does."""
+    prune(world.services)
+
+
+def load_waiting_changes(world: FeedOnStandIn) -> None:
+    """Load what the table of changes lacks, as the watchdog does."""
+    load_changes(world.services)
+
+
+def refresh_page(world: FeedOnStandIn) -> None:
+    """Write index.json anew, as each arrival and each end of an attempt does."""
+    refresh_index(world.services)
+
+
+class Archive:
+    """An archive of snapshots, and the backfill DAG that lands them.
+
+    It is a folder of the state bucket, so that copies go to another bucket.
+    """
+
+    def __init__(self, world: FeedOnStandIn, **form: Any) -> None:
+        self.world = world
+        self.prefix = f"archive_of_{world.feed.feed}/old"
+        limits = {"first_id": None, "last_id": None, "at_once": 1, "pause_minutes": 0, **form}
+        self.request = BackfillRequest(f"gs://{world.places.state}/{self.prefix}", **limits)
+        self.landing = Landing(ObjectStore(world.storage, world.places.state), self.prefix, world.feed.landing.marker)
+
+    def put(self, snapshot_id: int, rows: list[Row]) -> None:
+        """Write a snapshot with one file and its marker into the archive."""
+        bucket, folder = self.world.storage.bucket(self.world.places.state), f"{self.prefix}/snapshot_id={snapshot_id}"
+        bucket.blob(f"{folder}/date={TODAY}/part-0.parquet").upload_from_string(parquet_bytes(rows))
+        bucket.blob(f"{folder}/{self.world.feed.landing.marker}").upload_from_string("")
+
+    @property
+    def text(self) -> str:
+        """What the backfill DAG shows for approval."""
+        return describe_backfill(self.world.services, self.landing, self.request)
+
+    def land_next(self) -> bool:
+        """Land the next snapshots. Returns whether nothing is left to do."""
+        return land_next_snapshots(self.world.services, self.landing, self.request)
+
+    def notice(self) -> list[str]:
+        """Register what has landed, as the watch DAG does. Returns the names of the new deliveries."""
+        services = self.world.services
+        markers = services.arrivals.unregistered(services.landing.markers())
+        for marker in markers:
+            services.arrivals.register(services.landing, marker)
+        return [marker.delivery.name for marker in markers]
