@@ -1,21 +1,14 @@
-"""What `make`, and the check of a pull request, make of a profile and of a command's exit status."""
+"""What `make` makes of a profile and of a command's exit status."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deploy.environment_settings import REPOSITORY
 from deploy.plan import main
-
-WORKFLOW = re.compile(r"^```yaml\n(# \.github/workflows/plan\.yaml\n.*?)^```", re.DOTALL | re.MULTILINE)
-STATUSES = pytest.mark.parametrize(
-    ("status", "fails"), [(0, False), (2, False), (1, True)], ids=["nothing", "changes", "problems"]
-)
 
 
 def put(path: Path, text: str) -> Path:
@@ -32,7 +25,7 @@ def make(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
-@STATUSES
+@pytest.mark.parametrize(("status", "fails"), [(0, False), (2, False), (1, True)])
 def test_a_plan_with_changes_does_not_fail(tmp_path: Path, status: int, fails: bool) -> None:
     assert (make(put(tmp_path / "python", f"exit {status}"), "plan").returncode != 0) is fails
 
@@ -46,23 +39,3 @@ def test_a_retention_is_not_approved_for_all_feeds_at_once(capsys: pytest.Captur
 def test_a_command_gets_the_profile_that_is_named(tmp_path: Path, target: str) -> None:
     shown = make(put(tmp_path / "python", 'echo "profile $DEDUP_CLONE_PROFILE"'), target, "PROFILE=staging").stdout
     assert shown.splitlines()[-1] == "profile staging"
-
-
-@STATUSES
-def test_the_check_of_a_pull_request_writes_a_comment_and_fails_for_problems(
-    tmp_path: Path, status: int, fails: bool
-) -> None:
-    found = WORKFLOW.search((REPOSITORY / "docs" / "change-a-feed.md").read_text())
-    assert found
-    job = yaml.safe_load(found[1])["jobs"]["plan"]
-    assert "DEDUP_CLONE_PROFILE" in job["env"]
-    put(tmp_path / ".venv" / "bin" / "python", f'echo "plan: $*"; exit {status}')
-    put(tmp_path / "gh", 'cat "$5" > comment')
-    done = subprocess.run(
-        ["bash", "-e", "-c", job["steps"][-1]["run"]],
-        cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PULL_REQUEST": "5"},
-        check=False,
-    )
-    assert (done.returncode != 0) is fails
-    assert (tmp_path / "comment").read_text() == "plan: -m deploy.plan --markdown\n"

@@ -63,7 +63,6 @@ def distributions(module: str) -> set[str]:
     return {canonicalize_name(name) for name in installed_modules()[parts[0]]}
 
 
-@pytest.mark.exhaustive
 def test_managed_airflow_gets_all_that_dags_and_plugins_import() -> None:
     composer = read(REQUIREMENTS / "composer.txt")
     there = {*composer, *SHIPPED}
