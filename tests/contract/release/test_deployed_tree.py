@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from deploy.release.release_content import make_release
 from testkit.local_servers import REPOSITORY
 
@@ -42,20 +40,18 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment's bucket as a worker sees it."""
-    root = tmp_path_factory.mktemp("environment")
+def lay_tree(root: Path) -> None:
+    """Write the environment's bucket as a worker sees it."""
     for item in make_release(REPOSITORY, environment_bucket="environment", state_bucket="state"):
         if item.bucket == "environment":
             path = root / item.name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(item.content)
-    return root
 
 
-@pytest.mark.parametrize("profile", ["gcp"])
-def test_dags_parse_render_and_find_their_sql(tree: Path, tmp_path: Path, profile: str) -> None:
+def test_dags_parse_render_and_find_their_sql(tmp_path: Path) -> None:
+    tree = tmp_path / "environment"
+    lay_tree(tree)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "STORAGE_"))},
         "AIRFLOW_HOME": str(tmp_path),
@@ -63,7 +59,7 @@ def test_dags_parse_render_and_find_their_sql(tree: Path, tmp_path: Path, profil
         "AIRFLOW__CORE__DAGS_FOLDER": str(tree / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(tree / "plugins"),
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
-        "DEDUP_CLONE_PROFILE": profile,
+        "DEDUP_CLONE_PROFILE": "gcp",
         "PYTHONPATH": str(tree / "plugins"),
     }
     done = subprocess.run(
