@@ -1,0 +1,244 @@
+"""Executes tasks of a feed's DAGs in this process, as Airflow's task runner does, and its watch and its watchdog.
+
+A run that is executed without Airflow is in testkit/runs.py. `airflow` answers what tasks ask about DAGs and runs
+(tests/shared/task_api.py).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+from airflow.sdk import DAG
+from airflow.sdk.observability import stats
+from google.cloud.bigquery import Client
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.records import from_plain, to_plain
+from dedup_clone.orchestration.shared import bigquery_operators, task_runtime
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.shared.publish_run import publish_run_id
+from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
+from dedup_clone.orchestration.watch.publish_runs import FailedPublish, find_failed_publish
+from dedup_clone.orchestration.watchdog.feed_check import check_feed
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
+
+DAGS = REPOSITORY / "dags"
+
+
+def setup_of(world: FeedOnStandIn) -> FeedSetup:
+    """The feed's setup with the local profile of this repository, as the DAG files make it."""
+    return FeedSetup(world.feed, read_deployment(DAGS / "profiles", {"DEDUP_CLONE_PROFILE": "local"}), _folders())
+
+
+@cache
+def _folders() -> Any:
+    return find_folders(DAGS)
+
+
+@cache
+def _dag_builder(name: str) -> Callable[[FeedSetup], DAG]:
+    """The function of the file of this DAG that builds the DAG of one feed."""
+    spec = importlib.util.spec_from_file_location(f"dag_file_{name}", DAGS / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast("Callable[[FeedSetup], DAG]", getattr(module, name))
+
+
+def let_tasks_use(world: FeedOnStandIn, patch: pytest.MonkeyPatch) -> None:
+    """Let tasks open the world's services, its clock included, in place of clients by Airflow's connections."""
+    patch.setattr(task_runtime, "environment_name", lambda: world.environment)
+    patch.setattr(task_runtime, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
+    patch.setattr(task_runtime, "open_services", lambda feed, **clients: world.services)
+
+
+_CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
+
+
+class ClientHook(BigQueryHook):
+    """Airflow's BigQuery hook with a test's client. `inserted`: the ids of the inserted jobs."""
+
+    location = "US"
+    labels: dict[str, str] | None = None
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.inserted: list[str] = []
+
+    def get_client(self, **_: Any) -> Client:
+        return self._client
+
+    def insert_job(self, **arguments: Any) -> Any:
+        self.inserted.append(arguments["job_id"])
+        return super().insert_job(**arguments)
+
+
+class DagTasks:
+    """One run of a DAG, whose tasks a test executes one by one.
+
+    `dag`: such as `publish`. `form`: fields of the form that differ from their defaults. `results`: XComs by task id
+    and key. `hook`: of the tasks that run BigQuery jobs.
+    """
+
+    def __init__(
+        self,
+        world: FeedOnStandIn,
+        airflow: Any,
+        patch: pytest.MonkeyPatch,
+        dag: str,
+        run_id: str = "by-hand",
+        **form: Any,
+    ) -> None:
+        self.world, self.airflow, self.run_id = world, airflow, run_id
+        self.dag = _dag_builder(dag)(setup_of(world))
+        self.form = form
+        self.results: dict[tuple[str, str], Any] = {}
+        self.hook = ClientHook(world.bigquery)
+        self.user: str | None = None
+        airflow.add_run(self.dag.dag_id, run_id)
+        let_tasks_use(world, patch)
+        patch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
+
+    def context(self, task_id: str) -> Any:
+        """The context of a task instance, whose task is a copy to be executed, as in Airflow."""
+
+        def push(*, key: str, value: Any) -> None:
+            self.results[task_id, key] = value
+
+        def pull(*, task_ids: str, key: str = "return_value") -> Any:
+            return self.results.get((task_ids, key))
+
+        ti = SimpleNamespace(xcom_push=push, xcom_pull=pull, map_index=-1, task_id=task_id, try_number=1)
+        run = self.airflow.runs[self.dag.dag_id][self.run_id]
+        run.triggering_user_name = self.user
+        params = {**{name: param.value for name, param in self.dag.params.items()}, **self.form}
+        task = self.dag.get_task(task_id).prepare_for_execution()
+        context: Any = {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": params, "dag_run": run}
+        context |= self.dag.user_defined_macros or {}
+        task.render_template_fields(context)
+        return context
+
+    def execute(self, task_id: str, **form: Any) -> Any:
+        """Execute the task, and keep its result for later tasks."""
+        self.form |= form
+        context = self.context(task_id)
+        return self._keep(task_id, context["task"].execute(context))
+
+    def resume(self, task_id: str, method: str, event: Any = None) -> Any:
+        """Let the task, which was deferred, go on with this method."""
+        context = self.context(task_id)
+        return self._keep(task_id, getattr(context["task"], method)(context, event))
+
+    def _keep(self, task_id: str, result: Any) -> Any:
+        self.results[task_id, "return_value"] = result
+        return result
+
+    def has_taken(self, spec: PublishSpec, task_id: str = "resolve_publish") -> None:
+        """Begin with a run that has the lease already."""
+        self._keep(task_id, to_plain(spec))
+
+    @property
+    def spec(self) -> PublishSpec:
+        """The spec that the resolve task returned."""
+        (task_id,) = [task.task_id for task in self.dag.tasks if task.task_id.startswith("resolve_")]
+        return from_plain(PublishSpec, self.results[task_id, "return_value"], where="XCom")
+
+
+class _Later:
+    """Moves the clock of a feed: `later` is by how much it is ahead of the time that the feed had before."""
+
+    def __init__(self, world: FeedOnStandIn) -> None:
+        self.world = world
+        self.later = timedelta(0)
+        clock = world.now
+        world.now = lambda: clock() + self.later
+
+
+class Watch(_Later):
+    """The sensor of a feed's watch DAG. `dag_id`: of its publish DAG, whose runs `airflow` knows."""
+
+    def __init__(self, world: FeedOnStandIn, airflow: Any, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(world)
+        self.airflow = airflow
+        let_tasks_use(world, patch)
+        setup = setup_of(world)
+        self.dag_id = setup.dag_id("publish")
+        self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
+
+    def mark(self, *snapshot_ids: int) -> None:
+        """Upload the markers of these snapshots."""
+        for snapshot_id in snapshot_ids:
+            self.world.overwrite(snapshot_id, "_SUCCESS", b"")
+
+    def register(self) -> list[str]:
+        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows."""
+        items = self.sensor.register_deliveries(cast("Any", {}), {"message": "found a marker"})
+        found = [str(item["trigger_run_id"]) for item in items]
+        for run_id in found:
+            self.airflow.add_run(self.dag_id, run_id)
+        return found
+
+    def end(self, run_id: str, state: str = "failed") -> None:
+        self.airflow.add_run(self.dag_id, run_id, state, end_date=self.world.now())
+
+    def run_id(self, number: int = 1) -> str:
+        """The id of the `number`-th run for the newest delivery that waits."""
+        return publish_run_id(self.waiting[-1], number)
+
+    def failed(self, deliveries: tuple[Delivery, ...] | None = None) -> FailedPublish | None:
+        """The failed publish that the watchdog finds for these deliveries, by default those that wait."""
+        return find_failed_publish(self.world.services, self.dag_id, deliveries or self.waiting)
+
+    @property
+    def waiting(self) -> tuple[Delivery, ...]:
+        return find_backlog(self.world.services, None).apply
+
+
+class Watchdog(_Later):
+    """The watchdog's check of one feed; a run of its watch DAG is active. `gauges`: the metrics that it emitted."""
+
+    def __init__(
+        self, world: FeedOnStandIn, airflow: Any, patch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        super().__init__(world)
+        self.airflow, self.caplog = airflow, caplog
+        self.gauges: dict[str, float] = {}
+        self.setup = setup_of(world)
+        airflow.add_run(self.setup.dag_id("watch"), "scheduled__1")
+        caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+        let_tasks_use(world, patch)
+        patch.setenv("DEDUP_CLONE_PROFILE", "local")
+        patch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
+
+    def expect(self, when: timedelta) -> None:
+        """Expect a snapshot every day at the time of day that is `when` after now, with half an hour of grace."""
+        expected = ExpectedArrivals(times=(f"{datetime.now(UTC) + when:%H:%M}",))
+        freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
+        self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
+        self.setup = setup_of(self.world)
+
+    def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
+        """Run a check `later` after now. Returns the titles of the alerts that it sends."""
+        self.later = later
+        self.caplog.clear()
+        check_feed(self.setup)
+        return self.titles()
+
+    def titles(self) -> list[str]:
+        """The titles of the feed's alerts in the log since the last check began."""
+        prefix = f"[{self.world.feed.feed}] "
+        lines = [r.getMessage().splitlines()[0] for r in self.caplog.records if r.name == "dedup_clone.alerts"]
+        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
