@@ -15,7 +15,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish.bootstrap_steps import maintain
+from tests.contract.publish.existing_tables import maintain
 
 
 @pytest.fixture(autouse=True)

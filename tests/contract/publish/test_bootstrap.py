@@ -1,139 +1,311 @@
-"""Bootstrap: a table that MERGE maintained becomes the first generation, and the next snapshot publishes on top."""
+"""Bootstrap: a table that other software maintained becomes the first generation, and the next snapshot goes on top."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+from google.cloud.bigquery import SchemaField
+from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
-from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.freshness.read_feed_state import read_feed_state
-from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
-from dedup_clone.publish.planning.parent_generation import export_folder
-from dedup_clone.publish.previews.dry_run import dry_run
-from dedup_clone.publish.records.attempt_records import read_check_results
-from dedup_clone.publish.recovery import recover
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
-from dedup_clone.state.index import IndexFile
-from dedup_clone.state.ledger import Outcome
-from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from tests.contract.publish import bootstrap_steps as steps
-from tests.contract.publish.bootstrap_steps import MAINTAINED
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, LeaseHeld, LostRace
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import PolicySettings
+from testkit import runs
+from testkit.dag_tasks import DagTasks
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, insert, maintain
+from tests.shared.stand_in_client import FINE_GRAINED_READ, STAND_IN_USER, Control
+from tests.shared.task_api import TaskApi
+
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 
 
-def test_a_table_that_merge_maintained_is_taken_over_with_equal_contents_as_the_evidence_says(
-    maintained: FeedOnStandIn,
-) -> None:
-    record = steps.bootstrap(maintained, reason="from now on by clones")
+def preview(world: FeedOnStandIn, **form: object) -> str:
+    return runs.bootstrap(world, **form).until("preview").text  # type: ignore[arg-type]
+
+
+def test_a_table_is_taken_over_with_equal_contents_and_later_runs_build_on_it(maintained: FeedOnStandIn) -> None:
+    older = maintained.land(6, [row(6, 1, 1), row(6, 9)])
+    run = runs.bootstrap(maintained, reason="from now on by clones")
+    record = run.finish()
     assert maintained.rows() == expected(*MAINTAINED)
     assert maintained.live() == "1"
-    target = maintained.services.warehouse.table(maintained.feed.target)
-    assert target
-    assert target.clone_of == maintained.feed.staging
+    target = maintained.bigquery.get_table(f"warehouse.{maintained.feed.target}")
+    assert target.clone_definition.base_table_reference.table_id == maintained.feed.staging
     assert target.labels["dedup_clone_snapshot"] == "8"
-    assert (record.outcome, record.generation, record.parent, record.snapshot_id) == (Outcome.PUBLISHED, 1, None, 8)
+    assert (record.outcome, record.generation, record.parent, record.snapshot_id) == ("published", 1, None, 8)
     assert (record.rows, record.deliveries, record.lag_s, record.is_bootstrap) == (4, (), None, True)
-    assert record.reason == (
-        f"takes over [warehouse.{maintained.feed.target}], duplicates [refuse]: from now on by clones"
-    )
-    found = {item.check: item.found for item in read_check_results(maintained.services, record.attempt, "before").items}
-    assert found["existing_rows"] == "equal"
-    assert found["existing_contents"] == f"equal on 2 dates: {YESTERDAY}, {TODAY}"
+    assert record.reason.endswith("duplicates [refuse]: from now on by clones")
+    found = maintained.state.checks(run.attempt)
+    assert found["existing_rows"]["found"] == "equal"
+    assert found["existing_contents"]["found"] == f"equal on 2 dates: {YESTERDAY}, {TODAY}"
     assert "existing_unchanged" in found
-    services = maintained.services
-    assert list(services.store.objects(export_folder(services, record.attempt))) == []
-    assert services.manifests.files_exist(services.manifests.read(1))
+    assert maintained.state.names(f"data/{run.attempt}-export") == []
+    (shown,) = maintained.state.index["generations"]
+    assert (shown["generation"], shown["snapshot_id"]) == (1, 8)
+
+    # A snapshot older than the table only fills what it lacks.
+    assert "only fills gaps" in runs.dry_run_of(maintained, older).effect
+    maintained.publish(older)
+    taken_over = expected(*MAINTAINED, row(6, 9))
+    assert maintained.rows() == taken_over
+    # Some dates of a later snapshot can be replayed on top, which leaves the snapshot itself waiting.
+    name = maintained.land(9, [row(9, 2, 30), row(9, 3, 31, day=YESTERDAY)])
+    partial = maintained.publish(name, replay=True, run_id="by hand", dates=(YESTERDAY,))
+    assert (partial.snapshot_id, partial.deliveries, partial.is_taken_over) == (8, (), True)
+    after = maintained.publish(name)
+    assert (after.generation, after.parent, after.is_taken_over) == (4, 3, False)
+    back = maintained.roll_back(2)
+    assert maintained.rows() == taken_over
+    assert (back.restores, back.snapshot_id, back.lag_s) == (2, 8, None)
 
 
-def test_the_next_snapshot_is_published_on_top_and_a_rollback_goes_back_to_what_was_taken_over(
-    maintained: FeedOnStandIn,
-) -> None:
-    taken_over = steps.bootstrap(maintained)
-    record = maintained.publish(maintained.land(9, [row(9, 2, 30), row(9, 5)]))
-    assert not record.is_taken_over
-    assert maintained.rows() == expected(row(8, 1, 99), row(9, 2, 30), row(8, 4), row(9, 5), row(7, 3, day=YESTERDAY))
-    assert (record.generation, record.parent, record.new_rows, record.changed_rows) == (2, 1, 1, 1)
-    record = maintained.roll_back(1)
-    assert maintained.rows() == expected(*MAINTAINED)
-    assert (record.restores, record.snapshot_id, record.lag_s) == (1, 8, None)
-    assert (record.is_taken_over, record.arrived_at) == (True, taken_over.arrived_at)
-
-
-@pytest.mark.exhaustive
-def test_a_snapshot_older_than_the_table_only_fills_what_it_lacks_and_a_dry_run_says_so(
-    maintained: FeedOnStandIn,
-) -> None:
-    waiting = maintained.land(6, [row(6, 1, 1), row(6, 9)])
-    steps.bootstrap(maintained)
-    found = dry_run(maintained.services, maintained.publish_request(waiting))
-    assert found.effect.startswith("older than snapshot 8, which is live: only fills gaps")
-    maintained.publish(waiting)
-    assert maintained.rows() == expected(*MAINTAINED, row(6, 9))
+def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(maintained: FeedOnStandIn) -> None:
+    taken_over = runs.bootstrap(maintained).finish()
+    maintained.publish(maintained.land(9, [row(9, 2, 30)]))
+    runs.rollback(maintained, 1).until("resolve")
+    runs.recover_lease(maintained)
+    record = maintained.state.ledger()[-1]
+    assert (record["outcome"], record["restores"], record["snapshot_id"]) == ("failed", 1, 8)
+    assert maintained.roll_back(1).arrived_at == taken_over.arrived_at
 
 
 def test_another_table_is_taken_over_and_stays_as_it_is(world: FeedOnStandIn) -> None:
-    source = f"{world.feed.feed}_merged"
-    steps.create_table(world, source)
-    steps.insert(world, source, MAINTAINED)
-    steps.bootstrap(world, source_table=f"warehouse.{source}")
+    source = maintain(world, f"{world.feed.feed}_merged")
+    assert "Not taken over" not in preview(world, source_table=source)
+    runs.bootstrap(world, source_table=f"warehouse.{source}").finish()
     assert world.rows() == world.rows(source) == expected(*MAINTAINED)
-    steps.insert(world, source, [row(9, 9)])
+    insert(world, [row(9, 9)], source)
     assert world.rows() == expected(*MAINTAINED)
 
 
-@pytest.mark.exhaustive
-def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(maintained: FeedOnStandIn) -> None:
-    steps.bootstrap(maintained)
-    maintained.publish(maintained.land(9, [row(9, 2, 30)]))
-    resolve_rollback(maintained.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad"))
-    recover(maintained.services, dag_id="other", run_id="other")
-    record = maintained.services.ledger.read_last(1)[0]
-    assert (record.outcome, record.restores, record.snapshot_id) == (Outcome.FAILED, 1, 8)
-    assert not record.is_bootstrap
-
-
-@pytest.mark.exhaustive
-def test_readers_of_the_ledger_know_it_from_a_publish(maintained: FeedOnStandIn) -> None:
-    steps.bootstrap(maintained)
-    services = maintained.services
-    index = IndexFile(services.store, services.feed.feed).read().index
-    assert index
-    assert publish_kinds(index) == {1: PublishKind.BOOTSTRAP}
-    assert [g.snapshot_id for g in index.generations] == [8]
-    state = read_feed_state(
-        services,
-        watch_dag=DagActivity("a_watch", False, True, None, None),
-        publish_dag=None,
-        find_failed_run=lambda waiting: None,
-        check_interval=timedelta(minutes=1),
-    )
-    assert (state.live.generation if state.live else None, state.arrivals, state.waiting) == (1, (), ())
-    verdict = evaluate(services.now(), state)
-    assert verdict.headline == "Readers see the table that was taken over, up to update id 8."
-    maintained.write_reporting_tables()
-    for table, columns in (("dedup_clone_status", "snapshot_id"), ("dedup_clone_ledger", "ARRAY_LENGTH(deliveries)")):
-        sql = f"SELECT {columns} FROM warehouse.{table} WHERE feed = '{services.feed.feed}'"
-        assert [r[0] for r in maintained.bigquery.query_and_wait(sql)] == [8 if columns == "snapshot_id" else 0]
-
-
-@pytest.mark.exhaustive
-def test_some_dates_of_a_snapshot_can_be_replayed_on_top(maintained: FeedOnStandIn) -> None:
-    taken_over = steps.bootstrap(maintained)
-    name = maintained.land(9, [row(9, 2, 30), row(9, 3, 31, day=YESTERDAY)])
-    record = maintained.publish(name, replay=True, run_id="by hand", dates=(YESTERDAY,))
-    assert (record.snapshot_id, record.deliveries, record.is_taken_over) == (8, (), True)
-    assert record.arrived_at == taken_over.arrived_at
-    shown = dry_run(maintained.services, maintained.publish_request(name))
-    assert shown.changes_target
-
-
 def test_rows_that_staging_got_wrong_are_not_swapped_in(maintained: FeedOnStandIn) -> None:
-    spec = steps.until_load(maintained)
+    run = runs.bootstrap(maintained).until("load")
     maintained.bigquery.query_and_wait(
         f"UPDATE warehouse.{maintained.feed.staging} SET attr_value = 1 WHERE product_id = 4 AND date = '{TODAY}'"
     )
-    with pytest.raises(CheckFailed, match=r"existing_contents.*rows="):
-        maintained.check(spec)
+    with pytest.raises(CheckFailed, match="existing_contents"):
+        run.until("check")
     assert maintained.live() is None
+
+
+@pytest.mark.parametrize(
+    ("done", "refused", "error"),
+    [("preview", "resolve", BootstrapRefused), ("resolve", "export", BootstrapRefused), ("load", "check", CheckFailed),
+     ("check", "swap", BootstrapRefused)],
+)  # fmt: skip
+def test_a_table_that_is_changed_meanwhile_is_not_replaced(
+    maintained: FeedOnStandIn, done: str, refused: str, error: type[Exception]
+) -> None:
+    run = runs.bootstrap(maintained).until(done)
+    insert(maintained, [row(9, 10)])
+    with pytest.raises(error):
+        run.until(refused)
+    assert maintained.rows() == expected(*MAINTAINED, row(9, 10))
+    assert maintained.live() is None
+
+
+@pytest.mark.parametrize("last", ["resolve", "export", "dedup", "load", "swap"])
+def test_a_bootstrap_that_died_is_recovered_and_the_next_goes_on(maintained: FeedOnStandIn, last: str) -> None:
+    run = runs.bootstrap(maintained).until(last)
+    if last == "load":
+        run.step("export")  # as when a task is cleared
+    has_swapped = last == "swap"
+    runs.recover_lease(maintained)
+    assert maintained.rows() == expected(*MAINTAINED)
+    assert maintained.live() == ("1" if has_swapped else None)
+    assert maintained.state.lease is None
+    if not has_swapped:
+        with pytest.raises(LostRace):
+            run.step("check")
+        assert runs.bootstrap(maintained, run_id="again").finish().generation == 2
+    maintained.publish(maintained.land(9, [row(9, 2, 30)]))
+    assert maintained.rows() == expected(row(8, 1, 99), row(9, 2, 30), row(8, 4), row(7, 3, day=YESTERDAY))
+
+
+def test_a_publish_and_a_bootstrap_keep_each_other_out(maintained: FeedOnStandIn) -> None:
+    name = maintained.land(9, [row(9, 2, 30)])
+    with pytest.raises(CheckFailed, match="target_is_parent"):  # nobody took the table over yet
+        maintained.publish(name)
+    runs.bootstrap(maintained).until("resolve")
+    maintained.running.add("bootstrap")
+    with pytest.raises(LeaseHeld):
+        maintained.resolve(name)
+    assert maintained.rows() == expected(*MAINTAINED)
+
+
+def test_the_dags_first_task_shows_or_refuses_before_the_approval(
+    maintained: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal is not retried, and a dry run skips every later task."""
+    insert(maintained, [row(8, 1)])
+    tasks = DagTasks(maintained, TaskApi(monkeypatch), monkeypatch, "bootstrap")
+    with pytest.raises(AirflowFailException):
+        tasks.execute("show_existing")
+    with pytest.raises(DownstreamTasksSkipped):
+        tasks.execute("show_existing", dry_run=True)
+    assert "It would be refused" in tasks.results["show_existing", "return_value"]["text"]
+    assert maintained.state.current == {}
+
+
+def test_the_preview_tells_what_would_be_exported_loaded_and_billed(maintained: FeedOnStandIn) -> None:
+    waiting = maintained.land(9, [row(9, 2, 30)])
+    text, uncounted = preview(maintained), preview(maintained, count_limit=10)
+    counted = 4 * 4 * 8  # the key columns of four rows
+    for part in ("4 rows in 2 dates", "no key twice", f"{counted} bytes (0.00 USD) for this count", waiting):
+        assert part in text
+    assert f"would read {counted} bytes" in uncounted
+    assert maintained.state.lease is None
+    assert "product_id=" not in text
+
+
+@pytest.fixture
+def doubled(maintained: FeedOnStandIn) -> FeedOnStandIn:
+    """Keys that the table holds more than once: two ids, and two values of one id."""
+    insert(maintained, [row(7, 1, 500), row(8, 4, 21), row(8, 4, 19)])
+    return maintained
+
+
+def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(doubled: FeedOnStandIn) -> None:
+    before, run = doubled.rows(), runs.bootstrap(doubled).until("preview")
+    assert f"({TODAY}: 3)" in run.text
+    assert "product_id=" not in run.text, "a preview shows no key"
+    with pytest.raises(BootstrapRefused):
+        run.until("dedup")
+    assert (doubled.rows(), doubled.state.lease) == (before, None)
+    (record,) = doubled.state.ledger()
+    assert (record["outcome"], record["snapshot_id"]) == ("refused", 0)
+    assert doubled.state.deliveries("refused") == []
+    run = runs.bootstrap(doubled, run_id="again", duplicates="keep_latest")
+    assert run.finish().ties == 3
+    assert [r for r in doubled.rows() if r[1] != 4] == expected(*[r for r in MAINTAINED if r["product_id"] != 4])
+    assert doubled.state.checks(run.attempt)["existing_contents"]["found"] == f"equal on 1 dates: {YESTERDAY}"
+
+
+def test_duplicates_whose_key_has_a_null_are_shown(doubled: FeedOnStandIn) -> None:
+    """Source: aggregate_functions, ARRAY_AGG: no NULL element in an array of a result."""
+    doubled.bigquery.query_and_wait(f"UPDATE warehouse.{doubled.feed.target} SET store_id = NULL WHERE TRUE")
+    assert "a key with a NULL" in preview(doubled)
+
+
+def test_rows_older_than_the_retention_have_to_be_given_up_in_words(world: FeedOnStandIn) -> None:
+    create_table(world, expiration_days=None)
+    insert(world, [*MAINTAINED, row(7, 8, day=TODAY - timedelta(days=730))])
+    run = runs.bootstrap(world).until("preview")
+    assert f"[1] rows in [1] dates before [{TODAY - timedelta(days=729)}]" in run.text
+    with pytest.raises(BootstrapRefused, match="drop_expired"):
+        run.until("resolve")
+    record = runs.bootstrap(world, drop_expired=True).finish()
+    assert world.rows() == expected(*MAINTAINED)
+    assert "without [1] rows" in record.reason
+
+
+def rows_without_a_date(world: FeedOnStandIn) -> None:
+    maintain(world)
+    insert(world, [{**row(8, 5), "date": None}])
+
+
+def a_feed_that_publishes(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+
+
+def a_parameterized_type(world: FeedOnStandIn) -> None:
+    maintain(world)
+    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    table.schema = [*table.schema, SchemaField("note", "STRING", max_length=10)]
+    world.bigquery.update_table(table, ["schema"])
+
+
+@pytest.mark.parametrize(
+    ("prepare", "source", "error"),
+    [
+        (maintain, "nowhere", BootstrapRefused),
+        (maintain, "a.b.c.d", ConfigurationError),
+        (create_table, "", BootstrapRefused),  # no row: land the first snapshot instead
+        (a_feed_that_publishes, "", BootstrapRefused),
+        (rows_without_a_date, "", BootstrapRefused),
+        (a_parameterized_type, "", BootstrapRefused),
+    ],
+)
+def test_what_cannot_be_taken_over_is_refused_before_the_lease(
+    world: FeedOnStandIn, prepare: Callable[[FeedOnStandIn], object], source: str, error: type[Exception]
+) -> None:
+    """Further refusals: tests/unit/publish/test_existing_table.py."""
+    prepare(world)
+    with pytest.raises(error):
+        preview(world, source_table=source)
+    assert world.state.lease is None
+
+
+def test_another_table_is_refused_while_target_exists(maintained: FeedOnStandIn) -> None:
+    source = create_table(maintained, f"{maintained.feed.feed}_merged")
+    with pytest.raises(BootstrapRefused, match="another table is to be taken over"):
+        preview(maintained, source_table=source)
+
+
+@pytest.fixture
+def protected(world: FeedOnStandIn) -> Iterator[str]:
+    """Another table than target, with row access policies and a policy tag. This client may read all of it."""
+    source = maintain(world, f"{world.feed.feed}_merged")
+    policies = {"all_rows": (STAND_IN_USER, "TRUE"), "some_rows": ("group:stores@example.com", "store_id = 2072")}
+    for name, (member, rows) in policies.items():
+        world.bigquery.query_and_wait(
+            f"CREATE ROW ACCESS POLICY {name} ON warehouse.{source} GRANT TO ('{member}') FILTER USING ({rows})"
+        )
+    describe(world, source, policyTags={"names": [TAG]})
+    control = Control(world.bigquery._connection.API_BASE_URL.removeprefix("http://"))
+    control.grant(FINE_GRAINED_READ)
+    yield source
+    control.clear_grants()
+
+
+def describe(world: FeedOnStandIn, name: str, **properties: object) -> None:
+    """Set properties of the column `attr_value`."""
+    table = world.bigquery.get_table(f"warehouse.{name}")
+    fields = [field.to_api_repr() for field in table.schema]
+    fields[4] |= properties
+    table.schema = [SchemaField.from_api_repr(field) for field in fields]
+    world.bigquery.update_table(table, ["schema"])
+
+
+def test_policies_that_only_another_table_has_are_named_before_the_approval(
+    world: FeedOnStandIn, protected: str
+) -> None:
+    """Else readers of target would see what the other table hides from them, and nobody was told."""
+    text = preview(world, source_table=protected)
+    assert "Not taken over: row access policies [all_rows, some_rows]" in text
+    assert f"Not taken over: policy tags of columns [attr_value: {TAG}]" in text
+    policies = PolicySettings(row_access=("all_rows", "some_rows"), column_tags={"attr_value": TAG})
+    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"policies": policies})})
+    assert "Not taken over" not in preview(world, source_table=protected)
+
+
+def test_what_the_table_has_besides_rows_is_declared_or_refused_before_the_approval(maintained: FeedOnStandIn) -> None:
+    table = maintained.bigquery.get_table(f"warehouse.{maintained.feed.target}")
+    table.labels, table.friendly_name, table.description = {"team": "stores"}, "Attributes", "What MERGE has made."
+    table.table_constraints = TableConstraints(PrimaryKey(list(KEYS)), None)
+    table.expires = datetime.now(UTC) + timedelta(days=9)
+    maintained.bigquery.update_table(table, ["labels", "friendly_name", "description", "table_constraints", "expires"])
+    describe(maintained, maintained.feed.target, description="What a shop measured.")
+    with pytest.raises(BootstrapRefused) as refused:
+        preview(maintained)
+    lost = ("label [team]", "friendly name", "primary key", "description of column [attr_value]", "it would be deleted")
+    assert [words for words in lost if words not in str(refused.value)] == []
+    columns = [column.model_dump() for column in maintained.feed.table.columns]
+    columns[4]["description"] = "What a shop measured."
+    options = {"labels": {"team": "stores"}, "friendly_name": "Attributes"}
+    values = maintained.feed.model_dump()
+    values["table"] |= {"columns": tuple(columns), "primary_key": True, "options": options}
+    maintained.feed = Feed.model_validate(values)
+    maintained.bigquery.query_and_wait(
+        f"ALTER TABLE warehouse.{maintained.feed.target} SET OPTIONS (expiration_timestamp = NULL)"
+    )
+    runs.bootstrap(maintained).finish()
+    found = maintained.bigquery.get_table(f"warehouse.{maintained.feed.target}")
+    assert (found.labels["team"], found.friendly_name) == ("stores", "Attributes")
+    assert found.description.startswith(maintained.feed.description)
+    assert found.table_constraints.primary_key.columns == list(KEYS)
+    assert found.schema[4].description == "What a shop measured."

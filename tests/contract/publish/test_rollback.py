@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld, RollbackRefused
-from dedup_clone.publish.recovery import recover
-from dedup_clone.publish.resolve import resolve
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback, restorable_generations
-from dedup_clone.state.ledger import Outcome
-from testkit.feed_on_stand_in import ROLLBACK_DAG, YESTERDAY, FeedOnStandIn, expected, row
+from testkit import runs
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 99), row(8, 4, 99)]
+BOTH = expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
 
 
 @pytest.fixture
@@ -31,8 +32,16 @@ def steps_of(world: FeedOnStandIn, attempt: str) -> list[str]:
 
 def forget_time_travel(world: FeedOnStandIn, generation: int) -> None:
     """As after seven days: the time at which staging held the generation is of no use any more."""
-    attempt = world.services.manifests.read(generation).attempt
-    world.storage.bucket("state").blob(world.services.layout.swap_spec(attempt)).delete()
+    world.state.lose(f"attempts/{world.state.manifest(generation)['attempt']}/swap.json")
+
+
+def delivery_of(world: FeedOnStandIn, snapshot_id: int) -> str:
+    (name,) = [name for name in world.state.deliveries("arrivals") if name.startswith(f"{snapshot_id}-")]
+    return name
+
+
+def excluded(world: FeedOnStandIn) -> list[int]:
+    return [delivery["snapshot_id"] for delivery in world.state.manifest()["excluded"]]
 
 
 def test_a_rollback_restores_the_rows_under_a_new_generation_and_loads_nothing_within_time_travel(
@@ -43,152 +52,135 @@ def test_a_rollback_restores_the_rows_under_a_new_generation_and_loads_nothing_w
     assert published.live() == "3"
     assert (record.generation, record.parent, record.restores, record.snapshot_id) == (3, 2, 1, 7)
     assert (record.reason, record.lag_s) == ("bad snapshot", None)
-    assert published.services.current.read().intent is None
+    assert published.state.lease is None
     assert steps_of(published, record.attempt) == ["swap"]
-
     # A replay by hand releases the excluded delivery.
-    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
-    published.publish(excluded, replay=True, run_id="manual", reason="it was right after all")
-    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
-    assert published.services.manifests.read(4).excluded == ()
+    published.publish(delivery_of(published, 8), replay=True, run_id="manual", reason="it was right after all")
+    assert published.rows() == BOTH
+    assert excluded(published) == []
 
 
-def test_without_time_travel_the_files_of_the_generation_are_loaded(published: FeedOnStandIn) -> None:
-    forget_time_travel(published, 1)
-    record = published.roll_back(1)
-    assert published.rows() == expected(*FIRST)
-    assert steps_of(published, record.attempt) == ["load", "swap"]
-
-
-@pytest.mark.parametrize("by_files", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("by_files", [False, True])
 def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: FeedOnStandIn, by_files: bool) -> None:
-    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
+    out = delivery_of(published, 8)
+    waiting = published.land(9, [row(9, 2, 30)])  # was never live, so the rollback does not exclude it
     if by_files:
         forget_time_travel(published, 1)
-    waiting = published.land(9, [row(9, 2, 30)])  # was never live, so the rollback does not exclude it
-    published.roll_back(1)
-    answer = resolve(published.services, published.publish_request(excluded))
-    assert "excluded by a rollback: replay it by hand" in str(answer)
+    assert ("load" in steps_of(published, published.roll_back(1).attempt)) == by_files
+    assert published.rows() == expected(*FIRST)
+    assert "excluded by a rollback" in published.nothing_to_do(out)
     published.publish(waiting)
     assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
-    assert [d.snapshot_id for d in published.services.manifests.read(4).excluded] == [8]
+    assert excluded(published) == [8]
     published.publish(published.land(8, [row(8, 1, 50)]))
     assert published.rows() == expected(row(8, 1, 50), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
 def test_a_rollback_can_be_rolled_forward(published: FeedOnStandIn) -> None:
-    before = published.rows()
     published.roll_back(1)
-    published.roll_back(2, run_id="forward")
-    assert published.rows() == before
-    assert published.services.manifests.read(4).excluded == ()
+    forward = runs.rollback(published, 2, run_id="forward").until("preview")
+    assert f"No longer excluded: {delivery_of(published, 8)}." in forward.text
+    forward.finish()
+    assert published.rows() == BOTH
+    assert excluded(published) == []
     published.publish(published.land(9, [row(9, 2, 30)]))
     assert published.rows() == expected(*SECOND, row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-@pytest.mark.exhaustive
-def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedOnStandIn) -> None:
+def test_neither_a_superseded_delivery_nor_what_a_correction_replaced_is_lost_or_comes_back(
+    world: FeedOnStandIn,
+) -> None:
     world.publish(world.land(7, FIRST))
     world.land(8, [row(8, 1, 11)])
     world.publish(world.land(8, [row(8, 1, 12)]))  # supersedes the one before
+    world.publish(world.land(7, [row(7, 1, 5)]))  # corrects the first
     world.roll_back(1)
     world.publish(world.land(9, [row(9, 2, 30)]))
     assert world.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-@pytest.mark.exhaustive
-def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    world.publish(world.land(7, [row(7, 1, 5)]))
-    world.roll_back(1)
-    world.publish(world.land(8, [row(8, 4)]))
-    assert world.rows() == expected(*FIRST, row(8, 4))
+def offered_instead_of(world: FeedOnStandIn, generation: int) -> list[int]:
+    """The generations that the refusal of a rollback names."""
+    with pytest.raises(ConfigurationError) as refused:
+        world.roll_back(generation)
+    return [int(number) for number in re.findall(r"(\d+) \(snapshot \d+\)", str(refused.value))]
 
 
-@pytest.mark.parametrize("damage", [None, '{"feed": '])
+@pytest.mark.parametrize("damage", [False, True])
 def test_a_generation_without_its_manifest_keeps_no_other_from_being_restored(
-    published: FeedOnStandIn, damage: str | None
+    published: FeedOnStandIn, damage: bool
 ) -> None:
     published.publish(published.land(9, [row(9, 2, 30)]))
-    store, name = published.services.store, published.services.layout.manifest(1)
-    store.delete_prefix(name) if damage is None else store.put(name, damage)
-    assert [r.manifest.generation for r in restorable_generations(published.services)] == [3, 2]
+    if damage:
+        published.state.damage("manifests/00000001.json")
+    else:
+        published.state.lose("manifests/00000001.json")
+    assert offered_instead_of(published, 1) == [3, 2]
     published.roll_back(2)
-    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
+    assert published.rows() == BOTH
 
 
-def test_a_publish_excludes_a_rollback_while_it_runs(published: FeedOnStandIn) -> None:
-    name = published.land(9, [row(9, 2, 30)])
-    published.resolve(name)
-    published.running.add(f"run-{name}")
-    with pytest.raises(LeaseHeld, match=f"run-{name}.*tries again by itself"):
-        published.preview(1)
-    with pytest.raises(LeaseHeld, match=f"run-{name}"):
-        resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, ""))
-    assert published.live() == "2"
-    published.running.clear()  # the run is dead, and its lease keeps nobody from seeing the difference
-    assert published.preview(1).live_generation == 2
-    assert published.roll_back(1).restores == 1
-
-
-@pytest.mark.exhaustive
-def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_approved(
-    published: FeedOnStandIn,
-) -> None:
-    approved = RollbackRequest(ROLLBACK_DAG, "back", 1, published.preview(1).live_generation, "")
+def test_only_generations_with_time_travel_or_files_can_be_restored(published: FeedOnStandIn) -> None:
     published.publish(published.land(9, [row(9, 2, 30)]))
-    before = published.rows()
-    with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now, expected \[2\].*2 \(snapshot 8\), 1 \("):
-        resolve_rollback(published.services, approved)
-    assert published.rows() == before
-    assert published.services.current.read().intent is None
-
-
-def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused_as_is_a_publish(published: FeedOnStandIn) -> None:
-    one, other = (RollbackRequest(ROLLBACK_DAG, name, 1, published.preview(1).live_generation, "") for name in "ab")
-    published.running |= {"a", "b"}
-    spec = resolve_rollback(published.services, one)
-    with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
-        resolve_rollback(published.services, other)
-    with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
-        published.resolve(published.land(9, [row(9, 2, 30)]))
-    published.swap(spec, published.check(spec))
-    published.commit(spec)
-    with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now"):
-        resolve_rollback(published.services, other)
-    assert published.live() == "3"
-
-
-@pytest.mark.parametrize("swapped", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, swapped: bool) -> None:
-    before = published.rows()
-    spec = resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad"))
-    if swapped:
-        published.swap(spec, published.check(spec))
-    recover(published.services, dag_id="other", run_id="other")
-    assert published.rows() == (expected(*FIRST) if swapped else before)
-    assert published.services.current.read().generation == (3 if swapped else 2)
-    (record,) = [r for r in published.services.ledger.read_last(9) if r.generation == 3]
-    assert record.restores == 1
-    assert record.outcome is (Outcome.PUBLISHED if swapped else Outcome.FAILED)
-
-
-@pytest.mark.exhaustive
-def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(published: FeedOnStandIn) -> None:
-    published.publish(published.land(9, [row(9, 2, 30)]))
-    with pytest.raises(
-        ConfigurationError, match=r"Choose one of: 3 \(snapshot 9\), 2 \(snapshot 8\), 1 \(snapshot 7\)"
-    ):
-        published.roll_back(17)
-    assert published.services.current.read().intent is None
-
-
-@pytest.mark.exhaustive
-def test_generations_without_time_travel_and_files_are_not_offered(published: FeedOnStandIn) -> None:
+    assert offered_instead_of(published, 17) == [3, 2, 1]
     forget_time_travel(published, 1)
-    folder = published.services.manifests.read(1).data_folder
-    assert folder
-    published.services.store.delete_prefix(folder.removeprefix(published.services.store.uri("")))
-    assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
-    published.publish(published.land(9, [row(9, 2, 30)]))
-    assert [r.manifest.generation for r in restorable_generations(published.services)] == [3, 2]
+    published.state.lose(f"data/{published.state.manifest(1)['attempt']}")
+    assert offered_instead_of(published, 1) == [3, 2]
+    assert published.state.lease is None
+
+
+def test_a_publish_and_a_rollback_keep_each_other_out(published: FeedOnStandIn) -> None:
+    name = published.land(9, [row(9, 2, 30)])
+    approved = runs.rollback(published, 1, run_id="late").until("preview")
+    published.resolve(name, run_id="publish")
+    published.running.add("publish")
+    with pytest.raises(LeaseHeld):
+        runs.rollback(published, 1).until("preview")
+    with pytest.raises(LeaseHeld):
+        approved.until("resolve")
+    assert published.live() == "2"
+    published.running = {"one", "other"}  # the publish is dead
+    one, other = (runs.rollback(published, 1, run_id=run_id).until("preview") for run_id in ("one", "other"))
+    one.until("resolve")
+    with pytest.raises(LeaseHeld):
+        other.until("resolve")
+    with pytest.raises(LeaseHeld):
+        published.resolve(name)
+    one.finish()
+    before = published.rows()
+    with pytest.raises(RollbackRefused):  # another generation went live after it was approved
+        other.until("resolve")
+    assert (published.rows(), published.state.lease) == (before, None)
+
+
+@pytest.mark.parametrize("last", ["resolve", "swap"])
+def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, last: str) -> None:
+    runs.rollback(published, 1).until(last)
+    runs.recover_lease(published)
+    swapped = last == "swap"
+    assert published.rows() == (expected(*FIRST) if swapped else BOTH)
+    assert published.state.generation == (3 if swapped else 2)
+    assert published.state.outcomes()[-1] == (3, "published" if swapped else "failed")
+    assert published.state.ledger()[-1]["restores"] == 1
+
+
+def test_the_preview_names_rows_dates_deliveries_and_what_comes_next(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 3, day=YESTERDAY)]))
+    world.publish(world.land(8, [row(8, 1, 99), row(8, 4)]))
+    waiting = world.land(9, [row(9, 2)])
+    text = runs.rollback(world, 1).until("preview").text
+    assert f"| {TODAY} | 2 | 1 | -1 | other keys |" in text
+    assert "1 of 2 dates differ; -1 rows in all. Generations that are taken back: 2." in text
+    assert "At most 1 rows vanish, whose keys were new in these; rows that get other values: at most 1." in text
+    assert f"Excluded until somebody replays them or they are delivered again: {delivery_of(world, 8)}." in text
+    assert f"Waiting now: {waiting}." in text
+    assert "a clone of staging as it was at" in text
+    assert world.state.lease is None
+
+
+def test_a_date_without_files_is_said_to_differ_perhaps(world: FeedOnStandIn) -> None:
+    """An engine in SQL writes no files, and a correction may leave counts and update ids as they were."""
+    for value in (10, 99):
+        world.publish(world.land(7, [row(7, 1, value)]), engine=Engine.BIGQUERY)
+    text = runs.rollback(world, 1).until("preview").text
+    assert "1 of 1 dates differ or may differ; +0 rows in all." in text
