@@ -1,125 +1,124 @@
-"""A feed is one file: DAGs, tables, landing, the real dedup job, load, checks and swap follow from it alone."""
+"""A feed is one file: tables, landing, the real dedup job, load, checks and swap follow from it alone."""
 
 from __future__ import annotations
 
-import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from random import Random
 
 import pyarrow as pa
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.settings.feed import Feed
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.settings.feed import read_feed
+from deploy.new_feed.__main__ import main
 from devstack.producer import declared_snapshots, feeds, landing
-from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn
+from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.feed_against_oracle import FeedAgainstOracle
+from testkit.feed_on_stand_in import TODAY
+from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 
-Rows = dict[tuple[Any, ...], dict[str, Any]]
-FEW_ROWS = 40
+pytestmark = pytest.mark.spark
 
-ANOTHER_FEED = """
-feed: shop_returns
-description: Returned goods.
-owner: data-platform
-landing: {prefix: shop_returns}
-table:
-  columns:
-    - {name: load_no, type: INT64}
-    - {name: ticket, type: BYTES}
-    - {name: scanned_at, type: TIMESTAMP}
-    - {name: returned_on, type: DATE}
-    - {name: reasons, type: STRING, mode: REPEATED}
-    - {name: refund, type: NUMERIC}
-  partition_column: returned_on
-  snapshot_id_column: load_no
-  keys: [ticket, scanned_at, returned_on]
-  retention_days: 30
-checks: {max_missing_dates: 30, max_new_share: 1.0, max_survivor_share: 1.0, max_changed_share: 1.0}
-"""
-
-
-class FileWorld:
-    """A feed file's feed, published with the real job from what the producer makes of the file."""
-
-    def __init__(self, feed: Feed, clients: tuple[Storage, BigQuery], job: SparkDedupProcess) -> None:
-        self.world = FeedOnStandIn(feed, *clients)
-        self.world.dedup = job
-        self.table = feeds.table_of(feed)
-
-    def publish(self, snapshot_id: int, rows: pa.Table) -> LedgerRecord:
-        world = self.world
-        bucket = world.storage.bucket("landing")
-        landing.land(bucket, world.feed.feed, snapshot_id, rows, feeds.landing_layout(world.feed))
-        services = world.services
-        (marker,) = services.arrivals.unregistered(services.landing.markers())
-        services.arrivals.register(services.landing, marker)
-        return world.publish(marker.delivery.name)
-
-    def keyed(self, rows: list[dict[str, Any]]) -> Rows:
-        found = {tuple(row[key] for key in self.table.keys): row for row in rows}
-        assert len(found) == len(rows)
-        return found
-
-    def published(self) -> Rows:
-        sql = f"SELECT * FROM warehouse.{self.world.feed.target}"
-        return self.keyed([dict(row.items()) for row in self.world.bigquery.query_and_wait(sql)])
+DAYS = [TODAY - timedelta(days=n) for n in (1, 40)]
+MIDNIGHT = datetime(TODAY.year, TODAY.month, TODAY.day, tzinfo=UTC)
+# As the earthquakes of the United States Geological Survey: a text id, and an address that is as unique; times in UTC
+# and without a zone, a nested point, lists, decimals, many NULLs, and types that are narrower than BigQuery's.
+EARTHQUAKES = pa.schema({
+    "mag": pa.float64(),
+    "place": pa.large_string(),
+    "time": pa.timestamp("ms", "UTC"),
+    "local_time": pa.timestamp("us"),
+    "url": pa.string(),
+    "felt": pa.int16(),
+    "depth": pa.float32(),
+    "damage_usd": pa.decimal128(12, 2),
+    "alert": pa.dictionary(pa.int32(), pa.string()),
+    "tsunami": pa.bool_(),
+    "types": pa.list_(pa.string()),
+    "geometry": pa.struct([("type", pa.string()), ("coordinates", pa.list_(pa.float64()))]),
+    "id": pa.string(),
+    "event_date": pa.date32(),
+    "snapshot_id": pa.int64(),
+})  # fmt: skip
 
 
-@pytest.mark.exhaustive
-def test_feed_of_another_shape_is_published_by_its_file_alone(
+def earthquakes(random: Random, snapshot_id: int) -> list[Row]:
+    """Each snapshot has the same rows, but for the first `snapshot_id` ones."""
+    rows = [
+        {
+            "mag": random.choice([None, -0.4, 2.5, 6.1]),
+            "place": random.choice([None, "8km NNE of Ŷreka, CA", "South of the Fiji Islands"]),
+            "time": MIDNIGHT - timedelta(days=(TODAY - day).days, milliseconds=-random.randrange(86_000_000)),
+            "local_time": random.choice([None, MIDNIGHT.replace(tzinfo=None)]),
+            "url": f"https://earthquake.example.org/{day}/{number}",
+            "felt": random.choice([None, None, 3]),
+            "depth": random.choice([0.75, 10.5]),
+            "damage_usd": None,
+            "alert": random.choice([None, "green", "yellow"]),
+            "tsunami": random.random() < 0.1,
+            "types": random.choice([[], ["origin"], ["dyfi", "geoserve"]]),
+            "geometry": {"type": "Point", "coordinates": [random.uniform(-180, 180), 38.5, 4.25]},
+            "id": f"{random.choice(['nc', 'us', 'ak'])}{number:08x}",
+            "event_date": day,
+            "snapshot_id": snapshot_id,
+        }
+        for day in DAYS
+        for number in range(50)
+    ]
+    return rows[snapshot_id:]
+
+
+def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapshot(
+    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, tmp_path: Path
+) -> None:
+    snapshots = {number: earthquakes(Random("earthquakes"), number) for number in (1, 2)}
+    files = {
+        number: {
+            f"event_date={day}/part-0.parquet": parquet_bytes([r for r in rows if r["event_date"] == day], EARTHQUAKES)
+            for day in DAYS
+        }
+        for number, rows in snapshots.items()
+    }
+    for path, content in files[1].items():
+        sample = tmp_path / "landed" / "snapshot_id=1" / path
+        sample.parent.mkdir(parents=True)
+        sample.write_bytes(content)
+    (tmp_path / "feeds").mkdir()
+    assert main(["earthquakes", str(tmp_path / "landed"), "--owner", "tests"], tmp_path / "feeds") == 0
+    feed = read_feed(tmp_path / "feeds" / "earthquakes.yaml")
+    assert feed.table.keys == ("event_date", "id")
+    world = FeedAgainstOracle(clients, feed)
+    world.dedup = real_dedup
+    state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=feed.table.retention_days - 1)
+    for number, rows in snapshots.items():
+        world.publish(world.land_files(number, files[number]))
+        state = state.apply([OracleDelivery(number, rows)], oldest)
+        world.assert_equal(state)
+
+
+def test_a_feed_of_another_shape_is_published_by_its_file_alone(
     clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
 ) -> None:
-    """Text and date keys, nested values, another marker and no date folders: two snapshots, equal to a plain fold."""
-    feed = FileWorld(feeds.read("store_visits"), clients, real_dedup)
-    first = declared_snapshots.first(feed.table, TODAY, 1, 7, FEW_ROWS)
-    feed.publish(1, first)
-    assert feed.published() == feed.keyed(first.to_pylist())
-    second, said = declared_snapshots.following(feed.table, first, TODAY, 2, 7, FEW_ROWS)
-    record = feed.publish(2, second)
-    assert feed.published() == {**feed.keyed(first.to_pylist()), **feed.keyed(second.to_pylist())}
-    assert (record.new_rows, record.kept_rows, record.rows) == (said.new, said.missing, first.num_rows + said.new)
-    staging = feed.world.bigquery.get_table(f"warehouse.{feed.world.feed.staging}")
+    """Text and date keys, nested values, another marker and no date folders."""
+    world = FeedAgainstOracle(clients, feeds.read("store_visits"))
+    world.dedup = real_dedup
+    table = feeds.table_of(world.feed)
+    state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=world.feed.table.retention_days - 1)
+    rows = declared_snapshots.first(table, TODAY, 1, 7, 40)
+    for number in (1, 2):
+        bucket, layout = world.storage.bucket("landing"), feeds.landing_layout(world.feed)
+        landing.land(bucket, world.feed.feed, number, rows, layout)
+        (marker,) = world.services.arrivals.unregistered(world.services.landing.markers())
+        world.services.arrivals.register(world.services.landing, marker)
+        world.publish(marker.delivery.name)
+        state = state.apply([OracleDelivery(number, rows.to_pylist())], oldest)
+        world.assert_equal(state)
+        rows, _ = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
+    staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
     assert [(f.name, f.field_type, f.mode) for f in staging.schema if f.name in ("store_code", "baskets")] == [
         ("store_code", "STRING", "REQUIRED"),
         ("baskets", "RECORD", "REPEATED"),
     ]
-
-
-@pytest.fixture
-def dags(tmp_path: Path) -> Path:
-    """The shipped DAGs and one more feed file."""
-    dags = tmp_path / "dags"
-    shutil.copytree(REPOSITORY / "dags", dags)
-    shutil.copytree(REPOSITORY / "sql", dags / "sql")
-    (dags / "feeds" / "shop_returns.yaml").write_text(ANOTHER_FEED)
-    return dags
-
-
-def test_feed_is_added_by_adding_one_file(dags: Path) -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag = DagBag(str(dags))
-    assert bag.import_errors == {}
-    assert {"shop_returns_publish", "shop_returns_watch", "store_visits_publish"} <= set(bag.dags)
-
-
-@pytest.mark.exhaustive
-def test_feed_of_an_added_file_is_published(
-    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, dags: Path
-) -> None:
-    feed = FileWorld(feeds.read("shop_returns", dags / "feeds"), clients, real_dedup)
-    rows = declared_snapshots.first(feed.table, TODAY - timedelta(days=1), 5, 7, FEW_ROWS)
-    record = feed.publish(5, rows)
-    assert record.rows == rows.num_rows
-    assert feed.published() == feed.keyed(rows.to_pylist())
-
-
-@pytest.mark.parametrize("name", feeds.feed_names())
-def test_producer_makes_snapshots_of_every_feed_file(name: str) -> None:
-    table = feeds.table_of(feeds.read(name))
-    rows = declared_snapshots.first(table, TODAY, 1, 7, FEW_ROWS)
-    assert rows.schema.names == [c.name for c in table.columns]

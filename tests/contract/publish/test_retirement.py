@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime, timedelta
+import io
+from datetime import timedelta
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
-from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
-from dedup_clone.publish.environments import take_over_feed
-from dedup_clone.publish.records.status_table import STATUS_TABLE
-from dedup_clone.publish.retirement import retire_feed as retire_feed_module
-from dedup_clone.publish.retirement.preview_retirement import preview_retirement
-from dedup_clone.state.feed_status import StatusRow, StatusRows
-from dedup_clone.state.retired import TargetAction
+from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, LeaseHeld
+from testkit import runs
+from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
-from tests.contract.publish.operator_run import Run
-from tests.contract.publish.retirement_steps import ROWS, exported_rows, kept, request, retire
+from tests.contract.new_feeds import new_feed
+from tests.contract.publish.existing_tables import create_table, insert
+from tests.shared.task_api import TaskApi
 
-NOW = datetime(2026, 11, 1, tzinfo=UTC)
+ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 
 
 @pytest.fixture
@@ -30,108 +30,113 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
     return world
 
 
-def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> None:
-    StatusRows(published.services.store).write(StatusRow("other_feed", 1, 7, NOW, NOW))
-    published.write_reporting_tables()
-    record = retire(published, TargetAction.KEEP)
+def left(world: FeedOnStandIn) -> list[str]:
+    """The names of the objects and subfolders that are left in the feed's folder."""
+    return sorted({name.split("/")[0] for name in world.state.names()})
+
+
+def tables(world: FeedOnStandIn) -> set[str]:
+    """Which of target and staging exist."""
+    names = {table.table_id for table in world.bigquery.list_tables("warehouse")}
+    return {kind for kind in ("target", "staging") if getattr(world.feed, kind) in names}
+
+
+def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clients: tuple[Storage, BigQuery]) -> None:
+    other = FeedOnStandIn(new_feed(), *clients)
+    other.publish(other.land(7, ROWS))
+    record = runs.retire(published, "keep")
     assert published.rows() == expected(*ROWS)
     assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
-    assert published.services.warehouse.table(published.feed.staging) is None
-    assert kept(published) == ["RETIRED", "ledger"]
+    assert tables(published) == {"target"}
+    assert left(published) == ["RETIRED", "ledger"]
     published.write_reporting_tables()
-    status = published.bigquery.query_and_wait(f"SELECT feed FROM warehouse.{STATUS_TABLE}")
-    assert [r["feed"] for r in status] == ["other_feed"]
+    status = {r["feed"] for r in published.bigquery.query_and_wait("SELECT feed FROM warehouse.dedup_clone_status")}
+    assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
 
 
 def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
-    record = retire(published, TargetAction.EXPORT)
-    assert published.services.warehouse.table(published.feed.target) is None
-    assert exported_rows(published, record) == expected(*ROWS)
-    assert kept(published) == ["RETIRED", "data", "ledger"]
+    record = runs.retire(published, "export")
+    assert tables(published) == set()
+    blobs = published.storage.list_blobs("state", prefix=f"{published.feed.feed}/data/{record.attempt}-export/")
+    content = [pq.read_table(io.BytesIO(blob.download_as_bytes())).to_pylist() for blob in blobs]
+    assert expected(*(r for rows in content for r in rows)) == expected(*ROWS)
+    assert left(published) == ["RETIRED", "data", "ledger"]
 
 
-def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
+def test_a_retired_feed_is_not_published_or_changed_by_any_run(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retire(published, TargetAction.KEEP)
-    with pytest.raises(ConfigurationError, match=r"was retired at .* by run \[retire\].*delete .*RETIRED"):
-        retire_feed_module.require_own_feed(published.services)
-    with pytest.raises(ConfigurationError, match="was retired at"):
-        preview_retirement(published.services, request(TargetAction.KEEP))
-    with pytest.raises(ConfigurationError, match="was retired at"):
-        describe_backfill(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
-    with pytest.raises(ConfigurationError, match="was retired at"):
-        published.resolve_erasure("product_id\n1\n")
-    with pytest.raises(AirflowFailException, match="was retired at"):  # not: snapshot 9 is not registered
-        Run(published, monkeypatch, "by-hand").resolve(snapshot_id="9", reason="once more")
+    runs.retire(published, "keep")
+    with pytest.raises(AirflowFailException, match=r"was retired at .*delete .*RETIRED"):
+        DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish").execute(
+            "resolve_publish", snapshot_id="9", reason="once more"
+        )
+    for step in (
+        lambda: runs.retirement_preview(published, "keep"),
+        lambda: runs.Archive(published).text,
+        lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
+        lambda: runs.take_over(published),
+    ):
+        with pytest.raises(ConfigurationError, match="was retired at"):
+            step()
 
 
-def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object, **named: object) -> None:
-        raise JobFailed("BigQuery is away", message="away", reason="backendError")
-
-    monkeypatch.setattr(retire_feed_module, "export_partitions", fail)
-    with pytest.raises(JobFailed):
-        retire(published, TargetAction.EXPORT)
+def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn) -> None:
+    fault = {"match": {"job_id": f"{published.feed.feed}.*", "job_type": "extract"}, "effect": "error", "times": 50}
+    published.add_fault(fault)
+    with pytest.raises(DedupCloneError):
+        runs.retire(published, "export")
+    published.clear_faults()
     assert published.rows() == expected(*ROWS)
-    monkeypatch.undo()
     elsewhere = copy.copy(published)
     elsewhere.environment = "new.example.org"
     with pytest.raises(ConfigurationError, match="was retired at"):
-        take_over_feed(elsewhere.services, "we move")
-    retire(published, TargetAction.EXPORT)
-    retire(published, TargetAction.EXPORT)
-    assert kept(published) == ["RETIRED", "data", "ledger"]
+        runs.take_over(elsewhere)
+    for _ in range(2):
+        runs.retire(published, "export")
+    assert left(published) == ["RETIRED", "data", "ledger"]
 
 
 def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
-    published.resolve(published.services.arrivals.deliveries()[-1].name, run_id="busy")
+    published.resolve(published.state.deliveries("arrivals")[-1], run_id="busy")
     published.running = {"busy"}
     with pytest.raises(LeaseHeld):
-        retire(published, TargetAction.DROP)
-    assert published.services.retired.read() is None
+        runs.retire(published, "drop")
+    assert published.state.find("RETIRED") is None
 
 
-def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> None:
-    assert retire(world, TargetAction.EXPORT).generation is None
-    assert kept(world) == ["RETIRED"]
-
-
-def test_a_table_that_no_generation_describes_is_neither_exported_nor_dropped(world: FeedOnStandIn) -> None:
-    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} AS SELECT 1 AS product_id")
-    for action in (preview_retirement, retire_feed_module.retire_feed):
-        with pytest.raises(ConfigurationError, match=r"no live generation.*choose \[keep\]"):
-            action(world.services, request(TargetAction.EXPORT))
-    assert world.services.retired.read() is None
-    assert world.services.warehouse.table(world.feed.target) is not None
+def test_a_feed_that_never_published_can_be_retired_unless_its_table_is_of_somebody_else(world: FeedOnStandIn) -> None:
+    create_table(world)
+    for step in (runs.retirement_preview, runs.retire):
+        with pytest.raises(ConfigurationError, match="no live generation"):
+            step(world, "export")
+    assert (tables(world), world.state.find("RETIRED")) == ({"target"}, None)
+    world.bigquery.delete_table(f"warehouse.{world.feed.target}")
+    assert runs.retire(world, "export").generation is None
+    assert left(world) == ["RETIRED"]
 
 
 def test_rows_that_somebody_added_on_another_date_are_not_dropped_with_the_table(published: FeedOnStandIn) -> None:
-    day = YESTERDAY - timedelta(days=30)
-    values = ", ".join(f"DATE '{day}'" if n == "date" else "1" for n in row(7, 1))
-    published.bigquery.query_and_wait(
-        f"INSERT warehouse.{published.feed.target} ({', '.join(row(7, 1))}) VALUES ({values})"
-    )
-    with pytest.raises(ConfigurationError, match=rf"other rows than generation \[1\]: {day}: 1 rows, expected 0"):
-        retire(published, TargetAction.EXPORT)
-    assert published.services.warehouse.table(published.feed.target) is not None
+    insert(published, [row(7, 1, day=YESTERDAY - timedelta(days=30))])
+    with pytest.raises(ConfigurationError, match="1 rows, expected 0"):
+        runs.retire(published, "export")
+    assert "target" in tables(published)
 
 
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
-    retire(published, TargetAction.DROP)
-    assert published.services.warehouse.table(published.feed.target) is None
-    published.services.store.delete_prefix(published.services.retired.name)
+    runs.retire(published, "drop")
+    assert tables(published) == set()
+    published.state.lose("RETIRED")
     published.publish(published.land(9, [row(9, 4)]))
     assert published.rows() == expected(row(9, 4))
 
 
 def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) -> None:
-    waiting = published.services.arrivals.deliveries()[-1].name
-    text = preview_retirement(published.services, request(TargetAction.DROP)).text
+    text = runs.retirement_preview(published, "drop")
     assert "generation 1, snapshot 7, 3 rows" in text
-    assert f"will not be published: {waiting}" in text
+    assert f"will not be published: {published.state.deliveries('arrivals')[-1]}" in text
     assert "is **dropped**" in text
-    assert "no longer be erased" not in text
-    kept_text = preview_retirement(published.services, request(TargetAction.KEEP)).text
-    assert "go on expiring after 730 days" in kept_text
-    assert "Keys of a person can **no longer be erased**" in kept_text
+    assert "can **no longer be erased**" not in text
+    kept = runs.retirement_preview(published, "keep")
+    assert "go on expiring after 730 days" in kept
+    assert "can **no longer be erased**" in kept
