@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from google.cloud.bigquery import SchemaField
+
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
 from devstack.producer.declared_snapshots import schema
@@ -77,5 +79,14 @@ def land_declared(world: FeedOnStandIn, snapshot_id: int, rows: list[Row]) -> st
 def select(world: FeedOnStandIn, columns: str, table: str = "") -> list[tuple[Any, ...]]:
     """The sorted rows of a table, by default target, with these columns. `columns`: separated by commas."""
     name = table or world.feed.target
-    found = world.bigquery.query_and_wait(f"SELECT {columns} FROM warehouse.{name} ORDER BY {columns}")
-    return [tuple(r.values()) for r in found]
+    found = world.bigquery.query_and_wait(f"SELECT {columns} FROM warehouse.{name}")
+    return sorted((tuple(r.values()) for r in found), key=repr)
+
+
+def describe(world: FeedOnStandIn, name: str, **properties: object) -> None:
+    """Set properties of the column `attr_value` of a table, such as `description`."""
+    table = world.bigquery.get_table(f"warehouse.{name}")
+    fields = [field.to_api_repr() for field in table.schema]
+    fields[4] |= properties
+    table.schema = [SchemaField.from_api_repr(field) for field in fields]
+    world.bigquery.update_table(table, ["schema"])

@@ -16,7 +16,7 @@ from dedup_clone.settings.table_settings import PolicySettings
 from testkit import runs
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, insert, maintain
+from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
 from tests.shared.stand_in_client import FINE_GRAINED_READ, STAND_IN_USER, Control
 from tests.shared.task_api import TaskApi
 
@@ -258,15 +258,6 @@ def protected(world: FeedOnStandIn) -> Iterator[str]:
     control.grant(FINE_GRAINED_READ)
     yield source
     control.clear_grants()
-
-
-def describe(world: FeedOnStandIn, name: str, **properties: object) -> None:
-    """Set properties of the column `attr_value`."""
-    table = world.bigquery.get_table(f"warehouse.{name}")
-    fields = [field.to_api_repr() for field in table.schema]
-    fields[4] |= properties
-    table.schema = [SchemaField.from_api_repr(field) for field in fields]
-    world.bigquery.update_table(table, ["schema"])
 
 
 def test_policies_that_only_another_table_has_are_named_before_the_approval(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +14,35 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.check_settings import SqlCheck
-from dedup_clone.settings.table_settings import ColumnSettings
+from dedup_clone.settings.feed import Feed
 from deploy import plan as command
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
+from tests.contract.publish.existing_tables import column, land_declared, with_columns, with_table
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+CDC = {"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED}
 
 
 class Plans:
-    """The command, for a folder with one profile and the feed files that a test writes."""
+    """The command for a world's feed, in a folder with one profile and the feed files that a test writes."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder = folder
-        self._capsys = capsys
+    def __init__(self, world: FeedOnStandIn, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.world, self.folder, self._capsys = world, folder, capsys
         shutil.copytree(REPOSITORY / "dags" / "profiles", folder / "profiles")
         (folder / "feeds").mkdir()
 
-    def write(self, world: FeedOnStandIn) -> None:
-        text = yaml.safe_dump(world.feed.model_dump(mode="json", exclude_defaults=True))
-        (self.folder / "feeds" / f"{world.feed.feed}.yaml").write_text(text)
-
-    def show(self, world: FeedOnStandIn, *options: str) -> tuple[int, str]:
-        """The exit status and the output of the command for the world's feed."""
-        self.write(world)
-        status = command.main(["--feed", world.feed.feed, *options], self.folder)
+    def show(self, *options: str, every_feed: bool = False) -> tuple[int, str]:
+        """The exit status and the output of the command."""
+        feed = self.world.feed
+        text = yaml.safe_dump(feed.model_dump(mode="json", exclude_defaults=True))
+        (self.folder / "feeds" / f"{feed.feed}.yaml").write_text(text)
+        status = command.main([*([] if every_feed else ["--feed", feed.feed]), *options], self.folder)
         captured = self._capsys.readouterr()
         return status, captured.out + captured.err
+
+    def expect(self, status: int, *words: str, options: tuple[str, ...] = ()) -> None:
+        found, shown = self.show(*options)
+        assert (found, [word for word in words if word not in shown]) == (status, []), shown
 
 
 @pytest.fixture
@@ -48,136 +52,93 @@ def plans(
     monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", world.bigquery._connection.API_BASE_URL)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", world.storage._connection.API_BASE_URL)
-    return Plans(tmp_path, capsys)
+    return Plans(world, tmp_path, capsys)
 
 
-def change_table(world: FeedOnStandIn, **changes: Any) -> None:
-    table = world.feed.table.model_copy(update=changes)
-    world.feed = world.feed.model_copy(update={"table": table})
+def other(**changes: Any) -> Callable[[Feed], Feed]:
+    return lambda feed: feed.model_copy(update=changes)
 
 
-def add_column(world: FeedOnStandIn) -> None:
-    change_table(world, columns=(*world.feed.table.columns, ColumnSettings(name="colour", type="STRING", since=9)))
+def of_table(**changes: Any) -> Callable[[Feed], Feed]:
+    return lambda feed: with_table(feed, **changes)
 
 
-def test_an_unchanged_feed_file_has_nothing_to_do(world: FeedOnStandIn, plans: Plans) -> None:
-    status, shown = plans.show(world)
-    assert (status, "is new" in shown) == (2, True)
+def of_column(name: str, kind: str, **settings: Any) -> Callable[[Feed], Feed]:
+    return lambda feed: with_columns(feed, **{name: column(name, kind, **settings)})
+
+
+def strict_limit(feed: Feed) -> Feed:
+    return feed.model_copy(update={"checks": feed.checks.model_copy(update={"max_new_share": 0.01})})
+
+
+# Exit status (0: nothing to do, 1: problems, 2: changes), and parts of the text.
+CASES: list[tuple[Callable[[Feed], Feed], int, tuple[str, ...]]] = [
+    (lambda feed: feed, 0, ("nothing to do (generation 2 is live)",)),
+    (of_column("colour", "STRING", since=9), 2, ("new columns colour", "readers: 1 more columns", "bills nothing")),
+    (other(engine=Engine.BIGQUERY), 2, ("engine spark becomes bigquery", "USD on demand for each complete snapshot")),
+    (other(**CDC), 2, ("USD on demand to stream and apply each snapshot's changes",)),
+    (strict_limit, 0, ("note     check new_share fails for a snapshot like the newest published one",)),
+    (of_column("attr_value", "STRING"), 1, ("_rebuild, which makes these changes after your approval", "0.00 USD")),
+    (of_table(keys=("date", "product_id")), 1, ("problem  keys is [date, product_id]",)),
+    (of_table(retention_days=400), 1, ("retention_days is [400]",)),
+    (of_table(cluster_by=("store_id",)), 1, ("clustered by",)),
+    (other(changes=True), 2, ("[changes] is true", "_changes, by a free load job")),
+]
+
+
+def test_a_changed_feed_file_is_compared_with_what_is_published(world: FeedOnStandIn, plans: Plans) -> None:
+    plans.expect(2, "is new")
     world.publish(world.land(7, FIRST))
-    assert plans.show(world) == (0, f"{world.feed.feed}: nothing to do (generation 1 is live)\n")
+    world.publish(world.land(8, [row(8, 1), row(8, 2), row(8, 4)]))
+    former, waiting = world.feed, world.land(9, FIRST)
+    for change, status, words in CASES:
+        world.feed = change(former)
+        plans.expect(status, *words)
+        if status == 1:
+            # What the plan calls a problem is refused before the dedup, in the same words.
+            lines = plans.show()[1].splitlines()
+            problem = next(line.removeprefix("  problem  ") for line in lines if line.startswith("  problem"))
+            with pytest.raises((CheckFailed, ConfigurationError)) as refused:
+                world.resolve(waiting)
+            assert problem in str(refused.value)
+            assert world.state.lease is None
 
 
-@pytest.mark.exhaustive
-def test_a_new_column_is_shown_with_its_cost_and_what_readers_notice(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    add_column(world)
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "change   new columns colour" in shown
-    assert "costs: the Spark job reads and writes 0.00 GiB more; BigQuery bills nothing" in shown
-    assert "readers: 1 more columns" in shown
-
-
-@pytest.mark.exhaustive
-def test_an_engine_in_sql_adds_a_column_that_readers_see_at_once(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    columns = (*world.feed.table.columns, ColumnSettings(name="colour", type="STRING"))
-    change_table(world, columns=columns)
-    world.feed = world.feed.model_copy(update={"engine": Engine.BIGQUERY})
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "adds them to staging and target before the query" in shown
-
-
-def test_a_pull_request_gets_a_table(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    add_column(world)
-    change_table(world, retention_days=400)
-    status, shown = plans.show(world, "--markdown")
-    assert status == 1
-    assert "| Change | The next publish | Readers | Costs |" in shown
-    assert "| new columns colour | adds them" in shown
-    assert "- **Problem**: retention_days is [400], staging keeps [730] days" in shown
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"keys": ("date", "product_id")},
-        pytest.param({"retention_days": 400}, marks=pytest.mark.exhaustive),
-        pytest.param({"cluster_by": ("store_id",)}, marks=pytest.mark.exhaustive),
-    ],
-    ids=["keys", "retention", "clustering"],
-)
-def test_what_the_plan_calls_a_problem_is_refused_in_the_same_words_before_the_dedup(
-    world: FeedOnStandIn, plans: Plans, change: dict[str, Any]
+def test_another_partition_column_is_refused_and_the_plan_says_what_to_do_instead(
+    world: FeedOnStandIn, plans: Plans
 ) -> None:
+    world.feed = with_columns(world.feed, sold_on=column("sold_on", "DATE"))
+    world.publish(land_declared(world, 7, FIRST[:2]))
+    world.feed = with_table(world.feed, partition_column="sold_on", keys=("sold_on", *world.feed.table.keys[1:]))
+    plans.expect(1, "partition_column is [sold_on], it was [date]", "publish it as a feed of another name")
+
+
+def test_a_pull_request_gets_a_table_and_all_feeds_are_compared(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
-    change_table(world, **change)
-    status, shown = plans.show(world)
+    former = world.feed
+    world.feed = with_table(of_column("colour", "STRING", since=9)(former), retention_days=400)
+    table = ("| Change | The next publish | Readers | Costs |", "| new columns colour | adds them", "- **Problem**:")
+    plans.expect(1, *table, options=("--markdown",))
+    (plans.folder / "feeds" / "broken.yaml").write_text("feed: broken\n")
+    world.feed = former.model_copy(update={"feed": "another"})
+    (plans.folder / "feeds" / f"{former.feed}.yaml").unlink()
+    damaged = world.storage.bucket("state").blob(f"{former.feed}_damaged/CURRENT")
+    damaged.upload_from_string("{}")
+    status, shown = plans.show(every_feed=True)
+    damaged.delete()
     assert status == 1
-    (problem,) = [line.removeprefix("  problem  ") for line in shown.splitlines() if line.startswith("  problem")]
-    with pytest.raises((CheckFailed, ConfigurationError)) as refused:
-        world.resolve(world.land(8, FIRST))
-    assert problem in str(refused.value)
-    assert world.services.current.read().intent is None
+    for name in ("broken", f"{former.feed}_damaged"):
+        assert f"{name}: 1 problem (not compared)" in shown
+    assert f"{former.feed}: 1 change (generation 1 is live)\n  change   the feed file is gone" in shown
 
 
 def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
-    assert "no shorter retention to approve" in plans.show(world, "--apply")[1]
-    change_table(world, retention_days=1)
-    status, shown = plans.show(world)
-    assert status == 1
-    assert f"1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}" in shown
-    status, shown = plans.show(world, "--apply")
-    assert (status, "is approved" in shown) == (2, True)
-    status, shown = plans.show(world)
-    assert (status, "the retention is approved" in shown) == (2, True)
-
-
-@pytest.mark.exhaustive
-def test_another_partition_column_is_refused_and_the_plan_says_what_to_do_instead(
-    world: FeedOnStandIn, plans: Plans
-) -> None:
-    change_table(world, columns=(*world.feed.table.columns, ColumnSettings(name="sold_on", type="DATE")))
-    world.publish(world.land(7, FIRST))
-    change_table(world, partition_column="sold_on", keys=("sold_on", *world.feed.table.keys[1:]))
-    status, shown = plans.show(world)
-    assert status == 1
-    for words in (
-        "partition_column is [sold_on], it was [date]",
-        f"{world.feed.feed}_rebuild cannot make these changes",
-        "publish it as a feed of another name, and let readers go there",
-    ):
-        assert words in shown
-    with pytest.raises(ConfigurationError, match=r"partition_column is \[sold_on\]"):
-        world.resolve(world.land(8, FIRST))
-    assert world.services.current.read().intent is None
-
-
-@pytest.mark.exhaustive
-def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    changes = {"engine": Engine.BIGQUERY, "update_id_mode": UpdateIdMode.LAST_SEEN}
-    world.feed = world.feed.model_copy(update=changes)
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "engine spark becomes bigquery" in shown
-    assert "USD on demand for each complete snapshot" in shown
-    world.feed = world.feed.model_copy(update={"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED})
-    assert "USD on demand to stream and apply each snapshot's changes" in plans.show(world)[1]
-
-
-@pytest.mark.exhaustive
-def test_a_limit_that_the_newest_publish_exceeds_is_noted(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    world.publish(world.land(8, [row(8, 1), row(8, 2), row(8, 4)]))
-    checks = world.feed.checks.model_copy(update={"max_new_share": 0.01})
-    world.feed = world.feed.model_copy(update={"checks": checks})
-    status, shown = plans.show(world)
-    assert status == 0
-    assert "note     check new_share fails for a snapshot like the newest published one" in shown
+    assert "no shorter retention to approve" in plans.show("--apply")[1]
+    world.feed = with_table(world.feed, retention_days=1)
+    plans.expect(1, f"1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}")
+    plans.expect(2, "is approved", options=("--apply",))
+    plans.expect(2, "the retention is approved")
 
 
 OPTIONS = {
@@ -190,77 +151,52 @@ OPTIONS = {
 
 def test_options_descriptions_and_primary_key_are_compared_with_target(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
-    before, columns = world.feed.table, list(world.feed.table.columns)
-    columns[4] = columns[4].model_copy(update={"description": "What a shop measured."})
+    before = world.feed.table
+    described = of_column("attr_value", "INT64", description="What a shop measured.")(world.feed)
     options = before.options.model_copy(update=OPTIONS)
-    change_table(world, options=options, primary_key=True, columns=tuple(columns))
+    world.feed = with_table(described, options=options, primary_key=True)
     world.feed = world.feed.model_copy(update={"description": "One row for each attribute."})
-    status, shown = plans.show(world)
-    assert status == 2
-    for words in (
-        "change   friendly name becomes [Attributes]",
-        "change   label [team] becomes [stores]",
-        "change   require_partition_filter becomes [true]",
-        "readers: queries without a filter on column [date] fail from the swap on",
-        "change   KMS key becomes [projects/p/",
-        "change   primary key becomes [date, product_id, store_id, attribute_id]",
-        "change   descriptions of columns attr_value",
-        "change   description of the table",
-    ):
-        assert words in shown
+    plans.expect(
+        2,
+        *("friendly name becomes [Attributes]", "label [team] becomes [stores]", "KMS key becomes [projects/p/"),
+        *("require_partition_filter becomes [true]", "queries without a filter on column [date] fail from the swap on"),
+        *("primary key becomes [date, product_id,", "descriptions of columns attr_value", "description of the table"),
+    )
     world.publish(world.land(8, FIRST))
-    assert plans.show(world) == (0, f"{world.feed.feed}: nothing to do (generation 2 is live)\n")
-    change_table(world, options=before.options)
-    status, shown = plans.show(world)
-    assert (status, shown.count("is no longer declared")) == (2, 4)
-    assert "removes it from target by the swap" in shown
-    assert "keeps the key, because staging has it" in shown
+    plans.expect(0, "nothing to do (generation 2 is live)")
+    world.feed = with_table(world.feed, options=before.options)
+    plans.expect(2, "removes it from target by the swap", "keeps the key, because staging has it")
+    assert plans.show()[1].count("is no longer declared") == 4
     world.publish(world.land(9, FIRST))
-    assert plans.show(world)[0] == 0
+    plans.expect(0)
 
 
 def test_the_table_of_changes_is_compared_and_what_it_would_lose_is_said(world: FeedOnStandIn, plans: Plans) -> None:
-    name = f"{world.feed.feed}_changes"
     world.publish(world.land(7, FIRST))
     world.feed = world.feed.model_copy(update={"changes": True})
-    status, shown = plans.show(world)
-    assert (status, "change   [changes] is true" in shown) == (2, True)
-    assert f"makes {name}, by a free load job" in shown.replace("warehouse.", "").replace("local-dev.", "")
     world.publish(world.land(8, [row(8, 1, 30), row(8, 2)]))
-    assert plans.show(world)[0] == 0
-    columns = list(world.feed.table.columns)
-    columns[4] = columns[4].model_copy(update={"type": "NUMERIC"})
+    plans.expect(0)
     declared = world.feed
-    change_table(world, columns=tuple(columns))
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "cannot keep its rows, because columns get another name or type" in shown
-    assert "the 1 rows of earlier generations are dropped" in shown
+    world.feed = of_column("attr_value", "NUMERIC")(declared)
+    plans.expect(2, "because columns get another name or type", "the 1 rows of earlier generations are dropped")
     world.feed = declared.model_copy(update={"changes_days": 30})
-    shown = plans.show(world)[1]
-    assert "becomes 30, it was 60" in shown
-    assert "changes older than 30 days vanish" in shown
+    plans.expect(2, "becomes 30, it was 60", "changes older than 30 days vanish")
     world.feed = declared.model_copy(update={"changes_days": 90})
-    assert "vanish" not in plans.show(world)[1]
+    assert "vanish" not in plans.show()[1]
     world.feed = declared.model_copy(update={"changes": False})
-    status, shown = plans.show(world)
-    assert (status, "[changes] is no longer true" in shown) == (2, True)
+    plans.expect(2, "[changes] is no longer true")
 
 
 def test_settings_of_engine_cdc_are_compared(world: FeedOnStandIn, plans: Plans) -> None:
-    changes = {"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED}
-    world.feed = world.feed.model_copy(update=changes)
+    world.feed = world.feed.model_copy(update=CDC)
     world.publish(world.land(7, FIRST))
-    assert plans.show(world)[0] == 0
-    staging = world.bigquery.get_table(f"local-dev.warehouse.{world.feed.staging}")
+    plans.expect(0)
+    staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
     staging.max_staleness = "0-0 0 0:15:0"  # as the first publish that streams sets it
     world.bigquery.update_table(staging, ["max_staleness"])
-    cdc = world.feed.cdc.model_copy(update={"max_staleness_minutes": 90, "publish": "direct"})
+    cdc = world.feed.cdc.model_copy(update={"max_staleness_minutes": 90})
     world.feed = world.feed.model_copy(update={"cdc": cdc})
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "max_staleness becomes [0-0 0 1:30:0], it was [0-0 0 0:15:0]" in shown
-    assert "cdc.publish becomes [direct]" in shown
+    plans.expect(2, "max_staleness becomes [0-0 0 1:30:0], it was [0-0 0 0:15:0]")
 
 
 def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
@@ -272,42 +208,11 @@ def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
     query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_valu < 0")
     checks = world.feed.checks.model_copy(update={"sql": (SqlCheck(name="negative"),)})
     world.feed = world.feed.model_copy(update={"checks": checks})
-    status, shown = plans.show(world)
-    assert status == 1
-    assert "problem  FAIL sql_negative: [the query fails: " in shown
+    plans.expect(1, "problem  FAIL sql_negative: [the query fails: ")
     query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_value < 0")
-    status, shown = plans.show(world)
-    assert status == 2
-    assert "change   check sql_negative is new" in shown
-    assert "costs: the query reads 0.00 GiB" in shown
+    plans.expect(2, "check sql_negative is new", "costs: the query reads 0.00 GiB")
     world.feed.read_queries(query.parent.parent)
     world.publish(world.land(8, FIRST))
-    assert plans.show(world)[0] == 0
-    add_column(world)
-    assert "SQL checks were not tried" in plans.show(world)[1]
-
-
-def test_what_a_rebuild_costs_is_shown(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
-    columns = list(world.feed.table.columns)
-    columns[4] = columns[4].model_copy(update={"type": "STRING"})
-    change_table(world, columns=tuple(columns))
-    status, shown = plans.show(world)
-    assert status == 1
-    assert f"trigger {world.feed.feed}_rebuild, which makes these changes after your approval" in shown
-    assert "a query that reads 0.00 GiB, about 0.00 USD on demand" in shown
-
-
-def test_all_feeds_are_compared_and_a_removed_file_is_noticed(
-    world: FeedOnStandIn, plans: Plans, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world.publish(world.land(7, FIRST))
-    (plans.folder / "feeds" / "broken.yaml").write_text("feed: broken\n")
-    damaged = f"{world.feed.feed}_damaged"
-    world.services.store.create(f"{damaged}/CURRENT", "{}")
-    assert command.main([], plans.folder) == 1
-    world.services.store.delete_prefix(f"{damaged}/")
-    shown = capsys.readouterr().out
-    assert f"{damaged}: 1 problem (not compared)" in shown
-    assert "broken: 1 problem (not compared)" in shown
-    assert f"{world.feed.feed}: 1 change (generation 1 is live)\n  change   the feed file is gone" in shown
+    plans.expect(0)
+    world.feed = of_column("colour", "STRING", since=9)(world.feed)
+    plans.expect(2, "SQL checks were not tried")

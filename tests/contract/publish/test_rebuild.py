@@ -16,7 +16,15 @@ from dedup_clone.settings.feed import Feed
 from testkit import runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
-from tests.contract.publish.existing_tables import as_text, column, land_declared, select, with_columns, with_table
+from tests.contract.publish.existing_tables import (
+    as_text,
+    column,
+    describe,
+    land_declared,
+    select,
+    with_columns,
+    with_table,
+)
 
 FIRST = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
 RENAMED = {"attr_value": "value"}
@@ -141,7 +149,7 @@ def test_other_keys_and_another_clustering_need_no_copy_of_the_rows(world: FeedO
         assert part in text
     assert "Comparison: none" in runs.rebuild(world, compared_dates=0).until("preview").text
     run = runs.rebuild(world).until("check")
-    world.add_fault({"match": {"job_id": f"{run.attempt}-swap"}, "effect": "error", "reason": "backendError"})
+    world.add_fault({"match": {"job_id": f"{run.attempt}-swap"}, "effect": "error", "reason": "invalid"})
     with pytest.raises(GoogleAPICallError):  # it has changed target's clustering already
         run.until("swap")
     runs.recover_lease(world)
@@ -166,12 +174,12 @@ def test_a_run_that_dies_leaves_the_table_as_it_was_or_is_committed(world: FeedO
     world.feed = as_text(world.feed)
     runs.rebuild(world, renamed=RENAMED).until(last)
     runs.recover_lease(world)
-    assert (world.state.lease, tables(world)) == (None, before)
+    assert world.state.lease is None
     if last == "swap":
         assert select(world, "value") == [("20",), ("20",), ("30",)]
         assert world.state.generation == 2
         return
-    assert world.rows() == expected(*FIRST)
+    assert (world.rows(), tables(world)) == (expected(*FIRST), before)
     assert [outcome for _, outcome in world.state.outcomes()][1:] == ([] if last == "resolve" else ["failed"])
     world.feed = former  # the operator gives up
     world.publish(world.land(8, [row(8, 1, 21)]))
@@ -214,9 +222,7 @@ def test_what_a_rebuild_cannot_make_is_refused_before_the_lease(world: FeedOnSta
 def test_what_the_table_has_besides_rows_must_be_declared(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     for name in (world.feed.staging, world.feed.target):
-        world.bigquery.query_and_wait(
-            f"ALTER TABLE warehouse.{name} ALTER COLUMN product_id SET OPTIONS (description = 'the product')"
-        )
+        describe(world, name, description="What a shop measured.")
     world.feed = as_text(world.feed)
-    with pytest.raises(ConfigurationError, match=r"description of column \[product_id\]"):
+    with pytest.raises(ConfigurationError, match=r"description of column \[attr_value\]"):
         runs.rebuild(world).until("preview")

@@ -1,0 +1,373 @@
+"""What the engines in SQL do in each step: once an attempt, repeatable, and on what staging really holds."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowFailException
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.bigquery import QueryJobConfig
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, JobFailed, LostRace, OutcomeUnknown
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.settings.feed import read_feed
+from dedup_spark.column_types import arrow_schema
+from testkit import runs
+from testkit.dag_tasks import DagTasks
+from testkit.enum_files import enum_file
+from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_table
+from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
+from testkit.table_contracts import PRODUCTS
+from testkit.waiting import wait_for
+from tests.shared.task_api import TaskApi
+
+QUERY, MERGE = Engine.BIGQUERY, Engine.MERGE
+Clients = tuple[Storage, BigQuery]
+
+
+@pytest.fixture
+def world(clients: Clients) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_with_table(PRODUCTS))
+
+
+def jobs_of(world: FeedAgainstOracle) -> list[str]:
+    """Steps and numbers of the running attempt's jobs, as CURRENT has them."""
+    assert world.state.lease
+    return ["-".join(name.rsplit("-", 2)[1:]) for name in world.state.lease["jobs"]]
+
+
+def statements(world: FeedAgainstOracle, attempt: str) -> dict[str, Any]:
+    """The attempt's query jobs by step."""
+    jobs = [job for job in world.bigquery.list_jobs(max_results=200) if attempt in job.job_id]
+    return {job.labels["dedup_clone_step"]: job for job in jobs if job.job_type == "query"}
+
+
+def values(world: FeedAgainstOracle, table: str | None = None) -> dict[int, int]:
+    """The attribute's value by product."""
+    name = table or world.feed.target
+    found = world.bigquery.query_and_wait(f"SELECT product_id, attr_value FROM warehouse.{name}")
+    return {r["product_id"]: r["attr_value"] for r in found}
+
+
+def fail_next(world: FeedAgainstOracle, job: str, *, times: int = 1, status: int = 503, message: str = "again") -> None:
+    reason = "invalid" if status == 400 else "backendError"
+    fault = {"match": {"job_id": job}, "effect": "error", "reason": reason, "status": status, "message": message}
+    world.add_fault({**fault, "times": times})
+
+
+def test_each_job_of_the_step_runs_once_however_often_the_task_is_tried(world: FeedAgainstOracle) -> None:
+    run = runs.publish(world, world.land(1, [row(1, 1)]), engine=QUERY).until("dedup")
+    candidate = world.state.read(f"attempts/{run.attempt}/candidate.json")
+    run.step("dedup")
+    assert world.state.read(f"attempts/{run.attempt}/candidate.json") == candidate
+    assert jobs_of(world) == ["examine_1-1", "incoming-1", "append_1-1", "evidence-1"]
+    run.until("load")
+    names = {table.table_id for table in world.bigquery.list_tables("warehouse")}
+    assert f"{world.feed.target}_incoming" not in names, "no policy would protect it"
+    assert run.finish().rows == 1
+
+
+def test_without_the_lease_nothing_is_done(world: FeedAgainstOracle) -> None:
+    run = runs.publish(world, world.land(1, [row(1, 1)]), engine=QUERY).until("resolve")
+    run.end()
+    with pytest.raises(LostRace):
+        run.until("dedup")
+
+
+def test_a_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: FeedAgainstOracle) -> None:
+    first = world.land(1, [row(1, 1)])
+    run = runs.publish(world, world.land(2, [row(2, 2)]), engine=QUERY).until("resolve")
+    fail_next(world, f"{run.attempt}-append_1-1$", status=400, message="a page is damaged")
+    run.finish()
+    assert world.state.deliveries("refused") == [first]
+    assert "a page is damaged" in str(world.state.read(f"refused/{first}.json")["reason"])
+    assert ([d["snapshot_id"] for d in world.state.manifest()["applied"]], values(world)) == ([2], {2: 20})
+
+
+def test_a_job_that_fails_is_tried_again_under_the_next_id_twenty_times(world: FeedAgainstOracle) -> None:
+    run = runs.publish(world, world.land(1, [row(1, 1)]), engine=QUERY).until("resolve")
+    fail_next(world, f"{run.attempt}-append_1-")
+    with pytest.raises(JobFailed):
+        run.step("dedup")
+    run.step("dedup")
+    assert jobs_of(world)[2:] == ["append_1-1", "append_1-2", "evidence-1"]
+    run.end()
+    run = runs.publish(world, world.state.deliveries("arrivals")[0], engine=QUERY, run_id="again").until("resolve")
+    fail_next(world, f"{run.attempt}-evidence-", times=100)
+    for _ in range(20):
+        with pytest.raises(JobFailed):
+            run.step("dedup")
+    with pytest.raises(OutcomeUnknown):
+        run.step("dedup")
+
+
+def test_merge_changes_the_parents_rows_in_staging_and_twice_is_like_once(world: FeedAgainstOracle) -> None:
+    world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.SPARK)
+    run = runs.publish(world, world.land(2, [row(2, 1, 5), row(2, 3)]), engine=MERGE).until("load")
+    once, job = values(world, world.feed.staging), statements(world, run.attempt)["load"]
+    assert "MERGE INTO" in job.query
+    run.step("load")
+    assert values(world, world.feed.staging) == once == {1: 5, 2: 20, 3: 20}
+    world.bigquery.query_and_wait(job.query, job_config=QueryJobConfig(query_parameters=job.query_parameters))
+    assert values(world, world.feed.staging) == once
+
+
+def test_merge_gives_way_to_a_select_if_staging_holds_another_attempts_rows(world: FeedAgainstOracle) -> None:
+    world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=MERGE)
+    dead = world.land(2, [row(2, 1, 99), row(2, 9)])
+    run = runs.publish(world, dead, engine=QUERY).until("load")  # staging holds it, and it is never swapped
+    run.end()
+    world.state.lose(f"arrivals/{dead}")
+    run = runs.publish(world, world.land(3, [row(3, 1, 30)]), engine=MERGE)
+    run.finish()
+    assert "MERGE INTO" not in statements(world, run.attempt)["load"].query
+    assert values(world) == {1: 30, 2: 20}
+
+
+def test_a_publish_goes_on_after_a_rollback_by_time_travel(world: FeedAgainstOracle) -> None:
+    """Target then holds what staging does not."""
+    world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=QUERY)
+    world.publish(world.land(2, [row(2, 1, 99)]), engine=MERGE)
+    world.roll_back(1)
+    world.publish(world.land(3, [row(3, 1, 30)]), engine=MERGE)
+    assert values(world) == values(world, world.feed.staging) == {1: 30, 2: 20}
+
+
+@pytest.mark.parametrize("engine", [QUERY, MERGE])
+def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine: Engine) -> None:
+    world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
+    run = runs.publish(world, world.land(2, [row(2, 1, 9), row(2, 3)]), engine=engine).until("dedup")
+    found = world.state.read(f"attempts/{run.attempt}/candidate.json")["examples"]
+    keys = [(example["difference"], re.findall(r"product_id=(\d)", str(example))) for example in found]
+    assert keys == [("new", ["3"]), ("changed", ["1"]), ("survivor", ["2"])]
+
+
+def test_a_query_above_the_limit_is_refused_before_it_runs(world: FeedAgainstOracle) -> None:
+    world.publish(world.land(7, [row(7, n) for n in range(50)]))
+    for engine in (QUERY, MERGE):
+        world.feed = world.feed.model_copy(update={"engine": engine, "max_bytes_billed": 100})
+        name = world.land(8, [row(8, n) for n in range(50)])
+        run = runs.publish(world, name, run_id=str(engine)).until("resolve")
+        with pytest.raises(CheckFailed, match=r"\[max_bytes_billed\] allows: \[100\]"):
+            run.until("dedup")
+        assert {"evidence", "load"} & statements(world, run.attempt).keys() == set()
+        run.end()
+
+
+PAGES = TableContract(
+    (Column("day", "DATE"), Column("id", "INT64"), Column("text", "STRING"), Column("version", "INT64")),
+    *("day", "version", ("day", "id"), ("id",), 730),
+)
+
+
+@pytest.mark.parametrize("engine", [QUERY, MERGE])
+def test_the_cost_in_the_ledger_is_what_bigquery_bills(clients: Clients, engine: Engine) -> None:
+    world = FeedAgainstOracle(clients, feed_with_table(PAGES))
+    for version in (1, 2):  # of 12 MB each, above the smallest amount that is billed
+        text = str(version) * 40_000
+        rows = [{"day": TODAY, "id": number, "text": text, "version": version} for number in range(300)]
+        record = world.publish(world.land(version, rows), engine=engine)
+    billed = statements(world, record.attempt)["load"].total_bytes_billed
+    assert billed >= 2 * (10 << 20)
+    assert record.cost
+    claimed = record.cost.merge_usd if engine is MERGE else record.cost.qualify_usd
+    assert claimed == pytest.approx(billed / (1 << 40) * 6.25, rel=0.1)
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
+
+
+def test_types_that_sql_reads_or_orders_otherwise(clients: Clients) -> None:
+    """A DATETIME, an ENUM (rest/v2/tables, ParquetOptions.enumAsString), negative numbers in arrays, reserved words."""
+    moment = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
+    more = [("seen_at", "DATETIME"), ("kind", "STRING"), ("select", "STRING"), ("order", "INT64")]
+    columns = (*(Column(*one) for one in more), Column("n", "INT64", ColumnMode.REPEATED))
+    table = TableContract(
+        (*PRODUCTS.columns, *columns), "date", "update_id", (*PRODUCTS.keys, "order"), PRODUCTS.cluster_by, 730
+    )
+    for engine in (QUERY, MERGE):
+        world = FeedAgainstOracle(clients, feed_with_table(table, engine))
+        landed = [
+            {**row(1, 1), "seen_at": moment, "kind": "red", "select": "a", "order": 1, "n": [number]}
+            for number in (-(2**63), -2, -1)
+        ]
+        (path,) = world.files_of(landed)
+        file = enum_file(pa.Table.from_pylist(landed, schema=arrow_schema(table.columns)), "kind")
+        world.publish(world.land_files(1, {path: file}))
+        (found,) = world.bigquery.query_and_wait(f"SELECT seen_at, kind, n FROM warehouse.{world.feed.target}")
+        assert tuple(found) == (moment, "red", [-1])
+
+
+def test_a_feed_with_required_nested_text_and_date_columns(clients: Clients) -> None:
+    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "store_visits.yaml")
+    named = feed_with_table(shipped.table.to_contract())
+    landing = shipped.landing.model_copy(update={"prefix": named.feed})
+    changes = {"feed": named.feed, "landing": landing, "engine": QUERY, "checks": NO_LIMITS}
+    world = FeedAgainstOracle(clients, shipped.model_copy(update=changes))
+
+    def visit(snapshot: int, store: str, baskets: list[dict[str, Any]]) -> dict[str, Any]:
+        same = {
+            "visited_on": TODAY,
+            "campaign_start": TODAY,
+            "visitors": 1,
+            "store": {"city": "Zürich", "area_m2": 1.5},
+        }
+        moment = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
+        own = {"store_code": store, "baskets": baskets, "snapshot_no": snapshot}
+        return {**same, **own, "revenue": Decimal("1.5"), "last_visit_at": moment}
+
+    basket = {"sku": "a", "quantity": 1, "price": Decimal("2.5")}
+    world.publish(world.land(1, [visit(1, "x", []), visit(1, "y", [basket])]))
+    world.publish(world.land(2, [visit(2, "x", [basket]), visit(2, "x", [basket, basket])]))
+    (day,) = world.state.manifest()["dates"]
+    assert (day["rows"], day["changed"], day["survivors"], day["ties"]) == (2, 1, 1, 1)
+    sql = f"SELECT store_code, ARRAY_LENGTH(baskets) FROM warehouse.{world.feed.target} ORDER BY 1"
+    assert [tuple(r) for r in world.bigquery.query_and_wait(sql)] == [("x", 2), ("y", 1)], "of two rows the longer"
+
+
+def test_a_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(world: FeedAgainstOracle) -> None:
+    world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
+    name = world.land(1, [row(1, 1)])
+    with pytest.raises(ConfigurationError, match=r"\[last_seen\] only"):
+        world.resolve(name, engine=MERGE)
+    assert world.state.lease is None
+
+
+class DedupTask:
+    """The dedup task of the publish DAG. spark-submit runs the world's dedup."""
+
+    def __init__(self, world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, run: runs.Run) -> None:
+        self.tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish")
+        self.tasks.has_taken(run.spec)
+        self.submitted = 0
+
+        def submit(task: Any, context: Any) -> None:
+            self.submitted += 1
+            world.dedup.run(run.spec.request_uri)
+
+        monkeypatch.setattr(SparkSubmitOperator, "execute", submit)
+
+    def execute(self) -> None:
+        self.tasks.execute("dedup_snapshot")
+
+
+@pytest.mark.parametrize("engine", [QUERY, Engine.SPARK])
+def test_the_dedup_task_submits_spark_only_if_the_order_says_so(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    run = runs.publish(world, world.land(1, [row(1, 1)]), engine=engine).until("resolve")
+    task = DedupTask(world, monkeypatch, run)
+    task.execute()
+    assert task.submitted == (engine is Engine.SPARK)
+    assert world.state.read(f"attempts/{run.attempt}/candidate.json")["manifest"]["engine"] == engine
+
+
+def test_the_dedup_task_starts_no_spark_for_a_replay_that_accepts_what_a_check_stopped(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(1, [row(1, 1)]))
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings()})
+    name = world.land(2, [row(2, product) for product in range(1, 4)])
+    with pytest.raises(CheckFailed):
+        world.publish(name)
+    runs.recover_lease(world)
+    run = runs.publish(
+        world, name, replay=True, accepted_checks=("new_share",), reason="right", run_id="by-hand"
+    ).until("resolve")
+    task = DedupTask(world, monkeypatch, run)
+    task.execute()
+    assert task.submitted == 0
+    assert run.finish().rows == 3
+
+
+@pytest.mark.parametrize("engine", [Engine.SPARK, QUERY])
+def test_the_dedup_task_fails_at_once_when_every_delivery_is_refused(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    world.dedup.refused_ids = {1}
+    name = world.land(1, [row(2, 1)])  # rows of another snapshot
+    task = DedupTask(world, monkeypatch, runs.publish(world, name, engine=engine).until("resolve"))
+    for _ in range(2):  # a second try tells nobody again
+        with pytest.raises(AirflowFailException):
+            task.execute()
+    assert world.state.deliveries("refused") == [name]
+    assert [outcome for _, outcome in world.state.outcomes()] == ["refused"]
+    assert world.state.lease is None
+
+
+def test_the_dedup_task_fails_when_its_job_left_no_candidate(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.dedup = SimpleNamespace(run=lambda request_uri: None)
+    task = DedupTask(world, monkeypatch, runs.publish(world, world.land(1, [row(1, 1)])).until("resolve"))
+    with pytest.raises(AirflowFailException, match="no candidate"):
+        task.execute()
+
+
+# DML of others on staging. Sources: "Data manipulation language", UPDATE, DELETE, MERGE DML concurrency; "Quotas".
+
+
+@pytest.fixture
+def merged(world: FeedAgainstOracle) -> runs.Run:
+    """Snapshot 1 is live, and staging holds it; snapshot 2, without product 2, is about to be loaded by MERGE."""
+    world.feed = world.feed.model_copy(update={"engine": MERGE})
+    world.publish(world.land(1, [row(1, 1), row(1, 2)]))
+    return runs.publish(world, world.land(2, [row(2, 1, 31), row(2, 3, 33)]))
+
+
+RIGHT = {1: 31, 2: 20, 3: 33}
+
+
+def test_rows_that_others_changed_are_not_merged_into_before_the_load_and_stop_the_publish_after_it(
+    merged: runs.Run,
+) -> None:
+    world: Any = merged.world
+    change = f"UPDATE warehouse.{world.feed.staging} SET attr_value = 7 WHERE product_id = 2"
+    world.bigquery.query_and_wait(change)
+    merged.until("load")
+    assert values(world, world.feed.staging) == RIGHT
+    world.bigquery.query_and_wait(change)
+    with pytest.raises(CheckFailed, match="staging_unchanged"):
+        merged.until("check")
+
+
+def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(merged: runs.Run) -> None:
+    world: Any = merged.world
+    merged.until("dedup")
+    world.delay_jobs(f"^foreign-{world.feed.feed}-", 5, times=2)
+    sql = f"UPDATE warehouse.{world.feed.staging} SET attr_value = attr_value + 1000 WHERE product_id = 2"
+    foreign = []
+    for number in range(3):  # BigQuery runs two DML statements on a table at once
+        foreign.append(world.bigquery.query(sql, job_id=f"foreign-{world.feed.feed}-{number}", job_retry=None))
+        if number < 2:
+            wait_for(is_running(foreign[-1]), "the last job runs", poll_interval_s=0.01)
+    load = threading.Thread(target=merged.until, args=("load",))
+    load.start()
+    seen = False
+    while load.is_alive():
+        seen = seen or runs.waits_for_statement(world)
+        time.sleep(0.05)
+    load.join()
+    assert seen
+    assert [name.rsplit("-", 2)[1] for name in world.state.lease["jobs"]][-2:] == ["load", "replace"]
+    assert merged.finish().phases["queued"] >= 1
+    assert values(world) == RIGHT
+
+
+def is_running(job: Any) -> Callable[[], bool]:
+    def check() -> bool:
+        job.reload()
+        return str(job.state) == "RUNNING"
+
+    return check
