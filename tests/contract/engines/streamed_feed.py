@@ -11,11 +11,10 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.feed import CdcSettings
 from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.append_rows import RowAppender
+from testkit import runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
@@ -24,7 +23,6 @@ from testkit.table_contracts import PRODUCTS
 
 Clients = tuple[Storage, BigQuery]
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
-STALENESS = timedelta(minutes=CdcSettings().max_staleness_minutes)
 
 
 class Killed(BaseException):
@@ -47,6 +45,11 @@ class StreamedFeed(FeedAgainstOracle):
         self.assert_equal(self.expected)
         return record
 
+    def finish(self, run: runs.Run) -> None:
+        """Finish the run, and assert that target is the expected table."""
+        run.finish()
+        self.assert_equal(self.expected)
+
 
 def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
     """A new feed of engine `cdc` with this table. `cdc`: settings of the feed file's section of that name."""
@@ -61,11 +64,10 @@ def snapshot(number: int) -> list[Row]:
     return [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
 
 
-def staging_state(world: StreamedFeed) -> tuple[StagingState, bool]:
-    """The state in the record STAGING, and whether staging is streamed."""
-    staging = world.services.staging.read()
-    assert staging
-    return staging.state, staging.is_streamed
+def staging_state(world: StreamedFeed) -> tuple[str, bool]:
+    """The state in the record STAGING, and whether staging or target is streamed."""
+    staging = world.state.read("STAGING")
+    return staging["state"], staging["is_streamed"]
 
 
 def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
@@ -74,37 +76,30 @@ def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
     return [job.job_id for job in listed if record.attempt in job.job_id and job.job_type == "load"]
 
 
-def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Let the next process that streams rows be killed after `rows` rows, once they are sent.
-
-    If `rows` is more than there are, it is killed after all rows are sent.
-    """
+def load_until_killed(run: runs.Run, rows: int) -> None:
+    """Run the load step, whose process is killed after `rows` rows, once they are sent; at the latest after all."""
     append, finish = RowAppender.append, RowAppender.finish
 
     def dies(appender: RowAppender, *arguments: Any) -> None:
         append(appender, *arguments)
         if appender.rows >= rows:
             finish(appender)
-            monkeypatch.undo()
             raise Killed
 
     def dies_at_the_end(appender: RowAppender) -> None:
         finish(appender)
-        monkeypatch.undo()
         raise Killed
 
-    monkeypatch.setattr(RowAppender, "append", dies)
-    monkeypatch.setattr(RowAppender, "finish", dies_at_the_end)
-
-
-def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
-    """Publish the delivery `name` up to its load task, which is killed after `rows` rows. Returns the spec."""
-    spec = world.resolve(name)
-    world.deduplicate(spec)
     with pytest.MonkeyPatch.context() as patch:
-        kill_writer(patch, rows)
+        patch.setattr(RowAppender, "append", dies)
+        patch.setattr(RowAppender, "finish", dies_at_the_end)
         with pytest.raises(Killed):
-            world.load(spec)
-    state = StagingState.BEHIND_TARGET if world.feed.cdc.publish == "direct" else StagingState.LOADING
-    assert staging_state(world) == (state, True)
-    return spec
+            run.step("load")
+
+
+def killed_load(world: StreamedFeed, name: str, rows: int) -> runs.Run:
+    """Publish the delivery `name` up to its load step, which is killed after `rows` rows."""
+    run = runs.publish(world, name).until("dedup")
+    load_until_killed(run, rows)
+    assert staging_state(world) == ("behind" if world.feed.cdc.publish == "direct" else "loading", True)
+    return run

@@ -83,10 +83,10 @@ def select(world: FeedOnStandIn, columns: str, table: str = "") -> list[tuple[An
     return sorted((tuple(r.values()) for r in found), key=repr)
 
 
-def describe(world: FeedOnStandIn, name: str, **properties: object) -> None:
-    """Set properties of the column `attr_value` of a table, such as `description`."""
+def describe(world: FeedOnStandIn, name: str, path: str = "attr_value", **properties: object) -> None:
+    """Set properties of a column of a table, such as `description`."""
     table = world.bigquery.get_table(f"warehouse.{name}")
     fields = [field.to_api_repr() for field in table.schema]
-    fields[4] |= properties
+    next(field for field in fields if field["name"] == path).update(properties)
     table.schema = [SchemaField.from_api_repr(field) for field in fields]
     world.bigquery.update_table(table, ["schema"])

@@ -222,7 +222,7 @@ def test_what_a_rebuild_cannot_make_is_refused_before_the_lease(world: FeedOnSta
 def test_what_the_table_has_besides_rows_must_be_declared(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     for name in (world.feed.staging, world.feed.target):
-        describe(world, name, description="What a shop measured.")
+        describe(world, name, "product_id", description="the product")
     world.feed = as_text(world.feed)
-    with pytest.raises(ConfigurationError, match=r"description of column \[attr_value\]"):
+    with pytest.raises(ConfigurationError, match=r"description of column \[product_id\]"):
         runs.rebuild(world).until("preview")

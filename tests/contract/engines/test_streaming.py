@@ -1,0 +1,354 @@
+"""Engine `cdc` with Google's client and the stand-in: the table is the oracle's, whatever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from dedup_clone.contract.engine import Engine, SqlForm
+from dedup_clone.contract.errors import CheckFailed, ContractViolation
+from dedup_clone.contract.table import Column, UpdateIdMode
+from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
+from dedup_clone.settings.feed import CdcSettings, Feed
+from dedup_clone.warehouse import append_rows
+from testkit import runs
+from testkit.dag_tasks import DagTasks
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.generated_tables import GeneratedHistory, random_table
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import PRODUCTS
+from tests.contract.engines.streamed_feed import (
+    OLDEST,
+    Clients,
+    StreamedFeed,
+    feed_with,
+    killed_load,
+    load_jobs,
+    load_until_killed,
+    snapshot,
+    staging_state,
+)
+from tests.shared.task_api import TaskApi
+from tests.thoroughness import seeds
+
+STALENESS = timedelta(minutes=15)
+
+
+@pytest.fixture
+def world(streaming_clients: Clients) -> StreamedFeed:
+    """A feed with one published generation."""
+    world = feed_with(streaming_clients, PRODUCTS)
+    world.publish_expected(1, snapshot(1))
+    return world
+
+
+@pytest.fixture
+def direct(streaming_clients: Clients) -> StreamedFeed:
+    """A feed whose changes are streamed into target, with one published generation."""
+    world = feed_with(streaming_clients, PRODUCTS, publish="direct")
+    world.publish_expected(1, snapshot(1))
+    return world
+
+
+def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: StreamedFeed) -> None:
+    (first,) = world.state.ledger()
+    assert first["cost"]["streamed_bytes"] == 0
+    second = world.publish_expected(2, snapshot(2))
+    assert not load_jobs(world, second)
+    assert second.cost
+    assert 0 < second.cost.streamed_bytes < 2 * 100
+    assert second.cost.stream_usd > 0
+    assert second.phases["load"] > 0
+    assert [job for job in world.bigquery.list_jobs(all_users=True) if "cdc_background" in job.job_id]
+    preview = runs.dry_run_of(world, world.land_expected(3, snapshot(3)))
+    assert preview.cost.streamed_bytes == 2 * 48  # as many rows as in the publish before
+    assert preview.cost.apply_bytes == 10 << 20
+    unchanged = world.publish_expected(4, [{**r, "update_id": 4} for r in snapshot(3)])
+    assert unchanged.cost
+    nothing = world.publish_expected(5, [{**r, "update_id": 5} for r in snapshot(3)])
+    assert nothing.cost
+    assert nothing.cost.streamed_bytes == 0
+    assert not load_jobs(world, nothing)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", seeds(1))
+def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed: int) -> None:
+    """With the Spark job. The messages of rows of every type are in tests/unit/warehouse/test_row_messages.py."""
+    random = Random(seed)
+    table = random_table(random, floats_in_arrays=True)
+    world = feed_with(streaming_clients, table)
+    history = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2)
+    streamed = 0
+    with SparkDedupProcess(streaming_clients[0]) as world.dedup:
+        for number in range(1, 4):
+            record = world.publish_expected(number, history.snapshot(number))
+            assert record.cost
+            streamed += record.cost.streamed_bytes
+    assert streamed
+
+
+def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
+    world: StreamedFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.publish(world, world.land_expected(2, snapshot(2)), run_id="run-a").until("dedup")
+    tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish", "run-a")
+    tasks.has_taken(run.spec)
+    with pytest.raises(TaskDeferred) as deferred:
+        tasks.execute("load_staging")
+    assert staging_state(world) == ("loading", True)
+    world.wait_for_changes()
+    tasks.resume("load_staging", deferred.value.method_name)
+    assert staging_state(world) == ("loaded", False)
+    world.finish(run)
+
+
+def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None:
+    world = feed_with(streaming_clients, PRODUCTS, max_changed_share=0.4)
+    world.publish_expected(1, snapshot(1))
+    loaded = world.publish_expected(2, snapshot(2))  # 2 of 4 rows
+    streamed = world.publish_expected(3, snapshot(3))  # 2 of 5
+    assert [bool(load_jobs(world, record)) for record in (loaded, streamed)] == [True, False]
+
+
+def test_a_publish_that_adds_and_widens_columns_loads_and_the_next_one_streams_into_them(world: StreamedFeed) -> None:
+    columns = [replace(c, type="NUMERIC") if c.name == "attr_value" else c for c in PRODUCTS.columns]
+    world.declare(replace(PRODUCTS, columns=(*columns, Column("size", "INT64"))))
+    known = {key: {**known_row, "size": None} for key, known_row in world.expected.rows.items()}
+    world.expected = OracleState(world.oracle_table, last_changed=True, rows=known)
+
+    def wider(number: int) -> list[Row]:
+        return [{**r, "attr_value": Decimal(r["attr_value"]) / 4, "size": number} for r in snapshot(number)]
+
+    assert load_jobs(world, world.publish_expected(3, wider(3)))
+    assert not load_jobs(world, world.publish_expected(4, wider(4)))
+
+
+def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
+    first = world.expected
+    world.publish_expected(2, snapshot(2))
+    world.roll_back(1)
+    world.expected = first
+    assert world.table_rows() == first.table_rows()
+    world.publish_expected(4, snapshot(4))
+    world.publish_expected(5, snapshot(5))
+
+
+@pytest.mark.parametrize(("rows", "applied_between"), [(1, False), (99, True)])
+def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_between: bool) -> None:
+    run = killed_load(world, world.land_expected(2, snapshot(2)), rows)
+    if applied_between:
+        world.wait_for_changes()
+    world.finish(run)
+    world.publish_expected(3, snapshot(3))
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
+    streaming_clients: Clients, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random, products = Random(seed), range(20)
+    monkeypatch.setattr(append_rows, "MAX_REQUEST_BYTES", 1)  # a request for each row
+    world = feed_with(streaming_clients, PRODUCTS)
+    world.publish_expected(1, [row(1, product) for product in products])
+    for number in (2, 3):
+        rows = [row(number, product, random.choice([20, number])) for product in products]
+        run = killed_load(world, world.land_expected(number, rows), random.randint(1, 9))
+        for _ in range(random.randint(0, 2)):
+            world.pass_time(random.choice([timedelta(0), STALENESS]))
+            load_until_killed(run, random.randint(1, 9))
+        world.finish(run)
+
+
+@pytest.mark.parametrize(("engine", "applied_between"), [(Engine.CDC, False), (Engine.SPARK, True)])
+def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: Engine, applied_between: bool) -> None:
+    """Its delivery is corrected meanwhile: the rows that the corrected one lacks were streamed and must not appear."""
+    world.publish_expected(2, snapshot(2))
+    killed_load(world, world.land(3, [*snapshot(3), row(3, 77)]), rows=99)
+    if applied_between:
+        world.wait_for_changes()
+    runs.recover_lease(world)
+    record = world.publish_expected(3, snapshot(3), engine=engine)
+    assert load_jobs(world, record)
+    assert world.table_rows(world.feed.staging) == world.expected.table_rows()
+    world.wait_for_changes()
+    world.publish_expected(4, snapshot(4))
+
+
+def stream_late(world: StreamedFeed, table: str) -> Any:
+    """A writer that was taken for dead. It sends its row when it is called."""
+    late = world.services.warehouse.cdc.open_stream(table, world.table.columns)
+
+    def send() -> None:
+        late.append(row(2, 77), "2/2/1")
+        late.finish()
+        late.close()
+        world.wait_for_changes()
+
+    return send
+
+
+def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
+    send = stream_late(world, world.feed.staging)
+    world.publish_expected(2, snapshot(2))
+    send()
+    record = world.publish_expected(3, snapshot(3))
+    assert load_jobs(world, record)
+
+
+def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFeed) -> None:
+    run = runs.publish(world, world.land_expected(2, snapshot(2))).until("dedup")
+    world.add_fault({"match": {"job_id": "cdc_background.*"}, "effect": "error", "times": 50})
+    with pytest.raises(CheckFailed, match=r"within \[45\] minutes"):
+        run.until("load")
+    assert staging_state(world) == ("loading", True)
+    world.clear_faults()
+    world.finish(run)  # streams again
+
+
+def test_a_held_delivery_is_left_out_until_it_is_replayed(world: StreamedFeed) -> None:
+    lenient, garbage = world.feed, [*snapshot(2), *(row(2, product) for product in range(100, 110))]
+    world.feed = lenient.model_copy(update={"checks": CheckSettings()})
+    name = world.land(2, garbage)
+    with pytest.raises(CheckFailed, match="new_share"):
+        world.publish(name)
+    runs.recover_lease(world)
+    world.feed = lenient
+    world.publish_expected(3, snapshot(3))
+    world.publish(name, replay=True, reason="it is right", run_id="replay")
+    world.expected = world.expected.apply([OracleDelivery(2, garbage)], OLDEST)
+    world.assert_equal(world.expected)
+
+
+def test_engines_and_forms_switch_without_a_gap(streaming_clients: Clients) -> None:
+    """The feed file names another engine or form for each publish, and another mode if the engine needs it."""
+    world = FeedAgainstOracle(streaming_clients, feed_with_table(PRODUCTS))
+    expected = OracleState(world.oracle_table)
+    order = [Engine.SPARK, Engine.CDC, Engine.BIGQUERY, Engine.SPARK, Engine.MERGE, Engine.CDC, Engine.SPARK]
+    order += [Engine.BIGQUERY, Engine.MERGE, Engine.BIGQUERY, Engine.CDC]
+    for number, engine in enumerate(order, start=1):
+        mode = UpdateIdMode.LAST_CHANGED if engine in (Engine.CDC, Engine.SPARK) else UpdateIdMode.LAST_SEEN
+        form = list(SqlForm)[number % len(SqlForm)]
+        changes = {"engine": engine, "form": form, "update_id_mode": mode, "cdc": CdcSettings(max_changed_share=1)}
+        world.feed = world.feed.model_copy(update=changes)
+        expected.last_changed = mode is UpdateIdMode.LAST_CHANGED
+        rows = [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
+        name = world.land(number, rows)
+        assert number == 1 or world.table_rows() == expected.table_rows(), "readers have it until the swap"
+        record = world.publish(name)
+        expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
+        assert world.table_rows() == expected.table_rows()
+        assert record.engine is engine
+        has_files = engine in (Engine.SPARK, Engine.CDC)
+        assert (world.state.manifest()["data_folder"] is not None) == has_files
+        reasons = {entry["plan_reason"] for entry in world.state.manifest()["dates"]}
+        assert any(f"(form {form})" in reason for reason in reasons) == (engine is Engine.BIGQUERY)
+        runs.delete_obsolete(world)
+        exports = [folder for folder in world.state.subfolders("data") if folder.endswith("-export")]
+        assert exports == [], "they go with the attempt that needed them"
+
+
+# `cdc.publish: direct` streams into target.
+
+
+def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(direct: StreamedFeed) -> None:
+    created = direct.bigquery.get_table(f"warehouse.{direct.feed.target}").created
+    run = runs.publish(direct, direct.land_expected(2, snapshot(2))).until("load")
+    assert direct.table_rows() == direct.expected.table_rows()
+    assert direct.live() == "1"
+    direct.finish(run)
+    assert (run.record.is_direct, direct.live()) == (True, "2")
+    assert direct.bigquery.get_table(f"warehouse.{direct.feed.target}").created == created, "it was not replaced"
+    first = direct.expected
+    direct.publish_expected(3, snapshot(3))
+    direct.roll_back(2)
+    direct.expected = first
+    assert direct.table_rows() == first.table_rows()
+    direct.feed = direct.feed.model_copy(update={"cdc": CdcSettings(max_changed_share=1.0)})
+    assert not direct.publish_expected(4, snapshot(4)).is_direct
+    assert direct.table_rows(direct.feed.staging) == direct.expected.table_rows()
+
+
+@pytest.mark.parametrize(("rows", "applied"), [(1, True), (99, False)])
+def test_an_attempt_that_died_while_target_changed_is_replaced_as_a_whole(
+    direct: StreamedFeed, rows: int, applied: bool
+) -> None:
+    """Its delivery is corrected meanwhile, and lacks a row that readers saw."""
+    parent = direct.expected
+    run = killed_load(direct, direct.land(2, [*snapshot(2), row(2, 77)]), rows)
+    if applied:
+        direct.wait_for_changes()
+    run.end()
+    assert (direct.table_rows() == parent.table_rows()) != applied
+    name = direct.state.deliveries("arrivals")[-1]
+    own = direct.feed
+    sql = {"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": Engine.BIGQUERY}
+    direct.feed = own.model_copy(update=sql)
+    with pytest.raises(ContractViolation, match="did not commit"):  # an engine in SQL would read these rows
+        direct.resolve(name)
+    direct.feed = own
+    record = direct.publish_expected(2, snapshot(2))
+    assert not record.is_direct
+    assert load_jobs(direct, record)
+    direct.wait_for_changes()
+    assert direct.publish_expected(3, snapshot(3)).is_direct
+
+
+@pytest.mark.parametrize("last", ["load", "swap"])
+def test_a_direct_attempt_that_died_after_the_last_acknowledgement(direct: StreamedFeed, last: str) -> None:
+    run = runs.publish(direct, direct.land_expected(2, snapshot(2))).until(last)
+    assert run.end() == (last == "swap")
+    if last == "load":
+        direct.publish(direct.state.deliveries("arrivals")[-1], run_id="again")
+    direct.assert_equal(direct.expected)
+    direct.publish_expected(3, snapshot(3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda feed: {"cdc": feed.cdc.model_copy(update={"max_changed_share": 0.1})},
+        lambda feed: {"checks": feed.checks.model_copy(update={"max_new_share": 0.1})},
+    ],
+    ids=["share", "check"],
+)
+def test_what_a_check_would_stop_goes_through_staging(
+    direct: StreamedFeed, change: Callable[[Feed], dict[str, Any]]
+) -> None:
+    before = direct.expected.table_rows()
+    direct.feed = direct.feed.model_copy(update=change(direct.feed))
+    name = direct.land_expected(2, snapshot(2))
+    if "checks" in change(direct.feed):  # as ever, it stops the publish before readers see anything
+        with pytest.raises(CheckFailed, match="new_share"):
+            direct.publish(name)
+        assert direct.table_rows() == before
+    else:
+        assert not direct.publish(name).is_direct
+
+
+def test_a_failed_check_of_target_says_that_readers_see_rows_already(direct: StreamedFeed) -> None:
+    name = direct.land_expected(2, snapshot(2))
+    run = runs.publish(direct, name).until("load")
+    stream_late(direct, direct.feed.target)()
+    with pytest.raises(CheckFailed, match=r"Readers see rows of this generation already(.|\n)*staging_rows"):
+        run.until("check")
+    run.end()
+    direct.publish(name, engine=Engine.SPARK, run_id="again")
+    direct.assert_equal(direct.expected)
+
+
+def test_direct_is_refused_with_checks_that_query_staging(direct: StreamedFeed) -> None:
+    settings = direct.feed.model_dump()
+    settings["checks"]["sql"] = (SqlCheck(name="own").model_dump(),)
+    with pytest.raises(ValueError, match=r"cdc.publish is \[direct\]"):
+        Feed.model_validate(settings)
