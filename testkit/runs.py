@@ -15,7 +15,6 @@ from unittest.mock import patch
 
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
@@ -29,10 +28,8 @@ from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
-from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
 from dedup_clone.publish.previews.dry_run import DryRun, dry_run
-from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.previews.rollback_preview import preview_rollback
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
@@ -310,15 +307,9 @@ def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: boo
     recover(world.services, dag_id="other", run_id=run_id, is_replay=is_replay)
 
 
-def recover_records(
-    world: FeedOnStandIn, *, table_is_gone: bool = False, meanwhile: Callable[[], Any] = lambda: None
-) -> RecoveryPlan:
-    """Restore lost or damaged records, as `make recover` does. Returns the plan.
-
-    `meanwhile`: what happens between the plan and its execution.
-    """
+def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:
+    """Restore lost or damaged records, as `make recover` does. Returns the plan."""
     plan = plan_recovery(world.services, table_is_gone=table_is_gone)
-    meanwhile()
     carry_out(world.services, plan, table_is_gone=table_is_gone)
     return plan
 
@@ -411,37 +402,17 @@ class Audit:
         return [(found["date"], found["generation"], found["outcome"]) for found in self.step("compare")]
 
 
-def _state_for_watchdog(world: FeedOnStandIn) -> FeedState:
-    """What the watchdog reads now, without what only Airflow knows."""
-    return read_feed_state(
+def incidents(world: FeedOnStandIn) -> list[Any]:
+    """The incidents that the watchdog finds now, without what only Airflow knows."""
+    state = read_feed_state(
         world.services,
         watch_dag=None,
         publish_dag=None,
         find_failed_run=lambda waiting: None,
         check_interval=timedelta(minutes=5),
     )
-
-
-def incidents(world: FeedOnStandIn) -> list[Any]:
-    """The incidents that the watchdog finds now."""
-    return list(find_incidents(world.services.now(), _state_for_watchdog(world)))
-
-
-def waits_for_statement(world: FeedOnStandIn) -> bool:
-    """Whether the watchdog sees that a DML statement of the feed waits in BigQuery's queue."""
-    job = _state_for_watchdog(world).pending_job
-    return job is not None and job.is_statement
+    return list(find_incidents(world.services.now(), state))
 
 
 def incident_names(world: FeedOnStandIn) -> list[str]:
     return [incident.name for incident in incidents(world)]
-
-
-def approve_shorter_retention(world: FeedOnStandIn) -> None:
-    """Approve that readers lose old dates, as `make plan` with APPLY=1 does."""
-    approve_retention(world.services)
-
-
-def dry_run_text_of(found: DryRun) -> str:
-    """What the publish DAG shows for a dry run."""
-    return dry_run_text(found)

@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.warehouse.jobs import Jobs
-from testkit import runs
+from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from testkit.runs import Audit
+from testkit.operations import Audit
 
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
@@ -53,7 +53,7 @@ def test_equal_partitions_are_kept_and_shown_on_the_page_with_rows_that_older_sn
     assert record["found"]["rows"] == 5
     shown = published.state.index["audit"]
     assert (shown["date"], shown["outcome"], shown["unequal_dates"]) == (str(TODAY), "equal", [])
-    assert runs.incident_names(published) == []
+    assert operations.incident_names(published) == []
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: Feed
         audit(published)
     assert outcomes(published) == {str(TODAY): "unequal"}
     assert published.state.index["audit"]["unequal_dates"] == [str(TODAY)]
-    assert f"content_unequal-{TODAY}" in runs.incident_names(published)
+    assert f"content_unequal-{TODAY}" in operations.incident_names(published)
     configure(published, bytes_per_day=1)
     with pytest.raises(AirflowFailException):
         audit(published, run_id="over-budget")
@@ -79,7 +79,7 @@ def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: Feed
     configure(published, bytes_per_day=1 << 40)
     published.publish(published.state.deliveries("arrivals")[0], replay=True, run_id="replay", reason="unequal")
     assert audit(published, run_id="again") == [(str(TODAY), 2, "equal")]  # it is its turn again
-    assert runs.incident_names(published) == []
+    assert operations.incident_names(published) == []
 
 
 def test_as_many_partitions_a_day_as_the_feed_says_take_turns(published: FeedOnStandIn) -> None:

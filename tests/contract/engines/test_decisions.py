@@ -25,7 +25,7 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import read_feed
 from dedup_spark.column_types import arrow_schema
-from testkit import runs
+from testkit import operations, runs
 from testkit.dag_tasks import DagTasks
 from testkit.enum_files import enum_file
 from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_table
@@ -356,7 +356,7 @@ def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(merg
     load.start()
     seen = False
     while load.is_alive():
-        seen = seen or runs.waits_for_statement(world)
+        seen = seen or operations.waits_for_statement(world)
         time.sleep(0.05)
     load.join()
     assert seen

@@ -16,7 +16,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseLost
-from testkit import runs
+from testkit import operations, runs
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import YESTERDAY, expected, row
 from testkit.table_contracts import PRODUCTS
@@ -31,7 +31,7 @@ Remedy = Callable[[World, str], None]
 
 def reported(world: World) -> str:
     """What the watchdog reports, with the next steps; not that the next snapshot waits for a person."""
-    found = [one for one in runs.incidents(world) if "promise" not in one.kind]
+    found = [one for one in operations.incidents(world) if "promise" not in one.kind]
     return "\n".join(f"{one.kind}: {one.what} Next: {one.next_step}" for one in found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, DeliveryRefused
-from testkit import runs
+from testkit import operations, runs
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import with_table
@@ -51,12 +51,12 @@ def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedOnStandIn) -> No
     folder = f"{world.feed.feed}/data/{world.state.manifest(1)['attempt']}/"
     assert found.live.folders_deleted == (folder,)
     assert 0 < found.cost.query_usd < 0.001
-    text = runs.dry_run_text_of(found)
+    text = operations.dry_run_text_of(found)
     assert "| dates kept as they are | 1 of 2 |" in text
     assert f"| included | {name} |" in text
     merge = runs.dry_run_of(world, name, replay=True, engine=Engine.MERGE)
     assert merge.cost.table_bytes_read > found.cost.table_bytes_read == 0
-    assert "| loaded into staging | by the engine's statement |" in runs.dry_run_text_of(merge)
+    assert "| loaded into staging | by the engine's statement |" in operations.dry_run_text_of(merge)
 
 
 def test_the_files_of_a_new_date_are_loaded_besides_those_of_the_live_generation(world: FeedOnStandIn) -> None:
@@ -112,7 +112,7 @@ def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStand
     world.overwrite(8, f"date={TODAY}/part-0.parquet", b"other")
     found = try_out(world, name)
     assert "was replaced" in found.landed.problems[0]
-    text = runs.dry_run_text_of(found)
+    text = operations.dry_run_text_of(found)
     for part in ("**Would be refused**: object", "At work now: run [at-work] of [feed_publish]", "rows unknown"):
         assert part in text
     name = world.land_files(9, {f"date={TODAY}/part-0.parquet": b"date,product_id\n"})

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LaterRelease, LostRace
 from deploy import recover as command
-from testkit import runs
+from testkit import operations, runs
 from testkit.dag_tasks import Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.state_reader import DAMAGE
@@ -203,7 +203,7 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
 def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnStandIn) -> None:
     published.state.lose("CURRENT")
     with pytest.raises(LostRace):
-        runs.recover_records(published, meanwhile=lambda: published.state.damage("STAGING"))
+        operations.recover_after(published, lambda: published.state.damage("STAGING"))
     assert published.state.current == {}
 
 

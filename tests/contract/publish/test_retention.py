@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import runs
+from testkit import operations
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from tests.contract.publish.existing_tables import with_table
 
@@ -40,7 +40,7 @@ def test_a_longer_retention_is_set_by_the_next_publish_and_kept_by_a_rollback(pu
     assert expirations(published) == [900, 900]
     assert published.rows() == expected(OLD, RECENT)
     keep(published, 400)
-    runs.approve_shorter_retention(published)
+    operations.approve_shorter_retention(published)
     published.roll_back(2, run_id="again")
     assert expirations(published) == [400, 400]
 
@@ -52,7 +52,7 @@ def test_a_shorter_retention_needs_an_approval_that_says_what_readers_lose(publi
         published.resolve(second)
     assert published.state.lease is None
     assert published.rows() == expected(OLD, RECENT)
-    runs.approve_shorter_retention(published)
+    operations.approve_shorter_retention(published)
     assert expirations(published) == [400, 730]
     published.publish(second)
     assert expirations(published) == [400, 400]
@@ -63,5 +63,5 @@ def test_a_retention_is_not_approved_while_a_run_is_at_work(published: FeedOnSta
     published.resolve(published.land(8, SECOND))
     keep(published, 400)
     with pytest.raises(LeaseHeld):
-        runs.approve_shorter_retention(published)
+        operations.approve_shorter_retention(published)
     assert expirations(published) == [730, 730]

@@ -1,0 +1,97 @@
+"""Runs what surrounds the feed's runs in this process: the content audit, the watchdog's view, approvals, recoveries.
+
+Like testkit/runs.py, the other half of the seam, it knows which functions of the product these are; tests do not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.read_feed_state import read_feed_state
+from dedup_clone.orchestration.content_audit import audit_tasks
+from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
+from dedup_clone.publish.planning.staging_table import approve_retention
+from dedup_clone.publish.previews.dry_run import DryRun
+from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from testkit.feed_on_stand_in import FeedOnStandIn
+
+
+class Audit:
+    """One run of the content audit DAG. Steps: choose, target, files, compare. Results pass as JSON between them."""
+
+    def __init__(self, world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> None:
+        self.world = world
+        self._results: dict[str, str] = {}
+        pull = SimpleNamespace(xcom_pull=lambda task_ids: json.loads(self._results[task_ids]))
+        self._context: Any = {"ti": pull, "dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
+        self._tasks: dict[str, tuple[Any, str]] = {
+            "choose": (audit_tasks.select_dates, audit_tasks.CHOOSE_TASK),
+            "target": (audit_tasks.fingerprint_target_partitions, audit_tasks.TARGET_TASK),
+            "files": (audit_tasks.fingerprint_generation_files, audit_tasks.FILES_TASK),
+            "compare": (audit_tasks.compare, "compare"),
+        }
+
+    def step(self, name: str) -> Any:
+        """Run one task. Raises Airflow's exceptions, as the task does."""
+        task, task_id = self._tasks[name]
+        setup: Any = None  # the tasks use it only to open the services
+        with patch.object(audit_tasks, "open_feed_services", lambda _: self.world.services):
+            found = task(setup, self._context)
+        self._results[task_id] = json.dumps(found)
+        return found
+
+    def run(self) -> list[tuple[str, int, str]]:
+        """Run all tasks. Returns date, generation and outcome of each partition that was compared."""
+        for name in list(self._tasks)[:-1]:
+            self.step(name)
+        return [(found["date"], found["generation"], found["outcome"]) for found in self.step("compare")]
+
+
+def incidents(world: FeedOnStandIn) -> list[Any]:
+    """The incidents that the watchdog finds now."""
+    return list(find_incidents(world.services.now(), _state_for_watchdog(world)))
+
+
+def incident_names(world: FeedOnStandIn) -> list[str]:
+    return [incident.name for incident in incidents(world)]
+
+
+def waits_for_statement(world: FeedOnStandIn) -> bool:
+    """Whether the watchdog sees that a DML statement of the feed waits in BigQuery's queue."""
+    job = _state_for_watchdog(world).pending_job
+    return job is not None and job.is_statement
+
+
+def _state_for_watchdog(world: FeedOnStandIn) -> FeedState:
+    """What the watchdog reads now, without what only Airflow knows."""
+    return read_feed_state(
+        world.services,
+        watch_dag=None,
+        publish_dag=None,
+        find_failed_run=lambda waiting: None,
+        check_interval=timedelta(minutes=5),
+    )
+
+
+def recover_after(world: FeedOnStandIn, change: Callable[[], Any]) -> None:
+    """Carry out a plan to restore records that was made before the change."""
+    plan = plan_recovery(world.services)
+    change()
+    carry_out(world.services, plan)
+
+
+def approve_shorter_retention(world: FeedOnStandIn) -> None:
+    """Approve that readers lose old dates, as `make plan` with APPLY=1 does."""
+    approve_retention(world.services)
+
+
+def dry_run_text_of(found: DryRun) -> str:
+    """What the publish DAG shows for a dry run."""
+    return dry_run_text(found)
