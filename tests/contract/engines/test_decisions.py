@@ -6,8 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,13 +22,12 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, JobFailed, LostRace, OutcomeUnknown
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.settings.feed import read_feed
 from dedup_spark.column_types import arrow_schema
 from testkit import operations, runs
 from testkit.dag_tasks import DagTasks
 from testkit.enum_files import enum_file
-from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_table
-from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
+from testkit.feed_on_stand_in import TODAY, row
 from testkit.table_contracts import PRODUCTS
 from testkit.waiting import wait_for
 from tests.shared.task_api import TaskApi
@@ -207,33 +205,6 @@ def test_types_that_sql_reads_or_orders_otherwise(clients: Clients) -> None:
         world.publish(world.land_files(1, {path: file}))
         (found,) = world.bigquery.query_and_wait(f"SELECT seen_at, kind, n FROM warehouse.{world.feed.target}")
         assert tuple(found) == (moment, "red", [-1])
-
-
-def test_a_feed_with_required_nested_text_and_date_columns(clients: Clients) -> None:
-    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "store_visits.yaml")
-    named = feed_with_table(shipped.table.to_contract())
-    landing = shipped.landing.model_copy(update={"prefix": named.feed})
-    changes = {"feed": named.feed, "landing": landing, "engine": QUERY, "checks": NO_LIMITS}
-    world = FeedAgainstOracle(clients, shipped.model_copy(update=changes))
-
-    def visit(snapshot: int, store: str, baskets: list[dict[str, Any]]) -> dict[str, Any]:
-        same = {
-            "visited_on": TODAY,
-            "campaign_start": TODAY,
-            "visitors": 1,
-            "store": {"city": "Zürich", "area_m2": 1.5},
-        }
-        moment = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
-        own = {"store_code": store, "baskets": baskets, "snapshot_no": snapshot}
-        return {**same, **own, "revenue": Decimal("1.5"), "last_visit_at": moment}
-
-    basket = {"sku": "a", "quantity": 1, "price": Decimal("2.5")}
-    world.publish(world.land(1, [visit(1, "x", []), visit(1, "y", [basket])]))
-    world.publish(world.land(2, [visit(2, "x", [basket]), visit(2, "x", [basket, basket])]))
-    (day,) = world.state.manifest()["dates"]
-    assert (day["rows"], day["changed"], day["survivors"], day["ties"]) == (2, 1, 1, 1)
-    sql = f"SELECT store_code, ARRAY_LENGTH(baskets) FROM warehouse.{world.feed.target} ORDER BY 1"
-    assert [tuple(r) for r in world.bigquery.query_and_wait(sql)] == [("x", 2), ("y", 1)], "of two rows the longer"
 
 
 def test_a_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(world: FeedAgainstOracle) -> None:

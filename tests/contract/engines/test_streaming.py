@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -15,8 +14,8 @@ from airflow.sdk.exceptions import TaskDeferred
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.table import Column, UpdateIdMode
-from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
-from dedup_clone.settings.feed import CdcSettings, Feed
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.settings.feed import CdcSettings
 from dedup_clone.warehouse import append_rows
 from testkit import runs
 from testkit.dag_tasks import DagTasks
@@ -302,53 +301,3 @@ def test_an_attempt_that_died_while_target_changed_is_replaced_as_a_whole(
     assert load_jobs(direct, record)
     direct.wait_for_changes()
     assert direct.publish_expected(3, snapshot(3)).is_direct
-
-
-@pytest.mark.parametrize("last", ["load", "swap"])
-def test_a_direct_attempt_that_died_after_the_last_acknowledgement(direct: StreamedFeed, last: str) -> None:
-    run = runs.publish(direct, direct.land_expected(2, snapshot(2))).until(last)
-    assert run.end() == (last == "swap")
-    if last == "load":
-        direct.publish(direct.state.deliveries("arrivals")[-1], run_id="again")
-    direct.assert_equal(direct.expected)
-    direct.publish_expected(3, snapshot(3))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda feed: {"cdc": feed.cdc.model_copy(update={"max_changed_share": 0.1})},
-        lambda feed: {"checks": feed.checks.model_copy(update={"max_new_share": 0.1})},
-    ],
-    ids=["share", "check"],
-)
-def test_what_a_check_would_stop_goes_through_staging(
-    direct: StreamedFeed, change: Callable[[Feed], dict[str, Any]]
-) -> None:
-    before = direct.expected.table_rows()
-    direct.feed = direct.feed.model_copy(update=change(direct.feed))
-    name = direct.land_expected(2, snapshot(2))
-    if "checks" in change(direct.feed):  # as ever, it stops the publish before readers see anything
-        with pytest.raises(CheckFailed, match="new_share"):
-            direct.publish(name)
-        assert direct.table_rows() == before
-    else:
-        assert not direct.publish(name).is_direct
-
-
-def test_a_failed_check_of_target_says_that_readers_see_rows_already(direct: StreamedFeed) -> None:
-    name = direct.land_expected(2, snapshot(2))
-    run = runs.publish(direct, name).until("load")
-    stream_late(direct, direct.feed.target)()
-    with pytest.raises(CheckFailed, match=r"Readers see rows of this generation already(.|\n)*staging_rows"):
-        run.until("check")
-    run.end()
-    direct.publish(name, engine=Engine.SPARK, run_id="again")
-    direct.assert_equal(direct.expected)
-
-
-def test_direct_is_refused_with_checks_that_query_staging(direct: StreamedFeed) -> None:
-    settings = direct.feed.model_dump()
-    settings["checks"]["sql"] = (SqlCheck(name="own").model_dump(),)
-    with pytest.raises(ValueError, match=r"cdc.publish is \[direct\]"):
-        Feed.model_validate(settings)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LaterRelease, LostRace
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LostRace
 from deploy import recover as command
 from testkit import operations, runs
 from testkit.dag_tasks import Watch
@@ -66,9 +66,9 @@ def test_records_are_written_again_from_what_is_left_and_the_feed_goes_on(
     published.state.lose(*lost)
     published.state.damage(*damaged)
     plan = runs.recover_records(published)
-    written = {change.name.split("/", 1)[1] for change in plan.changes if change.text is not None}
-    assert written >= rewritten
-    assert bool(written) == bool(rewritten)
+    changed = {change.name.split("/", 1)[1] for change in plan.changes}
+    assert changed >= rewritten
+    assert bool(changed) == bool(rewritten)
     assert published.rows() == expected(*ROWS)
     assert not runs.recover_records(published).changes_anything
     assert goes_on(published) == 3
@@ -160,6 +160,8 @@ def test_lost_arrivals_are_registered_again_and_not_published_again(
 ) -> None:
     watch = Watch(published, TaskApi(monkeypatch), monkeypatch)
     names = published.state.deliveries("arrivals")
+    for name in names:  # Airflow has the runs of what is published, which succeeded
+        watch.end(f"publish__{name.replace('-', '__')}", "success")
     published.state.lose("arrivals/", "ledger/")
     watch.later = timedelta(hours=1)
     assert watch.register() == []
@@ -207,12 +209,6 @@ def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnSt
     assert published.state.current == {}
 
 
-def test_a_record_of_a_later_release_is_not_replaced(world: FeedOnStandIn) -> None:
-    world.state.write("CURRENT", '{"format_version": 99, "release": "9.0.0"}')
-    with pytest.raises(LaterRelease):
-        runs.recover_records(world)
-
-
 def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,13 +245,16 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
 ) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
     taken_at = published.state.lease["taken_at"] if published.state.lease else None
-    names = {"manifest": "manifests/00000002.json", "files": f"attempts/{run.attempt}/files-"}
+    files = published.state.read(f"attempts/{run.attempt}/candidate.json")["file_list_uri"]
     if damaged == "arrivals":  # the landed objects, too, so that nothing registers the deliveries again
         published.state.lose("arrivals/")
         for blob in published.storage.list_blobs("landing", prefix=f"{published.feed.landing.prefix}/"):
             blob.delete()
+    elif damaged == "files":
+        published.state.lose(files.removeprefix(f"gs://state/{published.feed.feed}/"))
     else:
-        published.state.damage(names.get(damaged, f"attempts/{run.attempt}/{damaged}"))
+        name = "manifests/00000002.json" if damaged == "manifest" else f"attempts/{run.attempt}/{damaged}"
+        published.state.write(name, DAMAGE)
     runs.recover_lease(published)
     assert published.state.lease is None
     record = published.state.ledger()[-1]
@@ -265,15 +264,6 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     assert (record["arrived_at"] == taken_at) == (damaged == "arrivals")
     published.publish(published.land(10, [row(10, 2, 40)]))
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
-
-
-def test_a_rollback_is_committed_although_its_snapshots_arrival_record_is_lost(published: FeedOnStandIn) -> None:
-    run = runs.rollback(published, 1).until("check")
-    published.state.lose("arrivals/", "index.json", "ledger/")
-    run.until("swap")
-    runs.recover_lease(published)
-    assert published.state.ledger()[-1]["restores"] == 1
-    assert published.rows() == expected(row(7, 1), row(7, 2))
 
 
 FOREIGN = [
@@ -295,11 +285,3 @@ def test_objects_with_foreign_names_are_left_alone(published: FeedOnStandIn) -> 
     published.roll_back(2)
     assert published.rows() == expected(*ROWS)
     assert set(published.state.names()) >= set(FOREIGN)
-
-
-def test_bytes_that_are_no_text_are_a_damaged_record(published: FeedOnStandIn) -> None:
-    run = runs.publish(published, published.land(9, NINTH)).until("check")
-    name = f"{published.feed.feed}/attempts/{run.attempt}/request.json"
-    published.storage.bucket("state").blob(name).upload_from_string(DAMAGE.encode() + b"\xff")
-    runs.recover_lease(published)
-    goes_on(published)
