@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import io
 from datetime import timedelta
 
-import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
@@ -17,7 +15,7 @@ from testkit import runs
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish.existing_tables import create_table, insert
+from tests.contract.publish.existing_tables import create_table, exported_rows, insert
 from tests.shared.task_api import TaskApi
 
 ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
@@ -57,9 +55,7 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
 def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
     record = runs.retire(published, "export")
     assert tables(published) == set()
-    blobs = published.storage.list_blobs("state", prefix=f"{published.feed.feed}/data/{record.attempt}-export/")
-    content = [pq.read_table(io.BytesIO(blob.download_as_bytes())).to_pylist() for blob in blobs]
-    assert expected(*(r for rows in content for r in rows)) == expected(*ROWS)
+    assert exported_rows(published, record) == expected(*ROWS)
     assert left(published) == ["RETIRED", "data", "ledger"]
 
 
