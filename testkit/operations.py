@@ -6,20 +6,30 @@ Like testkit/runs.py, the other half of the seam, it knows which functions of th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from dedup_clone.contract.erasure import parse_keys
+from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration.content_audit import audit_tasks
+from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.publish.previews.dry_run import DryRun
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from dedup_clone.publish.previews.feed_plan import FeedPlan
+from dedup_clone.warehouse import append_rows
+from dedup_clone.warehouse.append_rows import RowAppender
+from dedup_clone.warehouse.jobs import Jobs
+from dedup_clone.warehouse.row_text_sql import row_text
 from testkit.feed_on_stand_in import FeedOnStandIn
 
 
@@ -95,3 +105,60 @@ def approve_shorter_retention(world: FeedOnStandIn) -> None:
 def dry_run_text_of(found: DryRun) -> str:
     """What the publish DAG shows for a dry run."""
     return dry_run_text(found)
+
+
+def feed_plan(feed: str, generation: int, *problems: str) -> FeedPlan:
+    """A plan for a feed, as `make deploy` shows it."""
+    return FeedPlan(feed, generation, problems=problems)
+
+
+def key_and_its_sql(keys: str, table: TableContract) -> tuple[str, str]:
+    """The text of the only key of a CSV text, from which its hash is made, and the SQL expression of the same text."""
+    parsed = parse_keys(keys, table)
+    return key_text(parsed, parsed.rows[0]), row_text(replace(table, columns=parsed.columns))
+
+
+@contextmanager
+def after_first_query(work: Callable[[], Any]) -> Iterator[list[str]]:
+    """Do something once the rows of the first query were read. Yields the ids of the jobs whose rows were read."""
+    read, seen = Jobs.rows, list[str]()
+
+    def rows(jobs: Jobs, job_id: str) -> Any:
+        found = read(jobs, job_id)
+        seen.append(job_id)
+        if len(seen) == 1:
+            work()
+        return found
+
+    with patch.object(Jobs, "rows", rows):
+        yield seen
+
+
+class Killed(BaseException):
+    """Stands for the end of the process. It is no Exception, so that no handler catches it."""
+
+
+@contextmanager
+def writer_killed_after(rows: int) -> Iterator[None]:
+    """Kill the process that streams rows after so many, once they are sent; at the latest after all. Raises Killed."""
+    append, finish = RowAppender.append, RowAppender.finish
+
+    def dies(appender: RowAppender, *arguments: Any) -> None:
+        append(appender, *arguments)
+        if appender.rows >= rows:
+            finish(appender)
+            raise Killed
+
+    def dies_at_the_end(appender: RowAppender) -> None:
+        finish(appender)
+        raise Killed
+
+    with patch.object(RowAppender, "append", dies), patch.object(RowAppender, "finish", dies_at_the_end):
+        yield
+
+
+@contextmanager
+def one_row_a_request() -> Iterator[None]:
+    """Send streamed rows one by one."""
+    with patch.object(append_rows, "MAX_REQUEST_BYTES", 1):
+        yield

@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.warehouse.jobs import Jobs
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.operations import Audit
@@ -115,20 +114,11 @@ def test_partitions_larger_than_a_days_budget_are_passed_over_and_kept_as_such(p
     assert outcomes(published) == dict.fromkeys(map(str, DAYS), "over_budget")
 
 
-def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(
-    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, read, asked = published.land(8, [row(8, 1, 99)]), Jobs.rows, []
-
-    def publish_meanwhile(jobs: Jobs, job_id: str) -> Any:
-        found = read(jobs, job_id)
-        asked.append(job_id)
-        if len(asked) == 1:
-            published.publish(name)
-        return found
-
-    monkeypatch.setattr(Jobs, "rows", publish_meanwhile)
-    assert (audit(published), len([job for job in asked if "-audit-" in job])) == ([(str(TODAY), 2, "equal")], 2)
+def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(published: FeedOnStandIn) -> None:
+    name = published.land(8, [row(8, 1, 99)])
+    with operations.after_first_query(lambda: published.publish(name)) as asked:
+        assert audit(published) == [(str(TODAY), 2, "equal")]
+    assert len([job for job in asked if "-audit-" in job]) == 2
 
 
 def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedOnStandIn) -> None:

@@ -12,9 +12,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.settings.feed import CdcSettings
-from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.warehouse.append_rows import RowAppender
-from testkit import runs
+from testkit import operations, runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
@@ -23,10 +21,6 @@ from testkit.table_contracts import PRODUCTS
 
 Clients = tuple[Storage, BigQuery]
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
-
-
-class Killed(BaseException):
-    """Stands for the end of the process. It is no Exception, so that no handler catches it."""
 
 
 class StreamedFeed(FeedAgainstOracle):
@@ -39,7 +33,7 @@ class StreamedFeed(FeedAgainstOracle):
         self.expected = self.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
         return self.land(snapshot_id, rows)
 
-    def publish_expected(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
+    def publish_expected(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> Any:
         """Land and publish the snapshot, and assert that target is the expected table. `changes`: see `publish`."""
         record = self.publish(self.land_expected(snapshot_id, rows), **changes)
         self.assert_equal(self.expected)
@@ -70,7 +64,7 @@ def staging_state(world: StreamedFeed) -> tuple[str, bool]:
     return staging["state"], staging["is_streamed"]
 
 
-def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
+def load_jobs(world: StreamedFeed, record: Any) -> list[str]:
     """The load jobs of the attempt."""
     listed = world.bigquery.list_jobs(max_results=200)
     return [job.job_id for job in listed if record.attempt in job.job_id and job.job_type == "load"]
@@ -78,23 +72,8 @@ def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
 
 def load_until_killed(run: runs.Run, rows: int) -> None:
     """Run the load step, whose process is killed after `rows` rows, once they are sent; at the latest after all."""
-    append, finish = RowAppender.append, RowAppender.finish
-
-    def dies(appender: RowAppender, *arguments: Any) -> None:
-        append(appender, *arguments)
-        if appender.rows >= rows:
-            finish(appender)
-            raise Killed
-
-    def dies_at_the_end(appender: RowAppender) -> None:
-        finish(appender)
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowAppender, "append", dies)
-        patch.setattr(RowAppender, "finish", dies_at_the_end)
-        with pytest.raises(Killed):
-            run.step("load")
+    with operations.writer_killed_after(rows), pytest.raises(operations.Killed):
+        run.step("load")
 
 
 def killed_load(world: StreamedFeed, name: str, rows: int) -> runs.Run:

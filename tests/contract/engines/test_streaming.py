@@ -16,8 +16,7 @@ from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
-from dedup_clone.warehouse import append_rows
-from testkit import runs
+from testkit import operations, runs
 from testkit.dag_tasks import DagTasks
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
@@ -154,19 +153,19 @@ def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_be
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
-    streaming_clients: Clients, monkeypatch: pytest.MonkeyPatch, seed: int
+    streaming_clients: Clients, seed: int
 ) -> None:
     random, products = Random(seed), range(20)
-    monkeypatch.setattr(append_rows, "MAX_REQUEST_BYTES", 1)  # a request for each row
     world = feed_with(streaming_clients, PRODUCTS)
     world.publish_expected(1, [row(1, product) for product in products])
     for number in (2, 3):
         rows = [row(number, product, random.choice([20, number])) for product in products]
-        run = killed_load(world, world.land_expected(number, rows), random.randint(1, 9))
-        for _ in range(random.randint(0, 2)):
-            world.pass_time(random.choice([timedelta(0), STALENESS]))
-            load_until_killed(run, random.randint(1, 9))
-        world.finish(run)
+        with operations.one_row_a_request():
+            run = killed_load(world, world.land_expected(number, rows), random.randint(1, 9))
+            for _ in range(random.randint(0, 2)):
+                world.pass_time(random.choice([timedelta(0), STALENESS]))
+                load_until_killed(run, random.randint(1, 9))
+            world.finish(run)
 
 
 @pytest.mark.parametrize(("engine", "applied_between"), [(Engine.CDC, False), (Engine.SPARK, True)])

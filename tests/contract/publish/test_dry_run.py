@@ -115,8 +115,11 @@ def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStand
     text = operations.dry_run_text_of(found)
     for part in ("**Would be refused**: object", "At work now: run [at-work] of [feed_publish]", "rows unknown"):
         assert part in text
-    name = world.land_files(9, {f"date={TODAY}/part-0.parquet": b"date,product_id\n"})
-    assert any("part-0.parquet] cannot be read as Parquet: " in found for found in try_out(world, name).landed.problems)
+
+
+def test_a_file_that_is_no_parquet_would_be_refused(world: FeedOnStandIn) -> None:
+    name = world.land_files(7, {f"date={TODAY}/part-0.parquet": b"date,product_id\n"})
+    assert "part-0.parquet] cannot be read as Parquet: " in try_out(world, name).landed.problems[0]
 
 
 def test_another_clustering_stops_a_dry_run_as_it_stops_a_publish(world: FeedOnStandIn) -> None:

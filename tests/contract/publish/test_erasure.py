@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,12 +10,10 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
-from dedup_clone.warehouse.row_text_sql import row_text
-from testkit import runs
+from testkit import operations, runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
@@ -230,22 +227,20 @@ def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStan
 
 
 def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:
-    from dedup_clone.publish.erasure.key_hashes import key_text
-
     kinds = {"day": "DATE", "name": "STRING", "born": "DATE", "price": "NUMERIC", "seen_at": "TIMESTAMP"}
     kinds |= {"raw": "BYTES", "flag": "BOOL", "code": "INT64"}
     columns = tuple(Column(name, kind) for name, kind in kinds.items())
     table = TableContract(columns, "day", "version", tuple(kinds), (), 30)
     for price in ("1.50", "-0.000000001", "700", "0", f"-{'9' * 29}.{'9' * 9}"):
         values = f"Müller,1969-12-31,{price},1969-12-31T23:59:59.5Z,00ff,false,-7"
-        keys = parse_keys(f"{','.join(list(kinds)[1:])}\n{values}\n", table)
+        text, expression = operations.key_and_its_sql(f"{','.join(list(kinds)[1:])}\n{values}\n", table)
         sql = (
-            f"SELECT {row_text(replace(table, columns=keys.columns))} AS text FROM (SELECT 'Müller' AS name, "
+            f"SELECT {expression} AS text FROM (SELECT 'Müller' AS name, "
             f"DATE '1969-12-31' AS born, -7 AS code, NUMERIC '{price}' AS price, FALSE AS flag, "
             f"TIMESTAMP '1969-12-31 23:59:59.5+00' AS seen_at, FROM_HEX('00ff') AS raw)"
         )
         (found,) = world.bigquery.query_and_wait(sql)
-        assert key_text(keys, keys.rows[0]) == found["text"]
+        assert text == found["text"]
 
 
 CUSTOMER = "customer-8d1f6a07"  # as a value of a STRING column, which Parquet encodes and compresses
