@@ -15,18 +15,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from airflow.providers.google.cloud.hooks import gcs
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.sdk import DAG
+from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
 from google.cloud.bigquery import Client
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import from_plain, to_plain
+from dedup_clone.orchestration.runners.local import LocalSparkOperator
 from dedup_clone.orchestration.shared import bigquery_operators, task_runtime
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.shared.publish_run import publish_run_id
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import FailedPublish, find_failed_publish
+from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -58,14 +62,24 @@ def _dag_builder(name: str) -> Callable[[FeedSetup], DAG]:
     return cast("Callable[[FeedSetup], DAG]", getattr(module, name))
 
 
-def let_tasks_use(world: FeedOnStandIn, patch: pytest.MonkeyPatch) -> None:
-    """Let tasks open the world's services, its clock included, in place of clients by Airflow's connections."""
+def let_tasks_use(world: FeedOnStandIn, patch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
+    """Let tasks open the services of these feeds, with their clocks, in place of clients by Airflow's connections."""
+    by_name = {one.feed.feed: one for one in others}
+    patch.setattr(gcs, "GCSHook", lambda **_: SimpleNamespace(get_conn=lambda: world.storage))
     patch.setattr(task_runtime, "environment_name", lambda: world.environment)
     patch.setattr(task_runtime, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
-    patch.setattr(task_runtime, "open_services", lambda feed, **clients: world.services)
+    patch.setattr(task_runtime, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
 
 
 _CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
+
+
+def load_waiting_rows(world: FeedOnStandIn, patch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
+    """Run the watchdog's task that loads what tables of all feeds lack, and reports tables that lack rows for long."""
+    feeds = {one.feed.feed: setup_of(one) for one in (world, *others)}
+    let_tasks_use(world, patch, *others)
+    patch.setattr(reporting, "read_feed_setup", lambda path, folders: feeds[path.stem])
+    reporting.load_waiting_rows(setup_of(world))
 
 
 class ClientHook(BigQueryHook):
@@ -87,10 +101,10 @@ class ClientHook(BigQueryHook):
 
 
 class DagTasks:
-    """One run of a DAG, whose tasks a test executes one by one.
+    """One run of a DAG, whose tasks a test executes one by one. The dedup job is the world's, by default a fake.
 
     `dag`: such as `publish`. `form`: fields of the form that differ from their defaults. `results`: XComs by task id
-    and key. `hook`: of the tasks that run BigQuery jobs.
+    and key. `hook`: of the tasks that run BigQuery jobs. `user`: who triggered the run. `events`: of assets.
     """
 
     def __init__(
@@ -108,8 +122,10 @@ class DagTasks:
         self.results: dict[tuple[str, str], Any] = {}
         self.hook = ClientHook(world.bigquery)
         self.user: str | None = None
+        self.events = OutletEventAccessors()
         airflow.add_run(self.dag.dag_id, run_id)
         let_tasks_use(world, patch)
+        patch.setattr(LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.spec.request_uri))
         patch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
 
     def context(self, task_id: str) -> Any:
@@ -127,6 +143,7 @@ class DagTasks:
         params = {**{name: param.value for name, param in self.dag.params.items()}, **self.form}
         task = self.dag.get_task(task_id).prepare_for_execution()
         context: Any = {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": params, "dag_run": run}
+        context["outlet_events"] = self.events
         context |= self.dag.user_defined_macros or {}
         task.render_template_fields(context)
         return context

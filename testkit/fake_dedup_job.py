@@ -1,16 +1,13 @@
-"""Fakes the Spark dedup job in plain Python, for tests of the publish protocol, which then need not start Spark.
+"""Fakes the Spark dedup job, for tests of the publish protocol: it writes the rows and counts that the oracle computes.
 
-The fake reads a request and writes data files and a candidate, as the job does, but for simple inputs only. It expects
-deliveries without expired rows, and, except in a takeover of a table's rows, without duplicate keys. A date that
-`request.dates` leaves out is written anew, too, though recorded as copied forward.
+It refuses the deliveries that a test names, and nothing else but duplicate keys in a table that is taken over.
 """
 
 from __future__ import annotations
 
 import io
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -19,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone, Tombstones, parse_keys
 from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
@@ -33,25 +31,23 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
     RefusedDelivery,
-    newest_snapshot,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
-from dedup_clone.contract.request import DedupRequest, Duplicates, RequestedChanges
+from dedup_clone.contract.request import DedupRequest, Duplicates
 from dedup_clone.contract.table import UpdateIdMode
 from devstack.producer.declared_snapshots import schema
+from testkit.oracle import DateCounts, Key, OracleDelivery, OracleState
+from testkit.table_contracts import PRODUCTS, oracle_table
 
 Row = dict[str, Any]
-METRICS = DedupMetrics(1, 1, {"all": 1.0})
-SCHEMA = pa.schema(
-    [
-        ("date", pa.date32()),
-        ("product_id", pa.int64()),
-        ("store_id", pa.int64()),
-        ("attribute_id", pa.int64()),
-        ("attr_value", pa.int64()),
-        ("update_id", pa.int64()),
-    ]
-)
+SCHEMA = schema(PRODUCTS)
+
+
+def parquet_bytes(rows: list[Row], columns: pa.Schema = SCHEMA) -> bytes:
+    """The content of a Parquet file with these rows."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=columns), buffer)
+    return buffer.getvalue()
 
 
 class FakeDedupJob:
@@ -63,90 +59,85 @@ class FakeDedupJob:
 
     def run(self, request_uri: str) -> None:
         """Write data files and the candidate for a request."""
-        request = from_json(DedupRequest, self._read(request_uri).decode(), where=request_uri)
-        rows: dict[tuple[Any, ...], Row] = {}
-        parent_rows: dict[tuple[Any, ...], Row] = {}
-        if request.parent:
-            files = from_json(FileList, self._read(request.parent.file_list_uri).decode(), where="parent").files
-            for file in files:
-                for row in self._rows(f"{request.parent.data_uri}{file.path}"):
-                    parent_rows[_key(request, row)] = row
-        expired_keys = [key for key, row in parent_rows.items() if _day(request, row) < request.retention_day]
-        parent_rows = {key: row for key, row in parent_rows.items() if key not in expired_keys}
-        rows.update(parent_rows)
-        applied, refused, newest_keys, surplus = [], [], set(), Counter[date]()
-        delivered: defaultdict[date, set[int]] = defaultdict(set)
+        request = self._record(DedupRequest, request_uri)
+        # Each run writes into folders of its own, like the real job.
+        request = replace(request, data_uri=f"{request.data_uri}{secrets.token_hex(4)}/")
+        before = self._before(request)
+        applied, refused = [], []
         for item in request.deliveries:
+            rows, reason = self._landed(request, self._record(Arrival, item.arrival_uri)), ""
             if item.delivery.snapshot_id in self.refused_ids:
-                refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
-                continue
-            arrival = from_json(Arrival, self._read(item.arrival_uri).decode(), where=item.arrival_uri)
-            objects, _ = data_objects(request, arrival, lambda name: name)
-            landed = [r for o in objects for r in self._rows(f"gs://{arrival.bucket}/{o.landed.name}")]
-            newest_keys = {_key(request, r) for r in landed}
-            surplus = _surplus(request, landed)
-            if request.takes_over is Duplicates.REFUSE and surplus:
-                refused.append(
-                    RefusedDelivery(
-                        item.delivery, f"[{surplus.total()}] surplus rows of keys that occur more than once"
-                    )
-                )
-                continue
-            for row in landed:
-                delivered[_day(request, row)].add(item.delivery.snapshot_id)
-                if (current := rows.get(_key(request, row))) is None or _replaces(request, current, row):
-                    rows[_key(request, row)] = row
-            applied.append(item.delivery)
-        newest = request.newest_snapshots if request.takes_over else self._newest_snapshots(request, delivered)
-        self._write_result(
-            request, rows, parent_rows, newest_keys, newest, tuple(applied), tuple(refused), len(expired_keys), surplus
-        )
+                reason = "column [x] has 1 bad row in [a.parquet]: deliver again"
+            elif request.takes_over is Duplicates.REFUSE and len({before.table.key(row) for row in rows}) < len(rows):
+                reason = "surplus rows of keys that occur more than once"
+            if reason:
+                refused.append(RefusedDelivery(item.delivery, reason))
+            else:
+                applied.append((item.delivery, OracleDelivery(item.delivery.snapshot_id, rows)))
+        result = Candidate(None, None, None, (), tuple(refused), (), DedupMetrics(0, 0, {}))
+        if applied or request.erases:
+            # An applied table that is taken over is no delivery.
+            deliveries = tuple(d for d, _ in applied if request.takes_over is None)
+            result = replace(result, deliveries=tuple(DeliveryMetrics(d, 1, 0, 0) for d in deliveries))
+            if request.erases:
+                after, result = self._erase(request, before, result)
+            else:
+                known = before.erased | self._erased_keys(request, [row for _, one in applied for row in one.rows])
+                after = replace(before, erased=known).apply([one for _, one in applied], request.retention_day)
+            if request.takes_over is not None:
+                after.newest = dict(request.newest_snapshots)
+            result = self._with_files(request, before, after, result)
+        self._write(f"{request.attempt_uri}candidate.json", to_json(result))
 
-    def _newest_snapshots(self, request: DedupRequest, delivered: Mapping[date, set[int]]) -> dict[date, int | None]:
-        """The newest snapshot of each date. `delivered`: by date, the ids of the applied snapshots."""
-        entries: dict[date, DateEntry] = {}
-        if request.parent:
-            parent = from_json(Manifest, self._read(request.parent.manifest_uri).decode(), where="parent")
-            entries = {entry.date: entry for entry in parent.dates}
-        return {
-            day: newest_snapshot(request.update_id_mode, delivered.get(day, ()), entries.get(day))
-            for day in {*entries, *delivered}
-        }
+    def _before(self, request: DedupRequest) -> OracleState:
+        """The content of the table before this attempt."""
+        state = OracleState(oracle_table(request.table), request.update_id_mode is UpdateIdMode.LAST_CHANGED)
+        if request.parent is None:
+            return state
+        entries = self._record(Manifest, request.parent.manifest_uri).dates
+        files = self._record(FileList, request.parent.file_list_uri).files
+        rows = [row for file in files for row in self._rows(f"{request.parent.data_uri}{file.path}")]
+        newest = {entry.date: entry.newest_snapshot for entry in entries if entry.newest_snapshot is not None}
+        return replace(state, rows={state.table.key(row): row for row in rows}, newest=newest)
 
-    def _write_result(
-        self,
-        request: DedupRequest,
-        rows: Any,
-        parent_rows: Any,
-        newest_keys: Any,
-        newest: Mapping[date, int | None],
-        applied: Any,
-        refused: Any,
-        dropped: int,
-        surplus: Counter[date],
-    ) -> None:
-        """Write data files and the candidate.
+    def _landed(self, request: DedupRequest, arrival: Arrival) -> list[Row]:
+        objects, _ = data_objects(request, arrival, lambda name: name)
+        return [row for found in objects for row in self._rows(f"gs://{arrival.bucket}/{found.landed.name}")]
 
-        `rows`, `parent_rows`: by key, the rows of the new generation and of its parent. `newest_keys`: the keys of the
-        last delivery. `newest`: the newest snapshot of each date. `applied`, `refused`: deliveries. `dropped`: the
-        number of expired rows of the parent. `surplus`: the number of surplus rows of each date.
-        """
-        suffix = secrets.token_hex(4)  # each run writes names of its own, like the runs of the real job
-        request = replace(request, data_uri=f"{request.data_uri}{suffix}/")
-        if not applied:
-            self._write_candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
-            return
-        files, entries = [], []
-        for day in sorted({_day(request, r) for r in rows.values()}):
-            rows_of_day = {k: r for k, r in rows.items() if _day(request, r) == day}
-            files.append(self._write(request, day, list(rows_of_day.values())))
-            entry = _entry(request, files[-1], rows_of_day, parent_rows, newest_keys)
-            entry = replace(entry, ties=surplus[day], newest_snapshot=newest.get(day))
-            is_requested = request.dates is None or day in request.dates
-            entries.append(entry if is_requested else replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=0))
-        if request.takes_over is not None:
-            applied = ()  # the table's rows are no delivery
-        file_list = FileList(tuple(files))
+    def _erase(self, request: DedupRequest, before: OracleState, result: Candidate) -> tuple[OracleState, Candidate]:
+        """Leave out the keys in the request's file of keys."""
+        keys = parse_keys(self._read(request.erases).decode(), request.table)
+        columns = tuple(column.name for column in keys.columns)
+        digests = {digest(repr(values)) for values in keys.rows}
+        gone = {key: row for key, row in before.rows.items() if _digest(row, columns) in digests}
+        days: dict[str, set[date]] = {}
+        for row in gone.values():
+            days.setdefault(_digest(row, columns), set()).add(row[request.table.partition_column])
+        tombstones = tuple(Tombstone(one, tuple(sorted(days.get(one, ())))) for one in sorted(digests))
+        rows = dict(Counter(row[request.table.partition_column] for row in gone.values()))
+        erased = ErasedRows(rows, tombstones=Tombstones(columns, seed_id=0, hash_version=1, keys=tombstones))
+        return before.erase(frozenset(gone)), replace(result, erased=erased)
+
+    def _erased_keys(self, request: DedupRequest, rows: list[Row]) -> frozenset[Key]:
+        """The keys of these rows that an earlier attempt of this fake has erased."""
+        key, found = oracle_table(request.table).key, set()
+        for uri in request.erasures:
+            tombstones = self._record(Erasure, uri).tombstones
+            digests = {one.digest for one in tombstones.keys}
+            found |= {key(row) for row in rows if _digest(row, tombstones.columns) in digests}
+        return frozenset(found)
+
+    def _with_files(
+        self, request: DedupRequest, before: OracleState, after: OracleState, result: Candidate
+    ) -> Candidate:
+        """Write the files of the new generation, and of its changes, and return the candidate that names them."""
+        column, files, entries = request.table.partition_column, [], []
+        for day in sorted({row[column] for row in after.rows.values()}):
+            rows = [row for row in after.rows.values() if row[column] == day]
+            files.append(self._write_rows(request, day, rows))
+            entries.append(_entry(request, files[-1], after))
+        file_list, data_run = FileList(tuple(files)), request.data_uri.rstrip("/").rsplit("/", 1)[-1]
+        deliveries = tuple(metrics.delivery for metrics in result.deliveries)
         manifest = Manifest(
             format_version=FORMAT_VERSION,
             feed=request.feed,
@@ -159,160 +150,120 @@ class FakeDedupJob:
             retention_day=request.retention_day,
             data_folder=request.data_uri,
             file_list_digest=digest(to_json(file_list)),
-            deliveries=request.included_deliveries(applied),
+            deliveries=request.included_deliveries(deliveries),
             excluded=request.excluded,
-            applied=applied,
+            applied=deliveries,
             code_version=request.code_version,
             run_id=request.run_id,
             attempt=request.attempt,
             created_at=datetime.now(UTC),
-            dropped_rows=dropped,
+            dropped_rows=after.dropped,
             dates=tuple(entries),
         )
-        list_uri, uris_uri = f"{request.attempt_uri}files-{suffix}.json", f"{request.attempt_uri}uris-{suffix}.txt"
-        self._write_text(list_uri, to_json(file_list))
-        self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
-        metrics = tuple(DeliveryMetrics(d, len(newest_keys), 0, 0) for d in applied)
-        candidate = Candidate(
-            manifest, list_uri, uris_uri, metrics, refused, _examples(request, rows, parent_rows), METRICS
+        list_uri, uris_uri = f"{request.attempt_uri}files-{data_run}.json", f"{request.attempt_uri}uris-{data_run}.txt"
+        self._write(list_uri, to_json(file_list))
+        self._write(uris_uri, "".join(f"{request.data_uri}{file.path}\n" for file in files))
+        changes_uri = None
+        if request.changes and before.rows and not request.erases:
+            changes_uri = f"{request.attempt_uri}changes-{data_run}.json"
+            self._write(
+                changes_uri, to_json(FileList(self._write_changes(request, manifest.snapshot_id, before, after)))
+            )
+        return replace(
+            result,
+            manifest=manifest,
+            file_list_uri=list_uri,
+            load_uris_uri=uris_uri,
+            examples=_examples(request, before, after),
+            metrics=DedupMetrics(1, 1, {"all": 1.0}),
+            changes_uri=changes_uri,
         )
-        if request.changes and parent_rows:
-            uri = f"{request.attempt_uri}changes-{suffix}.json"
-            changes = self._write_changes(request, request.changes, manifest.snapshot_id, rows, parent_rows)
-            self._write_text(uri, to_json(FileList(changes)))
-            candidate = replace(candidate, changes_uri=uri)
-        self._write_candidate(request, candidate)
 
-    def _write_changes(
-        self, request: DedupRequest, requested: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
-    ) -> tuple[DataFile, ...]:
-        """Write new and changed rows into one file. Unlike the job, the fake finds no missing and no returned keys."""
-        changes = [
-            {
-                "publish_date": requested.publish_day,
-                "generation": request.generation,
-                "snapshot_id": snapshot_id,
-                "change_type": "changed" if key in parent_rows else "new",
-                **{name: new[name] for name in request.table.keys},
-                "old_row": parent_rows.get(key),
-                "new_row": new,
-            }
-            for key, new in rows.items()
-            if key not in parent_rows or _differs(request, parent_rows[key], new)
-        ]
-        if not changes:
-            return ()
-        content, path = parquet_bytes(changes, _changes_schema(request)), "fake/changes.parquet"
-        self._blob(f"{requested.uri}{path}").upload_from_string(content)
-        return (DataFile(path, requested.publish_day, len(changes), len(content), snapshot_id, snapshot_id),)
-
-    def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
+    def _write_rows(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same path again."""
         content = parquet_bytes(rows, schema(request.table))
         path = f"{request.table.partition_column}={day}/part-{digest(content.hex())[:12]}.parquet"
-        self._blob(f"{request.data_uri}{path}").upload_from_string(content)
-        ids = [r[request.table.snapshot_id_column] for r in rows]
+        self._write(f"{request.data_uri}{path}", content)
+        ids = [row[request.table.snapshot_id_column] for row in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
 
-    def _write_candidate(self, request: DedupRequest, candidate: Candidate) -> None:
-        self._write_text(f"{request.attempt_uri}candidate.json", to_json(candidate))
+    def _write_changes(
+        self, request: DedupRequest, snapshot_id: int, before: OracleState, after: OracleState
+    ) -> tuple[DataFile, ...]:
+        """Write the rows for the table of changes into one file."""
+        assert request.changes
+        day, columns = request.changes.publish_day, schema(request.table)
+        fixed = {"publish_date": day, "generation": request.generation, "snapshot_id": snapshot_id}
+        changes = [
+            {
+                **fixed,
+                "change_type": change.kind,
+                **{name: change.new[name] for name in request.table.keys},
+                "old_row": change.old,
+                "new_row": change.new,
+            }
+            for change in after.changes_since(before, request.retention_day)
+        ]
+        if not changes:
+            return ()
+        types = dict(zip((*fixed, "change_type"), (pa.date32(), pa.int64(), pa.int64(), pa.string()), strict=True))
+        fields = [
+            *(pa.field(name, kind, nullable=False) for name, kind in types.items()),
+            *(columns.field(name) for name in request.table.keys),
+            *(pa.field(name, pa.struct(list(columns))) for name in ("old_row", "new_row")),
+        ]
+        content, path = parquet_bytes(changes, pa.schema(fields)), "fake/changes.parquet"
+        self._write(f"{request.changes.uri}{path}", content)
+        return (DataFile(path, day, len(changes), len(content), snapshot_id, snapshot_id),)
 
     def _rows(self, uri: str) -> list[Row]:
         return pq.read_table(io.BytesIO(self._read(uri))).to_pylist() if uri.endswith(".parquet") else []
+
+    def _record(self, kind: type[Any], uri: str) -> Any:
+        return from_json(kind, self._read(uri).decode(), where=uri)
 
     def _read(self, uri: str) -> bytes:
         content: bytes = self._blob(uri).download_as_bytes()
         return content
 
-    def _write_text(self, uri: str, text: str) -> None:
-        self._blob(uri).upload_from_string(text)
+    def _write(self, uri: str, content: str | bytes) -> None:
+        self._blob(uri).upload_from_string(content)
 
     def _blob(self, uri: str) -> Any:
         bucket, name = uri.removeprefix("gs://").split("/", 1)
         return self._client.bucket(bucket).blob(name)
 
 
-def _differs(request: DedupRequest, old: Row, new: Row) -> bool:
-    """Whether the table of changes must have a row for the key of these two rows."""
-    names = [column.name for column in request.table.value_columns]
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
-        # A row that changed twice since the parent may have its old values again, with a newer id.
-        names.append(request.table.snapshot_id_column)
-    return any(old.get(name) != new.get(name) for name in names)
+def _digest(row: Row, columns: tuple[str, ...]) -> str:
+    return digest(repr(tuple(row[name] for name in columns)))
 
 
-def _changes_schema(request: DedupRequest) -> pa.Schema:
-    columns = schema(request.table)
-    required = {"publish_date": pa.date32(), "generation": pa.int64(), "snapshot_id": pa.int64()}
-    return pa.schema(
-        [
-            *[pa.field(name, kind, nullable=False) for name, kind in {**required, "change_type": pa.string()}.items()],
-            *[columns.field(name) for name in request.table.keys],
-            *[(name, pa.struct(list(columns))) for name in ("old_row", "new_row")],
-        ]
-    )
-
-
-def parquet_bytes(rows: list[Row], columns: pa.Schema = SCHEMA) -> bytes:
-    """The content of a Parquet file with these rows."""
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=columns), buffer)
-    return buffer.getvalue()
-
-
-def _key(request: DedupRequest, row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in request.table.keys)
-
-
-def _day(request: DedupRequest, row: Row) -> date:
-    day: date = row[request.table.partition_column]
-    return day
-
-
-def _is_changed(request: DedupRequest, row: Row, before: Row | None) -> bool:
-    """Whether a value column differs. `before`: the key's earlier row; None for a new key, which is not changed."""
-    return before is not None and any(before.get(c.name) != row.get(c.name) for c in request.table.value_columns)
-
-
-def _replaces(request: DedupRequest, current: Row, later: Row) -> bool:
-    """Whether `later`, a row of a later delivery, replaces the current row of its key."""
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and not _is_changed(request, later, current):
-        return False
-    id_column = request.table.snapshot_id_column
-    return bool(current[id_column] <= later[id_column])
-
-
-def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
-    """The number of surplus rows of each date. Counted only if the request takes over a table's rows."""
-    if request.takes_over is None:
-        return Counter()
-    unique = {_key(request, r): _day(request, r) for r in rows}
-    return Counter(_day(request, r) for r in rows) - Counter(unique.values())
-
-
-def _entry(
-    request: DedupRequest, file: DataFile, rows: dict[Any, Row], parent_rows: dict[Any, Row], newest_keys: set[Any]
-) -> DateEntry:
-    ids = [r[request.table.snapshot_id_column] for r in rows.values()]
+def _entry(request: DedupRequest, file: DataFile, after: OracleState) -> DateEntry:
+    counts = after.counts.get(file.date)
+    outcome = DateOutcome.ERASED if request.erases else DateOutcome.WINDOW if counts else DateOutcome.COPIED_FORWARD
+    counts = counts or DateCounts()
     return DateEntry(
         date=file.date,
-        rows=len(rows),
-        new_keys=sum(key not in parent_rows for key in rows),
-        changed=sum(_is_changed(request, r, parent_rows.get(key)) for key, r in rows.items()),
-        survivors=sum(key not in newest_keys for key in rows),
-        ties=0,
-        plan=DateOutcome.WINDOW,
+        rows=file.rows,
+        new_keys=counts.new_keys,
+        changed=counts.changed,
+        survivors=counts.survivors,
+        ties=counts.ties,
+        plan=outcome,
         plan_reason="",
-        min_update_id=min(ids),
-        max_update_id=max(ids),
+        min_update_id=file.min_update_id,
+        max_update_id=file.max_update_id,
         adopted_delivery=None,
         key_fingerprint=None,
         content_fingerprint=None,
         files_digest=digest(f"{file.path} {file.rows} {file.size}"),
+        newest_snapshot=after.newest.get(file.date),
     )
 
 
-def _examples(request: DedupRequest, rows: dict[Any, Row], parent_rows: dict[Any, Row]) -> tuple[KeyExample, ...]:
-    changed = [r for key, r in rows.items() if _is_changed(request, r, parent_rows.get(key))]
-    name = next(name for name in request.table.keys if name != request.table.partition_column)
-    return tuple(KeyExample(_day(request, r), Difference.CHANGED, f"{name}={r[name]}") for r in changed[:3])
+def _examples(request: DedupRequest, before: OracleState, after: OracleState) -> tuple[KeyExample, ...]:
+    """The keys of some changed rows."""
+    column = request.table.partition_column
+    name = next(name for name in request.table.keys if name != column)
+    changed = [one.new for one in after.changes_since(before, request.retention_day) if one.kind == "changed"]
+    return tuple(KeyExample(row[column], Difference.CHANGED, f"{name}={row[name]}") for row in changed[:3])

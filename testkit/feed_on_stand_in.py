@@ -15,6 +15,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
@@ -26,7 +27,14 @@ from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
-from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.load import (
+    begin_load,
+    dates_to_load,
+    finish_load,
+    load_dates,
+    read_candidate,
+    table_load_configuration,
+)
 from dedup_clone.publish.planning.reused_candidate import is_reused
 from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
@@ -126,7 +134,23 @@ class FeedOnStandIn(ControlledStandIn):
     @property
     def state(self) -> StateReader:
         """The feed's objects in the state bucket."""
-        return StateReader(self.storage, self.places.state, self.feed.feed)
+        return self.state_of(self.feed.feed)
+
+    def state_of(self, folder: str) -> StateReader:
+        """The objects in another folder of the state bucket, such as those of all feeds in `_reporting`."""
+        return StateReader(self.storage, self.places.state, folder)
+
+    def declare(self, **sections: Any) -> None:
+        """Change the feed file. A dict has fields of a section; the others of that section stay as they are."""
+        values = self.feed.model_dump()
+        for name, value in sections.items():
+            values[name] = values[name] | value if isinstance(value, dict) else value
+        self.feed = Feed.model_validate(values, strict=False)
+
+    def move_clock(self, by: timedelta) -> None:
+        """Move the clock of the steps, but not that of the stand-in."""
+        clock = self.now
+        self.now = lambda: clock() + by
 
     def land(self, snapshot_id: int, rows: list[Row]) -> str:
         """Land one delivery and register it, as the watch DAG does. Returns the delivery's name."""
@@ -163,6 +187,7 @@ class FeedOnStandIn(ControlledStandIn):
             **changes,
         }
         values.setdefault("run_id", f"run-{name}")
+        values["engine"] = values["engine"] and Engine(values["engine"])
         return PublishRequest(dag_id=DAG, delivery=delivery, **values)
 
     def resolve(self, name: str, **changes: Any) -> PublishSpec:
@@ -205,6 +230,17 @@ class FeedOnStandIn(ControlledStandIn):
         begin_load(services, spec, manifest)
         self.run_job(spec, "load", configuration, number)
         finish_staging(services, spec, candidate, manifest)
+
+    def prepare_load(self, spec: PublishSpec) -> LoadJob:
+        """The load job of an attempt: its id is recorded in the lease, and it is not made yet."""
+        candidate, manifest = read_candidate(self.services, spec)
+        begin_load(self.services, spec, manifest)
+        return self._record_job(spec, "load", table_load_configuration(self.services, candidate, manifest))
+
+    def finish_load(self, spec: PublishSpec, job: LoadJob) -> None:
+        """Wait for the load job, and record that staging is loaded."""
+        job.result()
+        finish_load(self.services, spec, read_candidate(self.services, spec)[1])
 
     def wait_for_changes(self) -> None:
         """Advance the stand-in's clock by the time after which it must have applied streamed changes."""
@@ -294,14 +330,26 @@ class FeedOnStandIn(ControlledStandIn):
 
     def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
+        job = self._record_job(spec, step, configuration, number)
+        with suppress(Conflict):  # the client repeats a request whose answer was lost
+            job._begin()  # type: ignore[no-untyped-call]
+        self.bigquery.get_job(job.job_id, project=self.places.project, location=self.places.location).result()
+
+    def _record_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
         name = job_id(spec, step, number)
         self.services.current.record_job(spec.attempt, name)
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
-        job = kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
-        with suppress(Conflict):  # the client repeats a request whose answer was lost
-            job._begin()  # type: ignore[no-untyped-call]
-        self.bigquery.get_job(name, project=self.places.project, location=self.places.location).result()
+        return kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement, in which tables have no dataset but a dot before their name. Returns the rows."""
+        return [tuple(r.values()) for r in self.bigquery.query_and_wait(sql.replace(" .", f" {self.places.dataset}."))]
+
+    def reported(self, columns: str, table: str = "ledger") -> list[tuple[Any, ...]]:
+        """The feed's rows in a reporting table (ledger or status), ordered by generation."""
+        where = f"WHERE feed = '{self.feed.feed}' ORDER BY generation"
+        return self.query(f"SELECT {columns} FROM .dedup_clone_{table} {where}")
 
     def rows(self, table: str | None = None) -> list[tuple[Any, ...]]:
         """All rows of target (or of `table`), as sorted tuples of date, product, value and update id."""

@@ -7,16 +7,22 @@ methods of `FeedOnStandIn`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import date, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.feed_state import PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration.content_audit import audit_tasks
+from dedup_clone.orchestration.runners.sizing import size_run
+from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.publish import load
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
 from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
@@ -43,17 +49,20 @@ from dedup_clone.publish.rebuild.resolve_rebuild import (
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import refresh_index
+from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
+from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.retired import Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
 from testkit.fake_dedup_job import Row, parquet_bytes
-from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, TODAY, FeedOnStandIn
+from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, TODAY, FeedOnStandIn, job_id
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 REBUILD_DAG = "feed_rebuild"
@@ -116,6 +125,10 @@ class Run:
     def swap(self, number: int) -> None:
         """Swap with another BigQuery job, after `number` - 1 jobs of the step have failed."""
         self.world.swap(self.spec, self.checked, number)
+
+    def record_jobs(self, *steps: str) -> None:
+        """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
+        self.world.services.current.record_jobs(self.attempt, [job_id(self.spec, *_numbered(step)) for step in steps])
 
     def wait_for_approval(self) -> str | None:
         """Yield the lease to any other run until somebody approves. Returns the text for that person."""
@@ -277,6 +290,11 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
     )
 
 
+def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
+    """Run the last task of the rebuild that made the live generation."""
+    delete_copies(world.services, cast("PublishSpec", _live_manifest(world)))  # it needs the attempt alone
+
+
 def retirement_preview(world: FeedOnStandIn, target: str) -> str:
     """What the retire DAG shows for approval."""
     return preview_retirement(world.services, _retirement_request(target)).text
@@ -300,6 +318,26 @@ def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage"
     """Take a held delivery out of what may be published, as a person does in the form."""
     (delivery,) = [found for found in world.services.arrivals.deliveries() if found.name == name]
     discard_held(world.services, delivery, run_id="by-hand", reason=reason)
+
+
+def held_deliveries(world: FeedOnStandIn) -> list[str]:
+    """The names of the deliveries that wait for a person's decision, oldest snapshot first."""
+    return [delivery.name for delivery in find_backlog(world.services, _live_manifest(world)).held]
+
+
+def waiting_deliveries(world: FeedOnStandIn) -> list[str]:
+    """The names of the deliveries that the next publish applies, oldest snapshot first."""
+    return [delivery.name for delivery in find_backlog(world.services, _live_manifest(world)).apply]
+
+
+def _live_manifest(world: FeedOnStandIn) -> Manifest | None:
+    generation = world.services.current.read().generation
+    return None if generation is None else world.services.manifests.read(generation)
+
+
+def executors_for(world: FeedOnStandIn, spec: PublishSpec) -> int:
+    """How many executors the attempt's Spark job gets on Dataproc Serverless."""
+    return size_run(read_workload(world.services, spec.attempt), SparkSize(), Runner.SERVERLESS).executors
 
 
 def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
@@ -327,6 +365,52 @@ def delete_obsolete(world: FeedOnStandIn) -> None:
 def load_waiting_changes(world: FeedOnStandIn) -> None:
     """Load what the table of changes lacks, as the watchdog does."""
     load_changes(world.services)
+
+
+@contextmanager
+def small_limits(**limits: int) -> Iterator[None]:
+    """Lower limits of the load step: table_files, uris_per_job, loads_at_once."""
+    names = {"table_files": "MAX_TABLE_FILES", "uris_per_job": "URIS_PER_JOB", "loads_at_once": "LOADS_AT_ONCE"}
+    with ExitStack() as patches:
+        for name, value in limits.items():
+            patches.enter_context(patch.object(load, names[name], value))
+        yield
+
+
+def load_dates_of(run: Run, days: list[date]) -> list[float]:
+    """Load single dates of a run's candidate. Returns the seconds of each pause between loads, which are left out."""
+    pauses: list[float] = []
+    candidate, manifest = load.read_candidate(run.world.services, run.spec)
+    load.load_dates(run.world.services, run.spec, candidate, manifest, tuple(days), sleep=pauses.append)
+    return pauses
+
+
+def pending_job(world: FeedOnStandIn) -> PendingJob | None:
+    """The BigQuery job of the feed that the watchdog sees waiting for its start."""
+    state = read_feed_state(
+        world.services,
+        watch_dag=None,
+        publish_dag=None,
+        find_failed_run=lambda waiting: None,
+        check_interval=timedelta(minutes=5),
+    )
+    return state.pending_job
+
+
+def _numbered(step: str) -> tuple[str, int]:
+    name, number = step.rsplit("-", 1)
+    return name, int(number)
+
+
+def create_table(world: FeedOnStandIn, name: str) -> None:
+    """Create a table as the feed file declares it."""
+    warehouse = world.services.warehouse
+    warehouse.create_staging(warehouse.table_names(name, name), world.feed.table.to_contract())
+
+
+def late_tables(world: FeedOnStandIn) -> list[str]:
+    """The tables that have lacked rows for so long that the watchdog reports it."""
+    return [late.table for late in find_late_rows(world.services)]
 
 
 def refresh_page(world: FeedOnStandIn) -> None:

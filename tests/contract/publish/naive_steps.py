@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from google.cloud.bigquery import LoadJobConfig, SourceFormat, WriteDisposition
 
+from testkit import runs
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import FeedOnStandIn
 
@@ -36,7 +37,7 @@ class NaiveAttempt:
 
 
 class NaiveSteps:
-    """The steps that scenarios call (protocol_steps.Steps).
+    """The steps that scenarios call (Steps in test_scenarios.py).
 
     `current`: the rows that the last commit recorded. `swapped_at`: the time of each swap's clone.
     """
@@ -44,11 +45,8 @@ class NaiveSteps:
     def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
         self.current: dict[Key, Row] = {}
-        self.swapped_at: list[Any] = []
-        world.services.warehouse.create_staging(world.services.names, world.feed.table.to_contract())
-
-    def land(self, snapshot_id: int, rows: list[Row]) -> str:
-        return self.world.land(snapshot_id, rows)
+        self.swapped_at: list[str] = []
+        runs.create_table(world, world.feed.staging)
 
     def begin(self, name: str) -> NaiveAttempt:
         landed = self._landed(name)
@@ -60,6 +58,9 @@ class NaiveSteps:
                 rows[_key(row)] = row
                 delivered_keys.add(_key(row))
         return NaiveAttempt(name, rows, delivered_keys, {row["date"] for row in landed})
+
+    def prepare_load(self, attempt: NaiveAttempt) -> None:
+        """Nothing records the job."""
 
     def start_load(self, attempt: NaiveAttempt) -> None:
         """Start the load jobs, and do not wait for them."""
@@ -81,15 +82,13 @@ class NaiveSteps:
             job.result()
 
     def check(self, attempt: NaiveAttempt) -> None:
-        (count,) = self.world.bigquery.query_and_wait(f"SELECT COUNT(*) AS n FROM warehouse.{self.world.feed.staging}")
-        assert count["n"] >= len(attempt.rows)
+        ((count,),) = self.world.query(f"SELECT COUNT(*) FROM .{self.world.feed.staging}")
+        assert count >= len(attempt.rows)
 
     def swap(self, attempt: NaiveAttempt) -> None:
-        staging, target = f"warehouse.{self.world.feed.staging}", f"warehouse.{self.world.feed.target}"
-        self.world.bigquery.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging}")
-        facts = self.world.services.warehouse.table(self.world.feed.target)
-        assert facts
-        self.swapped_at.append(facts.clone_time)
+        self.world.query(f"CREATE OR REPLACE TABLE .{self.world.feed.target} CLONE .{self.world.feed.staging}")
+        target = self.world.bigquery.get_table(f"warehouse.{self.world.feed.target}")
+        self.swapped_at.append(target.to_api_repr()["cloneDefinition"]["cloneTime"])
 
     def commit(self, attempt: NaiveAttempt) -> None:
         self.current = attempt.rows
@@ -104,19 +103,15 @@ class NaiveSteps:
 
     def roll_back(self, generation: int) -> None:
         moment = self.swapped_at[generation - 1]
-        self.world.bigquery.query_and_wait(
-            f"CREATE OR REPLACE TABLE warehouse.{self.world.feed.target} CLONE warehouse.{self.world.feed.staging} "
-            f"FOR SYSTEM_TIME AS OF TIMESTAMP '{moment.isoformat()}'"
+        self.world.query(
+            f"CREATE OR REPLACE TABLE .{self.world.feed.target} CLONE .{self.world.feed.staging} "
+            f"FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}'"
         )
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        return self.world.rows()
-
     def _landed(self, name: str) -> list[Row]:
-        services = self.world.services
-        arrival = services.arrivals.read(next(d for d in services.arrivals.deliveries() if d.name == name))
-        bucket = self.world.storage.bucket(arrival.bucket)
-        contents = [bucket.blob(o.name).download_as_bytes() for o in arrival.objects]
+        arrival = self.world.state.read(f"arrivals/{name}.json")
+        bucket = self.world.storage.bucket(arrival["bucket"])
+        contents = [bucket.blob(found["name"]).download_as_bytes() for found in arrival["objects"]]
         return [row for content in contents for row in pq.read_table(io.BytesIO(content)).to_pylist()]
 
 

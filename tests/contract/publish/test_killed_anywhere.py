@@ -1,55 +1,42 @@
-"""What an operator triggers is killed before one of its writes: run again, it ends as if nothing had happened.
+"""What runs is killed before one of its writes: whoever goes on, it ends as if nothing had happened.
 
-A publish with changes, one that a check stops and a person accepts, a retirement, a backfill and a recovery are killed
-before each of their writes, a rebuild before each third.
+Every third write is tried, all of them at night.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
-from dedup_clone.publish.prune import prune
-from dedup_clone.publish.rebuild.resolve_rebuild import delete_copies
-from dedup_clone.publish.records.changes_table import load_changes
-from dedup_clone.publish.recovery import recover
-from dedup_clone.publish.waiting_deliveries import find_backlog
-from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.state.retired import TargetAction
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from testkit import runs
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish import changes_rows, rebuild_steps, retirement_steps
-from tests.contract.publish.archive import Archive
-from tests.contract.publish.lost_objects import damage, lose
+from tests.contract.publish import bootstrap_steps, changes_rows, rebuild_steps, retirement_steps
+from tests.thoroughness import times
 
-pytestmark = pytest.mark.exhaustive
-
-RENAMED = {"attr_value": "value"}
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
+SECOND = [row(8, 1, 21), row(8, 4)]
+Worlds = Callable[..., Iterator[tuple[FeedOnStandIn, int]]]
+Work = Callable[[FeedOnStandIn], Any]
 
 
 @pytest.fixture
-def killed(clients: tuple[Storage, BigQuery]) -> Callable[..., Iterator[tuple[FeedOnStandIn, int]]]:
-    """`killed(prepare, work)`: a feed for each write of `work`, which was killed before it, and the write's number.
+def killed(clients: tuple[Storage, BigQuery]) -> Worlds:
+    """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number."""
 
-    `every`: only so many writes are tried.
-    """
-
-    def worlds(
-        prepare: Callable[[FeedOnStandIn], object], work: Callable[[FeedOnStandIn], object], every: int = 1
-    ) -> Iterator[tuple[FeedOnStandIn, int]]:
-        for number in count(1, every):
+    def worlds(prepare: Work, work: Work, first: int = 1) -> Iterator[tuple[FeedOnStandIn, int]]:
+        for number in count(first, times(3, 1)):
             world = FeedOnStandIn(new_feed("killed_"), *clients)
             prepare(world)
-            if not kill_before_write(number, lambda world=world: work(world)):
+            if not kill_before_write(number, partial(work, world)):
                 break
             yield world, number
         assert number > 3
@@ -57,67 +44,49 @@ def killed(clients: tuple[Storage, BigQuery]) -> Callable[..., Iterator[tuple[Fe
     return worlds
 
 
-Worlds = Callable[..., Iterator[tuple[FeedOnStandIn, int]]]
+def assert_nothing_is_left(world: FeedOnStandIn, number: int) -> None:
+    """No lease, no data but that of the live generation and its parent, and a record of each generation."""
+    assert world.state.lease is None, number
+    runs.delete_obsolete(world)
+    live = world.state.manifest()
+    needed = [live, *([world.state.manifest(live["parent"])] if live["parent"] else [])]
+    folders = {manifest["data_folder"].split("/data/")[1].split("/")[0] for manifest in needed}
+    assert set(world.state.subfolders("data")) <= folders, number
+    audited = {generation for generation, _ in world.state.outcomes()}
+    assert set(world.state.generations("manifests")) <= audited, number
 
 
-def folders_with_data(world: FeedOnStandIn) -> set[str]:
-    return {name.split("/")[2] for name in world.services.store.folders(world.services.layout.data)}
+def next_publish(world: FeedOnStandIn, number: int, *rows: Any) -> None:
+    """A later delivery is published on top, and leaves nothing but itself and its parent."""
+    world.publish(world.land(9, list(rows)), run_id="later")
+    assert_nothing_is_left(world, number)
 
 
-def needed_folders(world: FeedOnStandIn) -> set[str]:
-    """The folders of the live generation and its parent."""
-    services = world.services
-    live = services.manifests.read(services.current.read().generation or 0)
-    manifests = [live, services.manifests.read(live.parent)] if live.parent else [live]
-    return {manifest.data_folder.split("/data/")[1].split("/")[0] for manifest in manifests if manifest.data_folder}
-
-
-def test_a_rebuild(killed: Worlds) -> None:
-    def prepare(world: FeedOnStandIn) -> None:
-        world.publish(world.land(7, ROWS))
-        world.feed = rebuild_steps.as_text(world.feed)
-
-    for world, number in killed(prepare, lambda world: rebuild_steps.rebuild(world, renamed=RENAMED), 3):
-        if number % 2:  # the run of a delivery comes first
-            recover(world.services, dag_id="other", run_id="other")
-        if world.services.current.read().generation == 1:
-            try:
-                rebuild_steps.rebuild(world, renamed=RENAMED)
-            except AirflowFailException:  # nothing was left to be done: its swap had happened
-                recover(world.services, dag_id="other", run_id="other")
-        services = world.services
-        assert services.current.read().intent is None
-        spec = services.manifests.read(services.current.read().generation or 0)
-        assert spec.generation > 1, number
-        delete_copies(services, spec)  # type: ignore[arg-type]  # needs the attempt alone
-        assert rebuild_steps.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
-        prune(services)
-        assert folders_with_data(world) <= needed_folders(world), number
-        assert services.warehouse.table(services.names.incoming_table) is None
+def publish_first(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, ROWS))
 
 
 def test_a_publish_with_changes(killed: Worlds) -> None:
-    """Whichever task dies, and whoever goes on, the table of changes gets the rows of each generation once."""
+    """The table of changes gets the rows of each generation once."""
 
     def prepare(world: FeedOnStandIn) -> None:
-        world.feed = world.feed.model_copy(update={"changes": True})
-        world.publish(world.land(7, ROWS))
-        world.land(8, [row(8, 1, 21), row(8, 4)])
+        world.declare(changes=True)
+        publish_first(world)
+        world.land(8, SECOND)
 
     def work(world: FeedOnStandIn) -> None:
-        world.publish(world.services.arrivals.deliveries()[-1].name)
+        world.publish(world.state.deliveries("arrivals")[-1])
 
-    for world, number in killed(prepare, work):
+    for world, number in killed(prepare, work, 2):
         if number % 2:  # the watchdog comes first
-            load_changes(world.services)
-        recover(world.services, dag_id="other", run_id="other")
-        if world.services.current.read().generation == 1:
+            runs.load_waiting_changes(world)
+        runs.recover_lease(world)
+        if world.state.generation == 1:
             work(world)
-        world.publish(world.land(9, [row(9, 1, 22), row(9, 4)]))
-        of_second = [("changed", 1, 20, 21), ("new", 4, None, 20)]
-        assert [change[1:] for change in changes_rows.changes(world)] == [*of_second, ("changed", 1, 21, 22)], number
-        prune(world.services)
-        assert not list(world.services.store.objects(world.services.layout.changes)), number
+        next_publish(world, number, row(9, 1, 22), row(9, 2, 30), row(9, 4))
+        found = [change[1:] for change in changes_rows.changes(world) if change[1] in ("changed", "new")]
+        assert found == [("changed", 1, 20, 21), ("new", 4, None, 20), ("changed", 1, 21, 22)], number
+        assert world.state.names("changes/") == [], number
         assert changes_rows.pending(world) == []
 
 
@@ -127,97 +96,153 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
     accepts = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
 
     def prepare(world: FeedOnStandIn) -> None:
-        world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_survivor_share=1)})
+        world.declare(checks={"max_new_share": 0.2})
         world.publish(world.land(7, base))
         world.land(8, garbage)
 
-    def name(world: FeedOnStandIn) -> str:
-        return world.services.arrivals.deliveries()[1].name
+    def stopped(world: FeedOnStandIn) -> str:
+        return world.state.deliveries("arrivals")[1]
 
     def work(world: FeedOnStandIn) -> None:
         with pytest.raises(CheckFailed):
-            world.publish(name(world))
-        recover(world.services, dag_id="other", run_id="other")
-        world.publish(name(world), **accepts)
+            world.publish(stopped(world))
+        runs.recover_lease(world)
+        world.publish(stopped(world), **accepts)
 
-    for world, number in killed(prepare, work):
-        recover(world.services, dag_id="other", run_id="other")
+    for world, number in killed(prepare, work, 3):
+        runs.recover_lease(world)
         is_live = world.rows() == expected(*garbage)
         assert is_live or world.rows() == expected(*base), number
-        if not is_live and not world.services.arrivals.held():
+        if not is_live and not world.state.deliveries("held"):
             with pytest.raises(CheckFailed):
-                world.publish(name(world))
-            recover(world.services, dag_id="other", run_id="other")
+                world.publish(stopped(world))
+            runs.recover_lease(world)
         if not is_live and number % 2:
-            world.publish(name(world), **accepts)
-        world.publish(world.land(9, [row(9, product) for product in range(10)]), run_id="later")
+            world.publish(stopped(world), **accepts)
+        newest = [row(9, product) for product in range(10)]
+        next_publish(world, number, *newest)
         assert len(world.rows()) == (40 if is_live or number % 2 else 10), number
-        world.publish(name(world), **{**accepts, "run_id": "again"})
-        kept = [row(8, product) for product in range(10, 40)]
-        assert world.rows() == expected(*(row(9, product) for product in range(10)), *kept), number
-        prune(world.services)
-        assert folders_with_data(world) <= needed_folders(world), number
-        generations = {info.name[-13:-5] for info in world.services.store.objects(world.services.layout.manifests)}
-        audited = {f"{record.generation:08d}" for record in world.services.ledger.read_last(100)}
-        assert {name for name in generations if name.isdigit()} <= audited, number
+        world.publish(stopped(world), **{**accepts, "run_id": "again"})
+        assert world.rows() == expected(*newest, *(row(8, product) for product in range(10, 40))), number
+        assert_nothing_is_left(world, number)
 
 
-@pytest.mark.parametrize("action", TargetAction)
-def test_a_retirement(killed: Worlds, action: TargetAction) -> None:
+def test_a_rollback(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
-        world.publish(world.land(7, ROWS))
+        publish_first(world)
+        world.publish(world.land(8, SECOND))
+
+    for world, number in killed(prepare, lambda world: world.roll_back(1)):
+        runs.recover_lease(world)
+        if world.state.generation == 2:
+            assert world.rows() == expected(*SECOND, *ROWS[1:]), number
+            world.roll_back(1, run_id="again")
+        assert world.rows() == expected(*ROWS), number
+        next_publish(world, number, row(9, 1, 22))
+        assert world.rows() == expected(row(9, 1, 22), *ROWS[1:]), number
+
+
+def test_a_bootstrap(killed: Worlds) -> None:
+    for world, number in killed(bootstrap_steps.maintain, lambda world: runs.bootstrap(world).finish(), 2):
+        assert world.rows() == expected(*bootstrap_steps.MAINTAINED), number
+        runs.recover_lease(world)
+        if world.state.generation is None:
+            runs.bootstrap(world, run_id="again").finish()
+        assert world.rows() == expected(*bootstrap_steps.MAINTAINED), number
+        next_publish(world, number, row(9, 4, 22))
+        assert world.rows() == expected(row(9, 4, 22), *(r for r in bootstrap_steps.MAINTAINED if r["product_id"] != 4))
+
+
+def test_a_rebuild(killed: Worlds) -> None:
+    renamed = {"attr_value": "value"}
+
+    def prepare(world: FeedOnStandIn) -> None:
+        publish_first(world)
+        world.feed = rebuild_steps.as_text(world.feed)
+
+    for world, number in killed(prepare, lambda world: runs.rebuild(world, renamed=renamed).finish()):
+        if number % 2:  # the run of a delivery comes first
+            runs.recover_lease(world)
+        if world.state.generation == 1:
+            try:
+                runs.rebuild(world, renamed=renamed).finish()
+            except ConfigurationError:  # nothing was left to be done: its swap had happened
+                runs.recover_lease(world)
+        assert world.state.generation, number
+        assert world.state.generation > 1, number
+        runs.delete_rebuilt_copies(world)
+        assert rebuild_steps.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
+        assert_nothing_is_left(world, number)
+        tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
+        assert f"{world.feed.target}_incoming" not in tables
+
+
+def test_an_erasure(killed: Worlds) -> None:
+    keys, left = "product_id\n1\n", [ROWS[1], ROWS[2]]
+
+    for world, number in killed(publish_first, lambda world: runs.erasure(world, keys).finish(), 2):
+        runs.recover_lease(world)
+        if world.state.generation == 1:
+            assert world.rows() == expected(*ROWS), number
+            runs.erasure(world, keys, run_id="again").finish()
+        elif world.state.names("to_erase/"):
+            runs.erasure(world, None).step("clean")
+        assert world.rows() == world.rows(world.feed.staging) == expected(*left), number
+        assert world.state.generations("data") == [world.state.generation], number
+        next_publish(world, number, row(9, 1, 22), row(9, 4))
+        assert world.rows() == expected(*left, row(9, 4)), number
+
+
+@pytest.mark.parametrize("action", ["keep", "export", "drop"])
+def test_a_retirement(killed: Worlds, action: str) -> None:
+    def prepare(world: FeedOnStandIn) -> None:
+        publish_first(world)
         world.land(8, [row(8, 1)])
 
-    for world, number in killed(prepare, lambda world: retirement_steps.retire(world, action)):
-        record = retirement_steps.retire(world, action)
-        has_data = ["data"] if action is TargetAction.EXPORT else []
-        assert retirement_steps.kept(world) == sorted(["RETIRED", "ledger", *has_data]), number
+    for world, number in killed(prepare, lambda world: runs.retire(world, action)):
+        record = runs.retire(world, action)
+        kept = {name.split("/")[0] for name in world.state.names()}
+        assert kept == {"RETIRED", "ledger", *(["data"] if action == "export" else [])}, number
         assert (record.generation, record.rows) == (1, 3)
-        if action is TargetAction.KEEP:
+        if action == "keep":
             assert world.rows() == expected(*ROWS)
         else:
-            assert world.services.warehouse.table(world.feed.target) is None
-        if action is TargetAction.EXPORT:
+            tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
+            assert world.feed.target not in tables
+        if action == "export":
             assert retirement_steps.exported_rows(world, record) == expected(*ROWS), number
 
 
 def test_a_backfill(killed: Worlds) -> None:
-    archives: dict[str, Archive] = {}
-
     def prepare(world: FeedOnStandIn) -> None:
-        archive = archives[world.feed.feed] = Archive(world)
+        archive = runs.Archive(world)
         archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
         archive.put(5, [row(5, 2, 52), row(5, 3, 53)])
 
     def work(world: FeedOnStandIn) -> None:
-        archive = archives[world.feed.feed]
+        archive = runs.Archive(world)
         while not archive.land_next():
             for name in archive.notice():
                 world.publish(name)
 
     for world, _ in killed(prepare, work):
-        for name in archives[world.feed.feed].notice():
+        for name in runs.Archive(world).notice():
             world.publish(name)
-        recover(world.services, dag_id="other", run_id="other")
-        generation = world.services.current.read().generation
-        live = None if generation is None else world.services.manifests.read(generation)
-        for delivery in find_backlog(world.services, live).apply[-1:]:
-            world.publish(delivery.name)
+        runs.recover_lease(world)
+        for name in runs.waiting_deliveries(world)[-1:]:
+            world.publish(name)
         work(world)
         assert world.rows() == expected(row(3, 1, 31), row(5, 2, 52), row(5, 3, 53))
 
 
 def test_a_recovery_of_lost_records(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
-        world.publish(world.land(7, ROWS))
-        lose(world, "CURRENT", "manifests/")
-        damage(world, "STAGING", "ledger/")
+        publish_first(world)
+        world.state.lose("CURRENT", "manifests/")
+        world.state.damage("STAGING", "ledger/")
 
-    def work(world: FeedOnStandIn) -> None:
-        carry_out(world.services, plan_recovery(world.services))
-
-    for world, _ in killed(prepare, work):
-        work(world)
-        assert not plan_recovery(world.services).changes_anything
+    for world, _ in killed(prepare, runs.recover_records):
+        runs.recover_records(world)
+        assert not runs.recover_records(world).changes_anything
         world.publish(world.land(8, [row(8, 1, 21)]))
         assert world.rows() == expected(row(8, 1, 21), *ROWS[1:])

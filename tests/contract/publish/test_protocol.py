@@ -1,21 +1,19 @@
-"""The publish protocol step by step: what readers see, the lease, what a crash leaves, and its recovery."""
+"""The publish protocol step by step: what readers see, the lease, what a dead run leaves, and its recovery."""
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from google.api_core.exceptions import BadRequest
 
-from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
-from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.prune import prune
-from dedup_clone.publish.recovery import commit_or_discard, recover
-from dedup_clone.publish.resolve import resolve
-from dedup_clone.state.index import IndexFile
-from dedup_clone.state.ledger import Outcome
-from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
+from testkit import runs
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.lost_answers import losing_answers
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4), row(8, 3, day=YESTERDAY)]  # 1 changed, 2 missing, 4 new, 3 equal
@@ -29,249 +27,239 @@ def test_a_publish_is_a_labelled_clone_that_reads_no_table_data_and_keeps_what_t
     assert world.rows() == expected(*FIRST)
     assert cost is not None
     assert cost.table_bytes_read == 0
-    assert cost.query_usd < 0.001
-    target = world.services.warehouse.table(world.feed.target)
-    assert target is not None
-    assert (target.clone_of, target.expiration_days) == (world.feed.staging, 730)
+    assert 0 < cost.query_usd < 0.001
+    target = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    assert target.clone_definition.base_table_reference.table_id == world.feed.staging
+    assert target.time_partitioning.expiration_ms == 730 * 86_400_000
     assert target.labels["dedup_clone_generation"] == "1"
     assert target.labels["dedup_clone_snapshot"] == "7"
-    assert target.labels["dedup_clone_manifest"] == world.services.manifests.read(1).digest
-    record = world.publish(world.land(8, SECOND))
+    assert target.labels["dedup_clone_manifest"] == world.state.current["manifest_digest"]
+    run = runs.publish(world, world.land(8, SECOND))
+    record = run.finish()
     assert world.rows() == expected(*BOTH)
     assert (record.rows, record.new_rows, record.changed_rows, record.kept_rows) == (4, 1, 1, 1)
-    assert record.lag_s is not None
-    assert record.lag_s > 0
-    again, results = commit_attempt(world.services, record.attempt)  # the task is tried again, and reports the same
-    assert again == record
-    assert results.phase == "after"
-    assert [r.generation for r in world.services.ledger.read_last(9)] == [1, 2]
+    assert (record.snapshot_id, record.is_replay, record.loads) == (8, False, 1)
+    assert record.lag_s
+    run.step("commit")  # the task is tried again, and reports the same
+    assert run.record == record
+    assert world.state.outcomes() == [(1, "published"), (2, "published")]
 
 
-def test_waiting_deliveries_are_folded_in_one_publish(world: FeedOnStandIn) -> None:
-    first, second = world.land(7, FIRST), world.land(8, SECOND)
-    record = world.publish(first)
-    assert [d.name for d in record.deliveries] == [first, second]
-    assert world.rows() == expected(*BOTH)
-    answer = resolve(world.services, world.publish_request(second))
-    assert answer == f"Delivery [{second}] is part of generation 1 already."
+def test_any_number_of_waiting_deliveries_is_one_publish_in_the_order_of_their_ids(world: FeedOnStandIn) -> None:
+    corrected = world.land(9, [row(9, 9, 50), row(9, 99)])
+    names = [world.land(n, [row(n, n, 40), row(n, 1, n)]) for n in (9, 7, 12, 8, 11, 10)]
+    world.dedup.refused_ids = {10}
+    assert "superseded by a later delivery" in world.nothing_to_do(corrected)
+    record = world.publish(names[0])
+    assert [d.snapshot_id for d in record.deliveries] == [7, 8, 9, 11, 12]
+    assert world.rows() == expected(row(12, 1, 12), *[row(n, n, 40) for n in (7, 8, 9, 11, 12)])
+    for name in names[:-1]:
+        assert "part of generation 1" in world.nothing_to_do(name)
+    assert "later delivery of snapshot 9" in world.nothing_to_do(corrected)
+    assert world.state.deliveries("refused") == [names[-1]]
+    with pytest.raises(DeliveryRefused, match=names[-1]):
+        world.resolve(names[-1])
 
 
-def test_an_older_delivery_of_an_id_is_superseded(world: FeedOnStandIn) -> None:
-    first = world.land(7, [row(7, 1, 50)])
-    second = world.land(7, [row(7, 1, 40)])
-    assert "superseded by a later delivery" in str(resolve(world.services, world.publish_request(first)))
-    world.publish(second)
-    assert world.rows() == expected(row(7, 1, 40))
-    assert "later delivery of snapshot 7" in str(resolve(world.services, world.publish_request(first)))
+def test_corrected_repeated_and_late_snapshots(world: FeedOnStandIn) -> None:
+    world.publish(world.land(8, [row(8, 1, 80)]))
+    late = world.publish(world.land(7, FIRST))  # it only fills gaps
+    assert world.rows() == expected(row(8, 1, 80), *FIRST[1:])
+    assert (late.snapshot_id, late.is_replay, bool(late.lag_s)) == (8, False, True)
+    world.publish(world.land(8, [row(8, 1, 3)]))  # downward, and without what the snapshot had
+    world.publish(world.land(8, [row(8, 1, 3)]))  # its marker was written again
+    assert world.rows() == expected(row(8, 1, 3), *FIRST[1:])
+    assert world.live() == "4"
 
 
-@pytest.mark.exhaustive
-def test_a_replay_of_a_published_snapshot_changes_no_row(world: FeedOnStandIn) -> None:
+def test_runs_that_die_before_their_swap_leave_nothing_but_a_record(world: FeedOnStandIn) -> None:
+    """Each is ended by the next, which publishes its delivery, too; no generation number is used again."""
     world.publish(world.land(7, FIRST))
-    second = world.land(8, SECOND)
-    world.publish(second)
-    before = world.rows()
-    world.publish(second, replay=True, run_id="manual", reason="to be sure")
-    assert world.rows() == before
-    assert world.live() == "3"
+    for snapshot_id, step in enumerate(("resolve", "dedup", "load", "check"), 8):
+        died = runs.publish(world, world.land(snapshot_id, SECOND), run_id=f"run-{step}").until(step)
+    waits = world.land(12, [row(12, 1)])
+    world.running = {"run-check"}  # it may be alive
+    with pytest.raises(LeaseHeld, match="run-check"):
+        world.resolve(waits)
+    world.running = set()
+    record = world.publish(world.land(13, [row(13, 1, 30)]))
+    assert (record.generation, record.parent) == (6, 1)
+    assert [d.snapshot_id for d in record.deliveries] == [8, 9, 10, 11, 12, 13]
+    assert world.rows() == expected(row(13, 1, 30), *BOTH[1:])
+    assert world.state.outcomes() == [(1, "published"), *((n, "failed") for n in (2, 3, 4, 5)), (6, "published")]
+    reasons = [found["reason"] for found in world.state.ledger()]
+    assert reasons[1] == "ended before its dedup had a result"
+    assert reasons[2] == "ended before its load"
+    assert world.state.generations("data") == [1, 6]
+    for step in ("load", "check", "commit"):
+        with pytest.raises(LostRace, match="Clear the run from its first task"):
+            died.step(step)
 
 
-def test_a_live_run_excludes_others(world: FeedOnStandIn) -> None:
-    first = world.land(7, FIRST)
-    world.resolve(first)
-    world.running.add(f"run-{first}")
-    with pytest.raises(LeaseHeld, match=f"run-{first}"):
-        resolve(world.services, world.publish_request(world.land(8, SECOND)))
-
-
-@pytest.mark.parametrize(
-    "died_after",
-    ["check", *(pytest.param(step, marks=pytest.mark.exhaustive) for step in ("resolve", "dedup", "load"))],
-)
-def test_a_run_that_died_before_its_swap_is_discarded(world: FeedOnStandIn, died_after: str) -> None:
+def test_a_failed_run_ends_itself_and_refused_deliveries_change_nothing(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    spec = world.resolve(world.land(8, SECOND))
-    if died_after != "resolve":
-        world.dedup.run(spec.request_uri)
-    if died_after in ("load", "check"):
-        world.load(spec)
-    if died_after == "check":
-        world.check(spec)
-    third = world.land(9, [row(9, 1, 30)])
-    record = world.publish(third)
-    assert (record.generation, record.parent) == (3, 1)
-    assert [d.snapshot_id for d in record.deliveries] == [8, 9]
-    assert world.rows() == expected(row(9, 1, 30), row(7, 2), row(8, 3, day=YESTERDAY), row(8, 4))
+    failed = runs.publish(world, world.land(8, SECOND)).until("dedup")
+    assert not failed.end()
+    assert world.state.lease is None
+    world.dedup.refused_ids = {8, 9}
+    with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)1 bad row"):
+        world.publish(world.land(9, SECOND))
+    assert world.state.outcomes() == [(1, "published"), (2, "failed"), (3, "refused")]
+    assert "1 bad row" in world.state.ledger()[2]["reason"]
+    assert (world.rows(), world.state.generations("data")) == (expected(*FIRST), [1])
+    assert world.publish(world.land(10, [row(10, 1)])).generation == 4
 
 
 def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    spec = world.resolve(world.land(8, SECOND))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    world.swap(spec, world.check(spec))
-    recover(world.services, dag_id="other", run_id="other")
+    runs.publish(world, world.land(8, SECOND)).until("swap")
+    runs.recover_lease(world)
     world.write_reporting_tables()
-    sql = f"SELECT generation, snapshot_id FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
-    assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(2, 8)]
+    assert world.reported("generation, snapshot_id", "status") == [(2, 8)]
     record = world.publish(world.land(9, [row(9, 5)]))
     assert (record.generation, record.parent) == (3, 2)
-    assert [r.generation for r in world.services.ledger.read_last(9)] == [1, 2, 3]
+    assert world.state.outcomes() == [(n, "published") for n in (1, 2, 3)]
     assert world.rows() == expected(*BOTH, row(9, 5))
 
 
-def test_checks_that_are_repeated_after_the_swap_keep_the_time_of_the_swap(world: FeedOnStandIn) -> None:
+def test_a_job_that_still_runs_is_waited_for_before_the_lease_is_freed(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    dead = runs.publish(world, world.land(8, [row(8, 1, 99)])).until("dedup")
+    job = world.prepare_load(dead.spec)
+    world.delay_jobs(job.job_id, 1.0)
+    job._begin()
+    runs.recover_lease(world)
+    assert world.bigquery.get_job(job.job_id, location="US").state == "DONE"
+
+
+def test_checks_that_are_repeated_keep_the_time_of_a_swap_that_happened_and_only_of_that(world: FeedOnStandIn) -> None:
     """As in a run that was marked failed between swap and commit and is cleared from `check_staging`."""
-    world.publish(world.land(7, FIRST))
-    spec, swap = world.publish_to_check(world.land(8, SECOND))
-    world.swap(spec, swap)
-    assert world.check(spec) == swap  # the swap task then reuses the job that has swapped
-    record, after = commit_attempt(world.services, spec.attempt)
-    assert [str(item) for item in after.items if item.level is not Level.PASS] == []
-    assert record.outcome is Outcome.PUBLISHED
-    assert world.rows() == expected(*BOTH)
-
-
-def test_checks_that_are_repeated_after_a_failed_swap_give_the_next_one_their_own_time(world: FeedOnStandIn) -> None:
-    spec, swap = world.publish_to_check(world.land(7, FIRST))
+    run = runs.publish(world, world.land(7, FIRST)).until("check")
+    swapped, run._checked = run.checked, replace(run.checked, parent="5")
     with pytest.raises(BadRequest):
-        world.swap(spec, replace(swap, parent="5"))
-    again = world.check(spec)
-    assert again.checked_at > swap.checked_at
-    world.swap(spec, again, number=2)
-    assert {item.level for item in commit_attempt(world.services, spec.attempt)[1].items} == {Level.PASS}
+        run.step("swap")
+    run.step("check")
+    assert run.checked.checked_at > swapped.checked_at
+    run.swap(number=2)
+    swapped = run.checked
+    run.step("check")
+    assert run.checked == swapped  # the swap task then reuses the job that has swapped
+    run.step("commit")
+    assert run.record.outcome == "published"
+    assert {found["level"] for found in world.state.checks(run.attempt, "after").values()} == {"pass"}
+    assert world.rows() == expected(*FIRST)
 
 
-def test_an_attempt_that_never_swapped_cannot_be_committed(world: FeedOnStandIn) -> None:
-    spec = world.resolve(world.land(7, FIRST))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    world.check(spec)
-    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
+def test_a_foreign_table_of_targets_name_is_never_replaced_or_taken_for_a_swap(world: FeedOnStandIn) -> None:
+    run = runs.publish(world, world.land(7, FIRST)).until("check")
+    world.query(f"CREATE TABLE .{world.feed.target} (x INT64)")
     with pytest.raises(OutcomeUnknown, match="the swap did not happen"):
-        world.commit(spec)
-
-
-def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedOnStandIn) -> None:
-    world.resolve(world.land(7, FIRST))  # dies here
-    world.dedup.refused_ids = {8}
-    world.publish(world.land(9, [row(9, 1)]))
-    world.dedup.refused_ids = {10}
-    spec = world.resolve(world.land(10, [row(10, 1)]))
-    with pytest.raises(DeliveryRefused):
-        world.deduplicate(spec)
-    records = world.services.ledger.read_last(9)
-    assert [(r.generation, r.outcome) for r in records] == [
-        (1, Outcome.FAILED),
-        (2, Outcome.PUBLISHED),
-        (3, Outcome.REFUSED),
-    ]
-    assert records[0].reason == "ended before its dedup had a result"
-    assert "1 bad row" in records[2].reason
-
-
-def test_a_failed_run_cleans_up_by_itself_what_it_left(world: FeedOnStandIn) -> None:
-    name = world.land(7, FIRST)
-    spec = world.resolve(name)
-    intent = world.services.current.read().intent
-    assert intent is not None
-    assert not commit_or_discard(world.services, intent)
-    assert world.services.current.read().intent is None
-    with pytest.raises(LostRace, match="Clear the run from its first task"):
-        world.check(spec)
-
-
-def test_a_failed_attempt_leaves_no_data(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    for snapshot_id in (8, 9):
-        spec = world.resolve(world.land(snapshot_id, [row(snapshot_id, 1)]))
-        world.dedup.run(spec.request_uri)
-        intent = world.services.current.require_intent(spec.attempt)
-        assert not commit_or_discard(world.services, intent)
-    left = world.services.store.folders(world.services.layout.data)
-    assert [f.split("/")[-2][:8] for f in left] == ["00000001"]
-
-
-def test_the_swap_refuses_what_it_was_not_built_on(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    spec = world.resolve(world.land(8, SECOND))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    swap = world.check(spec)
-    world.bigquery.query_and_wait(
-        f"ALTER TABLE warehouse.{world.feed.target} SET OPTIONS (labels = [('dedup_clone_generation', '99')])"
-    )
-    with pytest.raises(BadRequest, match="somebody else published"):
-        world.swap(spec, swap)
-    assert world.rows() == expected(*FIRST)
-
-
-def test_a_foreign_load_between_load_and_check_stops_the_publish(world: FeedOnStandIn) -> None:
-    spec = world.resolve(world.land(7, FIRST))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    world.bigquery.query_and_wait(
-        f"INSERT INTO warehouse.{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)"
-    )
-    with pytest.raises(CheckFailed, match=r"staging_rows.*3 rows, expected 2"):
-        world.check(spec)
-    assert world.live() is None
-
-
-def test_a_foreign_load_between_check_and_swap_is_not_published(world: FeedOnStandIn) -> None:
-    spec = world.resolve(world.land(7, FIRST))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    swap = world.check(spec)
-    world.bigquery.query_and_wait(
-        f"INSERT INTO warehouse.{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)"
-    )
-    world.swap(spec, swap)
-    world.commit(spec)
-    assert world.rows() == expected(*FIRST)
-
-
-def test_a_foreign_table_of_targets_name_is_never_replaced(world: FeedOnStandIn) -> None:
-    spec = world.resolve(world.land(7, FIRST))
-    world.dedup.run(spec.request_uri)
-    world.load(spec)
-    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
+        run.step("commit")
     with pytest.raises(CheckFailed, match="target_is_parent"):
-        world.check(spec)
+        run.step("check")
     with pytest.raises(CheckFailed, match=r"target_is_parent.*\n?.*bootstrap the feed"):  # the next run, at once
         world.resolve(world.land(8, FIRST))
-    assert world.services.current.read().intent is None
+    assert world.state.lease is None
 
 
-def test_a_refused_delivery_is_set_aside_and_blocks_no_other(world: FeedOnStandIn) -> None:
-    world.dedup.refused_ids = {8}
-    bad, good = world.land(8, SECOND), world.land(9, [row(9, 1)])
-    record = world.publish(good)
-    assert [d.name for d in record.deliveries] == [good]
-    assert [d.name for d in world.services.arrivals.refused()] == [bad]
-    with pytest.raises(DeliveryRefused, match=f"{bad}.*refused and set aside"):
-        resolve(world.services, world.publish_request(bad))
-
-
-@pytest.mark.exhaustive
-def test_a_publish_of_refused_deliveries_only_changes_nothing(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    world.dedup.refused_ids = {8}
-    spec = world.resolve(world.land(8, SECOND))
-    with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)1 bad row"):
-        world.deduplicate(spec)
-    assert world.rows() == expected(*FIRST)
-    assert world.publish(world.land(9, [row(9, 1)])).generation == 3
+def test_a_foreign_load_between_load_and_check_and_too_many_files_stop_the_publish(world: FeedOnStandIn) -> None:
+    run = runs.publish(world, world.land(7, FIRST)).until("load")
+    world.query(f"INSERT INTO .{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)")
+    with pytest.raises(CheckFailed, match=r"staging_rows.*3 rows, expected 2"):
+        run.step("check")
+    assert world.live() is None
+    runs.publish(world, world.land(7, FIRST)).finish()
+    run = runs.publish(world, world.land(8, SECOND)).until("dedup")
+    with runs.small_limits(table_files=1), pytest.raises(CheckFailed, match=r"\[2\] files, expected at most \[1\]"):
+        run.step("load")
+    assert world.rows(world.feed.staging) == expected(*FIRST)
+    assert world.state.read("STAGING")["state"] == "loaded"
 
 
 def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) -> None:
     for snapshot_id in (7, 8, 9):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    deleted = prune(world.services)
-    assert [d.split("/")[-2][:8] for d in deleted] == ["00000001"]
-    left = world.services.store.folders(world.services.layout.data)
-    assert [f.split("/")[-2][:8] for f in left] == ["00000002", "00000003"]
-    assert prune(world.services) == []
-    index = IndexFile(world.services.store, world.feed.feed).read().index
-    assert index
-    assert [(g.generation, g.has_files) for g in index.generations] == [(1, False), (2, True), (3, True)]
+    runs.delete_obsolete(world)
+    assert world.state.generations("data") == [2, 3]
+    found = {g["generation"]: g["has_files"] for g in world.state.index["generations"]}
+    assert found == {1: False, 2: True, 3: True}
+
+
+def test_a_snapshot_beyond_its_bounds_or_unusual_for_its_feed_stops_before_the_swap(world: FeedOnStandIn) -> None:
+    world.declare(checks={"max_changed_share": 0.5, "max_times_usual": 10.0})
+    base = [row(7, n) for n in range(200)]
+    world.publish(world.land(7, base))
+    wild = world.land(8, [row(8, n, 99) for n in range(200)])
+    with pytest.raises(CheckFailed) as failed:
+        world.publish(wild)
+    assert "changed_share: [200 of 200 rows changed (100.0000%)" in str(failed.value)
+    assert f"most on {TODAY}: 200 of 200; of delivery [{wild}]" in str(failed.value)
+    assert "product_id" not in str(failed.value)
+    runs.recover_lease(world)
+    assert world.state.ledger()[-1]["reason"] == "stopped by check [changed_share]: 100 % changed rows, 50 % allowed"
+    for snapshot in range(9, 15):
+        world.publish(world.land(snapshot, [{**r, "update_id": snapshot} for r in base]))
+    usual = world.rows()
+    with pytest.raises(CheckFailed, match=r"changed_share.*10 of 200 rows changed.*the last 6 publishes"):
+        world.publish(world.land(15, [row(15, n, 20 + (n < 10)) for n in range(200)]))
+    assert world.rows() == usual
+
+
+@pytest.mark.parametrize(
+    ("hours", "found"), [(23, "4 in the last 24 hours, 2 of"), (25, "0 in the last 24 hours, 2 of")]
+)
+def test_partition_quota_counts_loads_of_24_hours_and_failed_ones(world: FeedOnStandIn, hours: int, found: str) -> None:
+    """The quota refills over 24 hours, and failed loads count (optimize-load-jobs)."""
+    world.publish(world.land(7, [row(7, 1), row(7, 2, day=YESTERDAY)]))
+    for snapshot_id, step in ((8, "load"), (9, "resolve")):  # both fail, the second one before its load
+        runs.publish(world, world.land(snapshot_id, [row(snapshot_id, 1)])).until(step).end()
+    run = runs.publish(world, world.land(10, [row(10, 1)])).until("load")
+    world.move_clock(timedelta(hours=hours))
+    run.step("check")
+    assert world.state.checks(run.attempt)["partition_quota"]["found"].startswith(found)
+
+
+def test_every_load_job_of_an_attempt_counts_and_those_of_single_dates_as_one(world: FeedOnStandIn) -> None:
+    run = runs.publish(world, world.land(7, [row(7, 1)])).until("resolve")
+    run.record_jobs("load-2", "load-3", f"load_{YESTERDAY:%Y%m%d}-1", f"load_{TODAY:%Y%m%d}-1")
+    run.until("check")
+    assert world.state.checks(run.attempt)["partition_quota"]["found"].startswith("0 in the last 24 hours, 4 of")
+    run.end()
+    run = runs.publish(world, world.land(8, [row(8, 1)])).until("check")
+    assert world.state.checks(run.attempt)["partition_quota"]["found"].startswith("4 in the last 24 hours, 1 of")
+
+
+def test_no_write_whose_answer_is_lost_is_taken_for_that_of_another_run(world: FeedOnStandIn) -> None:
+    """Every write is stored, but its first answer is 503: the clients then repeat it."""
+    with losing_answers(world.storage) as world.storage, losing_answers(world.bigquery) as world.bigquery:
+        world.publish(world.land(7, FIRST))
+        run = runs.publish(world, world.land(8, SECOND), run_id="by-hand").until("check")
+        run.wait_for_approval()
+        run.approve()
+        run.finish()
+        assert world.rows() == expected(*BOTH)
+        world.roll_back(1)
+        world.write_reporting_tables()
+        assert world.rows() == expected(*FIRST)
+        assert world.state.lease is None
+        assert world.state.outcomes() == [(n, "published") for n in (1, 2, 3)]
+
+
+def test_the_time_of_a_pending_load_is_seen_and_counted(world: FeedOnStandIn) -> None:
+    run = runs.publish(world, world.land(7, [row(7, 1)])).until("dedup")
+    assert runs.pending_job(world) is None
+    world.add_fault({"match": {"job_id": f"{run.attempt}-load-1$"}, "effect": "queue", "seconds": 2.0})
+    load = threading.Thread(target=run.until, args=("load",))
+    load.start()
+    seen = None
+    while load.is_alive() and not seen:
+        seen = runs.pending_job(world)
+        time.sleep(0.02)
+    load.join()
+    assert seen is not None
+    assert (seen.job_id.endswith(f"{run.attempt}-load-1"), seen.is_statement) == (True, False)
+    assert runs.pending_job(world) is None
+    record = run.finish()
+    assert record.lag_s
+    assert 1.9 <= record.phases["queued"] <= record.lag_s
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)

@@ -1,248 +1,216 @@
-"""The reporting tables: their failures stop no feed, and every row reaches them once, within BigQuery's limits."""
+"""The reporting tables: what analysts can ask, each row once, within BigQuery's limits; a failure stops no feed."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from google.cloud.bigquery import SchemaField
 
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers
-from dedup_clone.orchestration.watchdog.reporting import report_late_rows
-from dedup_clone.publish.records import reporting_tables
-from dedup_clone.publish.records.late_rows import LATE_AFTER
-from dedup_clone.publish.records.ledger_table import ledger_schema
-from dedup_clone.publish.records.reporting_tables import SECONDS_BETWEEN_LOADS, WRITER_TIMEOUT_S, write_reporting_tables
-from dedup_clone.publish.recovery import commit_or_discard
-from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
+from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
+from testkit import runs
+from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.killed_writes import kill_before_write
 from tests.contract.new_feeds import new_feed
-from tests.thoroughness import times
+from tests.thoroughness import every_third, times
 
 # More than the five changes of a table in ten seconds that BigQuery allows.
 FEEDS_AT_ONCE = times(7, 24)
+USED = {"run": "dc-1", "dcu_hours": 5.0, "vcpus": 12, "usd_per_dcu_hour": 0.06, "usd_per_vcpu_hour": None}
 
 
 @pytest.fixture(autouse=True)
 def no_faults_left(world: FeedOnStandIn) -> Iterator[None]:
-    wait_for_turn(world)
+    world.state_of("_reporting").lose("WRITER")
+    time.sleep(3)  # the seconds that have to be between two loads
     yield
     world.clear_faults()
 
 
-def wait_for_turn(world: FeedOnStandIn) -> None:
-    """Until the limits allow the next load: other tests' publishes write the same tables."""
-    backlog = ReportingBacklog(world.services.store)
-    stored = backlog.read_writer()
-    writer = stored.writer
-    if writer.load is not None:  # that of a run which an earlier test let die
-        backlog.replace_writer(replace(writer, load=None), expected_object_generation=stored.object_generation)
-    if writer.begun_at is not None:
-        since_last = (datetime.now(UTC) - writer.begun_at).total_seconds()
-        time.sleep(SECONDS_BETWEEN_LOADS - since_last if 0 <= since_last < SECONDS_BETWEEN_LOADS else 0)
-
-
-def fail_loads(world: FeedOnStandIn, table: str, *, times: int = 1000) -> None:
-    fault = {
-        "match": {"job_id": f"reporting-.*-{table}"},
-        "effect": "error",
-        "reason": "rateLimitExceeded",
-        "times": times,
-    }
-    world.add_fault(fault)
+def fail_loads(world: FeedOnStandIn, table: str) -> None:
+    match = {"job_id": f"reporting-.*-{table}"}
+    world.add_fault({"match": match, "effect": "error", "reason": "rateLimitExceeded", "times": 1000})
 
 
 def ledger(world: FeedOnStandIn) -> list[int]:
-    sql = f"SELECT generation FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}' ORDER BY generation"
-    return [r["generation"] for r in world.bigquery.query_and_wait(sql)]
+    return [generation for (generation,) in world.reported("generation")]
 
 
 def status(world: FeedOnStandIn) -> list[int]:
-    sql = f"SELECT generation FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
-    return [r["generation"] for r in world.bigquery.query_and_wait(sql)]
+    return [generation for (generation,) in world.reported("generation", "status")]
 
 
-def swapped(world: FeedOnStandIn, snapshot_id: int = 7) -> PublishSpec:
-    spec = world.resolve(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    world.deduplicate(spec)
-    world.load(spec)
-    world.swap(spec, world.check(spec))
-    return spec
+def test_every_attempt_is_one_row_and_status_tells_what_readers_see(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1)])
+    seen = []
+    first = runs.publish(world, name)
+    first.finish()
+    first.step("commit")  # the task is tried again
+    seen.append("publish")
+    world.write_reporting_tables()
+    reported = world.reported("snapshot_id, replay, restores", "status")
+    world.dedup.refused_ids = {8}
+    refused = runs.publish(world, world.land(8, [row(8, 1)])).until("resolve")
+    with pytest.raises(DeliveryRefused):
+        refused.step("dedup")
+    world.publish(name, replay=True, run_id="by-hand", reason="again")
+    world.write_reporting_tables()
+    reported += world.reported("snapshot_id, replay, restores", "status")
+    world.publish(world.land(9, [row(9, 2)]))
+    world.roll_back(1)
+    world.write_reporting_tables()
+    reported += world.reported("snapshot_id, replay, restores", "status")
+    assert reported == [(7, False, None), (7, True, None), (7, False, 1)]
+    assert world.reported("generation, outcome, snapshot_id, restores") == [
+        (1, "published", 7, None),
+        (2, "refused", 8, None),
+        (3, "published", 7, None),
+        (4, "published", 9, None),
+        (5, "published", 7, 1),
+    ]
 
 
-def die_in_commit(world: FeedOnStandIn, spec: PublishSpec, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    def die(*_: object) -> None:
-        raise SystemExit
+def test_phases_add_up_to_the_lag_and_all_can_be_asked_of_described_tables(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1)])
+    run = runs.publish(world, name).until("resolve")
+    world.state.write(f"attempts/{run.attempt}/dedup_started", "")
+    record = run.finish()
+    assert record.lag_s
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
+    phases = {"until_lease", "task_start", "dedup", "load_start", "load", "checks", "swap", "queued"}
+    assert set(record.phases) >= phases
+    assert "until_lease" not in world.publish(name, replay=True).phases
+    world.write_reporting_tables()
+    columns = (
+        "(SELECT COUNT(*) FROM UNNEST(verdicts) AS v WHERE v.level = 'fail'), "
+        "(SELECT p.seconds FROM UNNEST(phases) AS p WHERE p.name = 'load'), query_usd"
+    )
+    failed, load_seconds, query_usd = world.reported(columns)[0]
+    assert failed == 0
+    assert isinstance(load_seconds, float)
+    assert 0 < query_usd < 0.001
+    for table in ("ledger", "status"):
+        described = world.bigquery.get_table(f"warehouse.dedup_clone_{table}")
+        assert described.description
+        assert all(_descriptions(list(described.schema)))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(reporting_tables, function, die)
-        with pytest.raises(SystemExit):
-            world.commit(spec)
+
+def _descriptions(fields: list[SchemaField]) -> list[str | None]:
+    return [field.description for field in fields] + [inner.description for field in fields for inner in field.fields]
 
 
-@pytest.mark.parametrize("table", [pytest.param("status", marks=pytest.mark.exhaustive), "ledger"])
-def test_a_table_that_cannot_be_loaded_stops_no_publish(world: FeedOnStandIn, table: str) -> None:
+def test_what_spark_used_is_priced_also_of_an_attempt_that_a_check_stops(world: FeedOnStandIn) -> None:
+    world.declare(checks={"max_changed_share": 0.5})
+    run = runs.publish(world, world.land(7, [row(7, n) for n in range(10)])).until("resolve")
+    world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(USED))
+    cost = run.finish().cost
+    assert cost is not None
+    assert (cost.dcu_hours, cost.spark_usd) == (5.0, pytest.approx(0.3))
+    assert cost.total_usd == pytest.approx(cost.query_usd + 0.3)
+    run = runs.publish(world, world.land(8, [row(8, n, 99) for n in range(10)])).until("load")
+    world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(USED))
+    with pytest.raises(CheckFailed):
+        run.step("check")
+    run.end()
+    world.publish(world.land(9, [row(9, n) for n in range(10)]))
+    world.write_reporting_tables()
+    assert world.reported("outcome, spark_usd, dcu_hours, merge_usd IS NULL") == [
+        ("published", pytest.approx(0.3), 5.0, False),
+        ("failed", pytest.approx(0.3), 5.0, True),
+        ("published", None, None, False),
+    ]
+
+
+@pytest.mark.parametrize("table", ["status", "ledger"])
+def test_a_table_that_cannot_be_loaded_stops_no_run_and_is_made_good(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str
+) -> None:
+    """After six hours the watchdog reports it once, as an incident of no feed, until the rows are loaded."""
     fail_loads(world, table)
-    for snapshot_id in (7, 8):
-        record = world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-        current = world.services.current.read()
-        assert (current.generation, current.intent) == (record.generation, None)
+    world.publish(world.land(7, [row(7, 1)]))
+    assert (world.state.generation, world.state.lease) == (1, None)
+    dead = runs.publish(world, world.land(8, [row(8, 1)])).until("resolve")
+    assert not dead.end()
+    alerts = []
+    for hours in (0, 7, 0):
+        world.move_clock(timedelta(hours=hours))
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="dedup_clone.alerts"):
+            load_waiting_rows(world, monkeypatch)
+        alerts.append([r.getMessage() for r in caplog.records if f"dedup_clone_{table}" in r.getMessage()])
+    assert [bool(found) for found in alerts] == [False, True, False]
     world.clear_faults()
     world.write_reporting_tables()
-    assert (ledger(world), status(world)) == ([1, 2], [2])
-
-
-@pytest.mark.exhaustive
-def test_a_table_that_cannot_be_loaded_holds_no_lease_of_a_discarded_attempt(world: FeedOnStandIn) -> None:
-    fail_loads(world, "ledger")
-    spec = world.resolve(world.land(7, [row(7, 1)]))
-    assert not commit_or_discard(world.services, world.services.current.require_intent(spec.attempt))
-    assert world.services.current.read().intent is None
-    world.clear_faults()
-    world.write_reporting_tables()
-    assert ledger(world) == [1]
+    assert (ledger(world), status(world)) == ([1, 2], [1])
+    assert f"dedup_clone_{table}" not in runs.late_tables(world)
 
 
 def test_damaged_objects_keep_no_other_rows_from_the_tables(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: FeedOnStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = world.services.store
     damaged = ("_reporting/ledger/broken/00000001-a.json", "_status/broken.json", "_reporting/WRITER")
+    bucket = world.storage.bucket(world.places.state)
     for name in (*damaged, "_reporting/ledger/", "_status/placeholder"):
-        store.put(name, '{"feed": ')
+        bucket.blob(name).upload_from_string('{"feed": ')
     with caplog.at_level("WARNING"):
         world.publish(world.land(7, [row(7, 1)]))
         world.write_reporting_tables()
     assert (ledger(world), status(world)) == ([1], [1])
-    assert f"[{store.uri(damaged[0])}] is damaged" in caplog.text
-    assert [store.read(name) is None for name in damaged[:2]] == [False, False]
+    assert f"[gs://state/{damaged[0]}] is damaged" in caplog.text
+    assert [bucket.blob(name).exists() for name in damaged[:2]] == [True, True]
 
 
-def test_rows_that_another_writer_removed_meanwhile_are_not_called_damaged(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    names = ReportingBacklog.names
-    removed = ReportingBacklog(world.services.store).name(world.feed.feed, "00000001-removed")
-    monkeypatch.setattr(ReportingBacklog, "names", lambda self: [*names(self), removed])
-    with caplog.at_level("WARNING"):
-        world.write_reporting_tables()
-    assert removed not in caplog.text
-
-
-def test_rows_that_are_not_loaded_for_long_are_an_incident_of_its_own(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent, clock = [], world.now
-    monkeypatch.setattr(AlertNotifiers, "send", lambda self, alert, names: sent.append(alert) or names)
-    fail_loads(world, "ledger")
-    fail_loads(world, "status")
-    world.publish(world.land(7, [row(7, 1)]))
-    report_late_rows(world.services, AlertSettings())
-    assert sent == []
-    world.now = lambda: clock() + LATE_AFTER + timedelta(minutes=1)
-    for _ in range(2):
-        report_late_rows(world.services, AlertSettings())
-    tables = ["rows_not_loaded-dedup_clone_status", "rows_not_loaded-dedup_clone_ledger"]
-    began = [alert for alert in sent if alert.incident in tables]
-    assert [(a.feed, a.incident, a.event_action) for a in began] == [("_reporting", t, "trigger") for t in tables]
-    world.clear_faults()
-    world.write_reporting_tables()
-    world.now = lambda: clock() + 2 * LATE_AFTER
-    report_late_rows(world.services, AlertSettings())
-    assert sorted(a.incident for a in sent if a.event_action == "resolve") == sorted(tables)
-
-
-@pytest.mark.exhaustive
-def test_a_dropped_table_is_made_again(world: FeedOnStandIn) -> None:
+def test_a_dropped_table_is_made_again_and_a_column_that_it_lacks_is_added(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.write_reporting_tables()
-    world.bigquery.query_and_wait("DROP TABLE warehouse.dedup_clone_status")
+    columns = {field.name for field in world.bigquery.get_table("warehouse.dedup_clone_ledger").schema}
+    for table in ("status", "ledger"):
+        world.query(f"DROP TABLE .dedup_clone_{table}")
+    world.query("CREATE TABLE .dedup_clone_ledger (feed STRING, phases ARRAY<STRUCT<name STRING>>)")
+    world.query(f"INSERT INTO .dedup_clone_ledger (feed) VALUES ('{world.feed.feed}')")
+    world.publish(world.land(8, [row(8, 1)]))
     world.write_reporting_tables()
-    assert status(world) == [1]
+    found = {field.name: {inner.name for inner in field.fields} for field in _ledger_schema(world)}
+    assert (set(found), found["phases"]) == (columns, {"name", "seconds"})
+    assert ([g for (g,) in world.reported("generation")], status(world)) == ([None, 2], [2])
 
 
-@pytest.mark.exhaustive
-def test_a_column_that_the_table_lacks_is_added(world: FeedOnStandIn) -> None:
-    world.write_reporting_tables()
-    table = "warehouse.dedup_clone_ledger"
-    world.bigquery.delete_table(table, not_found_ok=True)
-    world.bigquery.query_and_wait(f"CREATE TABLE {table} (feed STRING, phases ARRAY<STRUCT<name STRING>>)")
-    world.bigquery.query_and_wait(f"INSERT INTO {table} (feed) VALUES ('{world.feed.feed}')")
-    world.publish(world.land(7, [row(7, 1)]))
-    world.write_reporting_tables()
-    columns = {field.name: {inner.name for inner in field.fields} for field in world.bigquery.get_table(table).schema}
-    assert columns.keys() == {field["name"] for field in ledger_schema()}
-    assert columns["phases"] == {"name", "seconds"}
-    assert {r["generation"] for r in world.bigquery.query_and_wait(f"SELECT generation FROM {table}")} == {None, 1}
+def _ledger_schema(world: FeedOnStandIn) -> list[SchemaField]:
+    return list(world.bigquery.get_table("warehouse.dedup_clone_ledger").schema)
 
 
-@pytest.mark.exhaustive
-def test_the_status_table_tells_a_replay_and_a_rollback(world: FeedOnStandIn) -> None:
-    sql = f"SELECT snapshot_id, replay, restores FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
-    reported = []
-    delivery = world.land(7, [row(7, 1)])
-    for publish in (
-        lambda: world.publish(delivery),
-        lambda: world.publish(delivery, replay=True, run_id="by-hand", reason="again"),
-        lambda: world.roll_back(1),
-    ):
-        publish()
-        world.write_reporting_tables()
-        reported += [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
-        wait_for_turn(world)
-    assert reported == [(7, False, None), (7, True, None), (7, False, 1)]
-
-
-@pytest.mark.parametrize("died", ["before its jobs", "after its jobs"])
-def test_what_a_dead_writer_left_is_added_once(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, died: str
-) -> None:
-    backlog = ReportingBacklog(world.services.store)
-    die_in_commit(world, swapped(world), monkeypatch, "_start" if died == "before its jobs" else "_succeeded")
-    dead = backlog.read_writer().writer.load
-    assert dead
-    write_reporting_tables(world.services, holder="another")
-    assert backlog.read_writer().writer.load == dead  # it may be alive
-    world.now = lambda: datetime.now(UTC) + timedelta(seconds=WRITER_TIMEOUT_S + 1)
-    world.write_reporting_tables()
-    assert (ledger(world), status(world)) == ([1], [1])
-    start_late(world, dead)
-    assert (ledger(world), status(world)) == ([1], [1])
-
-
-def start_late(world: FeedOnStandIn, load: ReportingLoad) -> None:
-    """The writer was not dead after all, and starts its jobs only now."""
-    backlog = ReportingBacklog(world.services.store)
-    backlog.add(world.feed.feed, "late", {"feed": world.feed.feed, "generation": 1})
-    reporting_tables._start(world.services, backlog, load)
-    world.wait_for_all_jobs()
-
-
-def test_the_retried_task_of_a_dead_writer_goes_on_at_once(
-    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = swapped(world)
-    die_in_commit(world, spec, monkeypatch, "_succeeded")
-    world.commit(spec)
-    assert (ledger(world), status(world)) == ([1], [1])
-    assert ReportingBacklog(world.services.store).read_writer().writer.load is None
+def test_whoever_dies_in_the_commit_each_row_is_added_once(world: FeedOnStandIn) -> None:
+    """After each death the task is tried again, or the watchdog adds the rows once the writer counts as dead."""
+    for number in every_third(range(1, 40)):
+        feed = FeedOnStandIn(new_feed("dies_"), world.storage, world.bigquery)
+        run = runs.publish(feed, feed.land(7, [row(7, 1)])).until("swap")
+        if not kill_before_write(number, lambda run=run: run.step("commit")):
+            break
+        if number % 2:
+            run.step("commit")
+        else:
+            runs.recover_lease(feed)
+        feed.move_clock(timedelta(seconds=31))
+        feed.write_reporting_tables()
+        assert (ledger(feed), status(feed)) == ([1], [1]), number
+    assert number > 10
 
 
 def test_feeds_that_commit_at_once_keep_to_the_limits_of_a_table(world: FeedOnStandIn) -> None:
     worlds = [FeedOnStandIn(new_feed("at_once_"), world.storage, world.bigquery) for _ in range(FEEDS_AT_ONCE)]
-    specs = [swapped(one) for one in worlds]
+    swapped = [runs.publish(one, one.land(7, [row(7, 1)])).until("swap") for one in worlds]
     began = datetime.now(UTC)
     with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
-        records = list(pool.map(lambda one, spec: one.commit(spec), worlds, specs))
+        records = list(pool.map(lambda run: run.finish(), swapped))
     assert [r.generation for r in records] == [1] * FEEDS_AT_ONCE
     world.write_reporting_tables()
     for one in worlds:
-        assert (one.services.current.read().intent, ledger(one), status(one)) == (None, [1], [1])
+        assert (one.state.lease, ledger(one), status(one)) == (None, [1], [1])
     jobs = [j for j in world.bigquery.list_jobs(min_creation_time=began) if j.job_id.endswith("-ledger")]
     assert not [j.error_result for j in jobs if j.error_result]
     assert len(jobs) < FEEDS_AT_ONCE

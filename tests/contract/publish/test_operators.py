@@ -1,0 +1,348 @@
+"""The tasks of the DAGs as Airflow runs them: forms, dry run, the lease, jobs, approval, and what no retry helps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+    ParamValidationError,
+    TaskDeferred,
+)
+
+from dedup_clone.contract.errors import CheckFailed
+from testkit import runs
+from testkit.dag_tasks import ClientHook, DagTasks
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
+from testkit.lost_answers import losing_answers
+from tests.shared.task_api import TaskApi
+
+AGAIN = {"snapshot_id": "7", "reason": "once more"}
+RESOLVE, CHECK, APPROVE, SWAP = "resolve_publish", "check_staging", "approve_accepted", "swap_target"
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> TaskApi:
+    return TaskApi(monkeypatch)
+
+
+@pytest.fixture
+def by_hand(world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch) -> DagTasks:
+    return DagTasks(world, airflow, monkeypatch, "publish")
+
+
+def test_a_whole_run_publishes_and_tells_airflow_of_the_table(by_hand: DagTasks) -> None:
+    world = by_hand.world
+    name = world.land(7, [row(7, 1), row(7, 2)])
+    by_hand.execute(RESOLVE, **AGAIN, accepted_checks=["new_share"], dates=[])
+    verdict = world.state_of("_freshness").read(f"{world.feed.feed}.json")
+    assert (verdict["waiting"], verdict["headline"]) == (1, "Nothing is published yet; 1 waits.")
+    for task_id in ("dedup_snapshot", "load_staging"):
+        by_hand.execute(task_id)
+    with pytest.raises(DownstreamTasksSkipped) as skipped:  # no accepted check failed: nobody is asked
+        by_hand.execute(CHECK)
+    assert skipped.value.tasks == [APPROVE]
+    for task_id in (SWAP, "commit_generation", "prune_state"):
+        by_hand.execute(task_id)
+    assert world.rows() == expected(row(7, 1), row(7, 2))
+
+    (asset,) = by_hand.dag.get_task("commit_generation").outlets
+    assert asset.uri.endswith(f"/warehouse/{world.feed.target}")
+    assert asset.extra["keys"] == ["date", "product_id", "store_id", "attribute_id"]
+    assert [column["name"] for column in asset.extra["schema"]] == [c.name for c in world.feed.table.columns]
+    assert asset.extra["links"]["table"].startswith("https://console.cloud.google.com/bigquery?p=local-dev&d=warehouse")
+    extra = by_hand.events[asset].extra
+    assert (extra["snapshot_id"], extra["generation"], extra["rows"]) == (7, 1, 2)
+    assert (extra["checks"]["fail"], extra["checks"]["not_passed"]) == (0, [])
+    assert extra["checks"]["pass"] > 15
+    assert extra["links"]["run"].endswith(f"/dags/{by_hand.dag.dag_id}/runs/by-hand")
+    for kind in ("ledger", "manifest"):
+        bucket, _, path = extra["links"][kind].removeprefix("gs://").partition("/")
+        assert world.storage.bucket(bucket).blob(path).exists()
+    snapshot_id, marker = name.split("-")
+    by_hand.run_id = f"publish__{snapshot_id}__{marker}"
+    by_hand.airflow.add_run(by_hand.dag.dag_id, by_hand.run_id)
+    with pytest.raises(AirflowSkipException, match="part of generation 1 already"):
+        by_hand.execute(RESOLVE, snapshot_id=snapshot_id, marker_generation=marker, reason="", accepted_checks=[])
+
+
+def test_a_dry_run_returns_the_preview_and_skips_every_later_task(by_hand: DagTasks) -> None:
+    name = by_hand.world.land(7, [row(7, 1)])
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        by_hand.execute(RESOLVE, snapshot_id="7", dry_run=True)
+    assert {"dedup_snapshot", "load_staging", CHECK, APPROVE, SWAP, "commit_generation"} <= set(skipped.value.tasks)
+    preview = by_hand.results[RESOLVE, "return_value"]
+    assert preview["changes_target"] is True
+    assert f"dry run of delivery {name}" in preview["text"]
+    assert by_hand.world.state.current == {}
+
+
+def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, 1)]))
+    form = ParamsDict(dict(by_hand.dag.params.items()))
+    dates, plan = by_hand.dag.params.get_param("dates"), by_hand.dag.params.get_param("plan")
+    assert dates.resolve(["2026-01-01..2026-01-31", "2026-02-03"]) == ["2026-01-01..2026-01-31", "2026-02-03"]
+    for text in ("yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"):
+        with pytest.raises(ParamValidationError):
+            dates.resolve([text])
+    for name in ("window", "antijoin"):  # the oracle and the fallback
+        with pytest.raises(ParamValidationError):
+            plan.resolve(name)
+    for empty in ({}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}):
+        form.update({**AGAIN, "dry_run": None, "dates": [f"{TODAY}..{TODAY}"], **empty})
+        by_hand.execute(RESOLVE, **form.validate())
+        request = world.state.read(f"attempts/{by_hand.spec.attempt}/request.json")
+        assert (request["engine"], request["plan"], request["dates"]) == ("spark", "auto", [str(TODAY)])
+    by_hand.execute(RESOLVE, engine="bigquery", plan="", dates=[])
+    assert by_hand.spec.engine == "bigquery"
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, r"Name the snapshot to publish: parameter \[snapshot_id\]; registered snapshots: 7, 12\."),
+        ({"snapshot_id": "9"}, r"Snapshot \[9\] is not registered.*registered snapshots: 7, 12\."),
+        ({"snapshot_id": "7", "marker_generation": "1"}, r"Delivery \[1\] of snapshot \[7\].*its deliveries: [0-9]+"),
+        ({"snapshot_id": "7", "dates": ["2020-13-01"]}, "names no date"),
+    ],
+    ids=["none", "snapshot", "marker", "date"],
+)
+def test_what_no_retry_can_help_fails_the_first_task_and_names_the_known_ones(
+    by_hand: DagTasks, params: dict[str, Any], message: str
+) -> None:
+    for snapshot in (12, 7):
+        by_hand.world.land(snapshot, [row(snapshot, 1)])
+    for dry in (False, True):
+        with pytest.raises(AirflowFailException, match=message):
+            by_hand.execute(RESOLVE, **params, dry_run=dry)
+    assert by_hand.world.state.current == {}
+
+
+def test_a_delivery_whose_files_show_that_it_is_refused_ends_the_first_task(by_hand: DagTasks) -> None:
+    name = by_hand.world.land_files(7, {f"date={TODAY}/part-0.parquet": b""})
+    with pytest.raises(AirflowFailException, match=rf"Every delivery was refused(?s:.*)\[{name}\].*is empty"):
+        by_hand.execute(RESOLVE, **AGAIN)
+
+
+def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_hand: DagTasks) -> None:
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, 1)]))
+    other = runs.publish(world, world.land(8, [row(8, 1)]), run_id="other").until("resolve")
+    world.running.add("other")
+    with pytest.raises(TaskDeferred) as deferred:
+        by_hand.execute(RESOLVE, **AGAIN)
+    other.end()
+    by_hand.resume(RESOLVE, deferred.value.method_name)
+    assert (world.state.lease or {})["run_id"] == "by-hand"
+
+
+def test_replays_that_could_wait_for_approval_leave_half_of_the_slots_to_arrivals(by_hand: DagTasks) -> None:
+    by_hand.world.land(7, [row(7, 1)])
+    others = [f"manual__{number}" for number in range(4)]
+    for other in others:
+        by_hand.airflow.add_run(by_hand.dag.dag_id, other)
+    accepts = {**AGAIN, "accepted_checks": ["new_share"]}
+    with pytest.raises(AirflowFailException, match=r"\[5\] runs of .* are active.*Required Actions"):
+        by_hand.execute(RESOLVE, **accepts)
+    by_hand.execute(RESOLVE, accepted_checks=[])
+    by_hand.airflow.add_run(by_hand.dag.dag_id, others[0], "success")
+    by_hand.execute(RESOLVE, **accepts)
+
+
+def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> None:
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, 1)]))
+    with pytest.raises(AirflowFailException, match="is not held"):
+        by_hand.execute(RESOLVE, **AGAIN, discard=True)
+    world.declare(checks={"max_new_share": 0.2})
+    name = world.land(8, [row(8, product) for product in range(1, 4)])
+    with pytest.raises(CheckFailed):
+        world.publish(name)
+    runs.recover_lease(world)
+    with pytest.raises(AirflowSkipException, match=rf"Delivery \[{name}\] is discarded"):
+        by_hand.execute(RESOLVE, snapshot_id="8", discard=True, reason="garbage")
+    assert (world.state.deliveries("refused"), world.state.lease) == ([name], None)
+
+
+# -- BigQuery jobs: a task that runs again attaches to its job, reuses what ended well, or takes the next id --
+
+
+@pytest.fixture
+def loading(by_hand: DagTasks) -> DagTasks:
+    """A run that is about to load."""
+    by_hand.has_taken(runs.publish(by_hand.world, by_hand.world.land(7, [row(7, 1)])).until("dedup").spec)
+    return by_hand
+
+
+def jobs_of(run: DagTasks) -> list[str]:
+    return list((run.world.state.lease or {})["jobs"])
+
+
+def test_a_task_that_runs_again_reuses_the_job_that_ended_well(loading: DagTasks) -> None:
+    first = job_id(loading.spec, "load", 1)
+    assert loading.execute("load_staging") == loading.execute("load_staging") == first
+    assert loading.hook.inserted == jobs_of(loading) == [first]
+    assert loading.world.rows(loading.world.feed.staging) == expected(row(7, 1))
+
+
+def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_is_lost(loading: DagTasks) -> None:
+    world = loading.world
+    with losing_answers(world.bigquery) as world.bigquery:
+        loading.hook = ClientHook(world.bigquery)
+        assert loading.execute("load_staging") == job_id(loading.spec, "load", 1)
+        with pytest.raises(DownstreamTasksSkipped):
+            loading.execute(CHECK)
+        assert loading.execute(SWAP) == job_id(loading.spec, "swap", 1)
+    assert world.rows() == expected(row(7, 1))
+
+
+def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_that_may_help(loading: DagTasks) -> None:
+    world = loading.world
+    loading.execute("load_staging")
+    with pytest.raises(DownstreamTasksSkipped):
+        loading.execute(CHECK)
+    name = job_id(loading.spec, "swap", 1)
+    fault = {"match": {"job_id": name}, "effect": "error", "reason": "backendError", "message": "try again"}
+    world.add_fault(fault)
+    with pytest.raises(Exception, match="try again") as raised:
+        loading.execute(SWAP)
+    assert not isinstance(raised.value, AirflowFailException)
+    with pytest.raises(AirflowException, match="try again") as raised:  # the same by its trigger
+        loading.resume(SWAP, "execute_complete", {"status": "error", "message": "try again"})
+    assert not isinstance(raised.value, AirflowFailException)
+    world.query(f"CREATE TABLE .{world.feed.target} (x INT64)")
+    world.query(f"ALTER TABLE .{world.feed.target} SET OPTIONS (labels = [('dedup_clone_generation', '9')])")
+    with pytest.raises(Exception, match="somebody else"):
+        loading.execute(SWAP)
+    with pytest.raises(AirflowFailException, match=rf"\[{name[:-1]}2\] failed.*somebody else"):
+        loading.resume(SWAP, "execute_complete", {"status": "error", "message": "somebody else"})
+    world.query(f"DROP TABLE .{world.feed.target}")
+    assert loading.execute(SWAP) == job_id(loading.spec, "swap", 3)
+    assert jobs_of(loading)[1:] == [job_id(loading.spec, "swap", number) for number in (1, 2, 3)]
+
+
+def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(loading: DagTasks) -> None:
+    runs.recover_lease(loading.world)
+    with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
+        loading.execute("load_staging")
+    assert loading.hook.inserted == []
+
+
+# -- Approval --
+
+
+@pytest.fixture
+def awaiting_approval(by_hand: DagTasks, monkeypatch: pytest.MonkeyPatch) -> DagTasks:
+    """A replay whose accepted check failed and that waits for approval."""
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, n) for n in range(10)]))
+    world.declare(checks={"max_changed_share": 0.5})
+    world.land(8, [row(8, n, 99) for n in range(10)])
+    by_hand.execute(RESOLVE, snapshot_id="8", accepted_checks=["changed_share"], reason="prices were reset")
+    by_hand.execute("dedup_snapshot")
+    by_hand.execute("load_staging")
+    by_hand.execute(CHECK)
+    monkeypatch.setattr(HITLOperator, "execute", lambda self, context: None)
+    by_hand.execute(APPROVE)
+    return by_hand
+
+
+def answer(run: DagTasks, option: str) -> None:
+    event = {"chosen_options": [option], "params_input": {}, "responded_at": run.world.now(), "responded_by_user": None}
+    run.resume(APPROVE, "execute_complete", event)
+
+
+def test_a_rejection_and_a_timeout_fail_the_task_without_retry_and_an_approval_has_the_lease_again(
+    awaiting_approval: DagTasks,
+) -> None:
+    run, state = awaiting_approval, awaiting_approval.world.state
+    assert [key for (task, key), text in run.results.items() if task == CHECK and "changed_share" in str(text)]
+    assert (state.lease or {})["waits_for_approval"]
+    with pytest.raises(AirflowFailException, match="Reject"):
+        answer(run, "Reject")
+    with pytest.raises(AirflowFailException, match="Nobody answered in time"):
+        run.resume(APPROVE, "execute_complete", {"error": "no answer within an hour", "error_type": "timeout"})
+    answer(run, "Approve")
+    assert not (state.lease or {})["waits_for_approval"]
+    for task_id in (SWAP, "commit_generation"):
+        run.execute(task_id)
+    assert run.world.live() == "2"
+
+
+def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_approval: DagTasks) -> None:
+    world = awaiting_approval.world
+    world.running.add("by-hand")
+    world.publish(world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
+    with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
+        answer(awaiting_approval, "Approve")
+    with pytest.raises(AirflowFailException, match="this attempt has ended"):  # a retry that would ask again
+        awaiting_approval.execute(APPROVE)
+
+
+# -- The other DAGs that a person starts --
+
+
+def test_an_erasure_shows_its_rows_and_is_sized_like_a_publish(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17")
+    erase.user = "vera"
+    with pytest.raises(AirflowFailException, match="There is no file of keys"):
+        erase.execute("show_erasure", keys_file="keys.csv")
+    world.state.write("to_erase/keys.csv", "product_id\n2\n")
+    shown = erase.execute("show_erasure")
+    assert (shown["keys"], sum(shown["rows"].values())) == (1, 1)
+    erase.execute("resolve_erasure")
+    assert (erase.spec.generation, erase.spec.reason) == (2, "request 17 (asked by vera)")
+    assert runs.executors_for(world, erase.spec) >= 1
+
+
+def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    other = runs.publish(world, world.land(8, [row(8, 1)]), run_id="at-work").until("resolve")
+    world.running.add("at-work")
+    rollback = DagTasks(world, airflow, monkeypatch, "rollback", generation=1, reason="bad")
+    with pytest.raises(TaskDeferred) as deferred:
+        rollback.execute("show_difference")
+    world.move_clock(timedelta(minutes=121))  # the SLA is 60 minutes
+    with pytest.raises(AirflowFailException, match=r"run \[at-work\].*mark it as failed"):
+        rollback.execute("show_difference")
+    world.running.clear()
+    other.end()
+    assert rollback.resume("show_difference", deferred.value.method_name)["restored_generation"] == 1
+
+
+@pytest.mark.parametrize("dag", ["backfill", "bootstrap", "erase", "rebuild", "retire", "rollback"])
+def test_whoever_approves_reads_who_asked_and_why(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
+) -> None:
+    form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv", "archive": "gs://state/archive_of_none/old"}
+    if dag == "bootstrap":
+        runs.create_table(world, world.feed.target)
+        world.query(f"INSERT INTO .{world.feed.target} (date, product_id, update_id) VALUES (CURRENT_DATE(), 1, 1)")
+    else:
+        world.publish(world.land(7, [row(7, 1)]))
+        world.state.write("to_erase/keys.csv", "product_id\n1\n")
+    if dag == "backfill":
+        archive = runs.Archive(world)
+        archive.put(9, [row(9, 1)])
+        form["archive"] = archive.request.archive
+    if dag == "rebuild":
+        world.declare(table={"cluster_by": ("store_id",)})
+    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)
+    tasks.user = "vera"
+    show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))
+    shown = tasks.execute(show)
+    text = shown if isinstance(shown, str) else shown["text"]
+    assert text.endswith("\n\nReason given: prices were reset (asked by vera)")

@@ -1,0 +1,145 @@
+"""index.json: what the page shows follows every arrival, publish, failure and rollback."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.errors import DeliveryRefused
+from testkit import runs
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
+from testkit.killed_writes import failing_writes
+
+TB_15 = 15_000.0  # GB
+
+
+def states(world: FeedOnStandIn) -> dict[str, str]:
+    return {name(a["delivery"]): a["fate"] for a in world.state.index["arrivals"]}
+
+
+def name(delivery: dict[str, int]) -> str:
+    return f"{delivery['snapshot_id']}-{delivery['marker_generation']}"
+
+
+def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedOnStandIn) -> None:
+    waiting = world.land(7, [row(7, 1)])
+    runs.refresh_page(world)
+    index = world.state.index
+    assert states(world) == {waiting: "waiting"}
+    assert (index["generation"], index["dates"], index["records"], index["time_travel"]) == (None, [], [], None)
+    (arrival,) = index["arrivals"]
+    assert (arrival["files"], arrival["dates"], index["promise_minutes"]) == (1, str(TODAY), 60)
+
+
+def test_the_index_follows_a_publish_a_failure_a_refusal_a_correction_and_a_rollback(world: FeedOnStandIn) -> None:
+    first = world.land(7, [row(7, 1), row(7, 2)])
+    record = world.publish(first)
+    index = world.state.index
+    assert [r["attempt"] for r in index["records"]] == [record.attempt]
+    assert states(world) == {first: "published"}
+    assert (index["generation"], [d["rows"] for d in index["dates"]]) == (1, [2])
+    assert {v["phase"] for v in index["checks"][0]["verdicts"]} == {"before", "after"}
+    assert index["checks"][0]["attempt"] == record.attempt
+    (generation,) = index["generations"]
+    assert (generation["generation"], generation["has_files"]) == (1, True)
+    assert index["time_travel"]["staging_created_at"] < generation["checked_at"]
+
+    second = world.land(8, [row(8, 1)])
+    failed = runs.publish(world, second).until("check")
+    failed.end()
+    index = world.state.index
+    assert (states(world)[second], index["generation"]) == ("waiting", 1)
+    assert [f["attempt"] for f in index["failures"]] == [index["checks"][-1]["attempt"]] == [failed.attempt]
+    assert {v["phase"] for v in index["checks"][-1]["verdicts"]} == {"before"}
+
+    world.dedup.refused_ids = {8}
+    with pytest.raises(DeliveryRefused):
+        world.publish(second)
+    index = world.state.index
+    (refused,) = [a for a in index["arrivals"] if name(a["delivery"]) == second]
+    assert (refused["fate"], bool(refused["refused_at"])) == ("refused", True)
+    assert "bad row in [a.parquet]" in refused["reason"]
+    assert index["failures"][-1]["outcome"] == "refused"
+
+    third, corrected = world.land(9, [row(9, 1)]), world.land(9, [row(9, 1, 21)])
+    world.publish(corrected)
+    assert (states(world)[third], states(world)[corrected]) == ("superseded", "published")
+    world.roll_back(1)
+    index = world.state.index
+    assert states(world)[corrected] == "excluded"
+    assert corrected in [name(d) for d in index["excluded"]]
+    assert (index["generation"], index["generations"][-1]["restores"]) == (5, 1)
+
+
+@pytest.mark.parametrize("spoiled", ["gone", "unreadable"])
+def test_a_spoiled_index_is_made_again_from_the_other_records(world: FeedOnStandIn, spoiled: str) -> None:
+    for snapshot_id in (7, 8):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
+    before = world.state.index
+    if spoiled == "gone":
+        world.state.lose("index.json")
+    else:
+        world.state.write("index.json", "{}")
+    runs.refresh_page(world)
+    again = world.state.index
+    for part in ("records", "dates", "generations", "arrivals"):
+        assert again[part] == before[part], part
+
+
+def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn) -> None:
+    """Arrivals are registered while a commit writes the index: the later one derives it again."""
+    world.publish(world.land(7, [row(7, 1)]))
+    late = world.land(9, [row(9, 1)])
+    with failing_writes("index.json", before=lambda: world.publish(world.land(8, [row(8, 1)]))):
+        runs.refresh_page(world)
+    assert [r["generation"] for r in world.state.index["records"]] == [1, 2]
+    assert states(world)[late] == "published"  # included with 8
+
+
+def test_an_index_that_cannot_be_written_fails_no_run_and_the_next_refresh_has_it_all(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    with failing_writes("index.json"):
+        record = world.publish(world.land(8, [row(8, 1)]))
+        runs.publish(world, world.land(9, [row(9, 1)])).until("resolve").end()
+    assert (world.state.generation, world.state.lease) == (2, None)
+    runs.refresh_page(world)
+    index = world.state.index
+    assert (index["generation"], index["records"][-1]["attempt"]) == (2, record.attempt)
+    assert [f["generation"] for f in index["failures"]] == [3]
+
+
+def test_the_cost_at_full_size_is_that_of_the_last_complete_snapshot_in_order(world: FeedOnStandIn) -> None:
+    def publish(delivery: str, dcu_hours: float, **changes: Any) -> dict[str, Any]:
+        usage = {"run": "r", "dcu_hours": dcu_hours, "vcpus": 12, "usd_per_dcu_hour": 0.06, "usd_per_vcpu_hour": None}
+        run = runs.publish(world, delivery, **changes).until("resolve")
+        world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(usage))
+        run.finish()
+        found: dict[str, Any] = world.state.index["projection"]
+        return found
+
+    days = (TODAY, YESTERDAY)
+    first = world.land(8, [row(8, n, day=day) for n in range(5) for day in days])
+    assert publish(first, 1000) is None
+    world.declare(full_size_gb=TB_15)
+    complete = publish(world.land(9, [row(9, n, day=day) for n in range(5) for day in days]), 5)
+    staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
+    assert complete["times"] == pytest.approx(15e12 / staging.num_bytes)
+    assert complete["spark_usd"] == pytest.approx(0.3 * complete["times"])
+    assert complete["qualify_usd"] == pytest.approx(2 * 15e12 / 2**40 * 6.25, rel=1e-3)
+    assert complete["merge_usd"] > complete["qualify_usd"]
+    by_hand = {"replay": True, "reason": "again"}
+    for found in (
+        publish(first, 1000, run_id="replay", **by_hand),
+        publish(first, 1000, run_id="one-date", dates=(TODAY,), **by_hand),
+        publish(world.land(7, [row(7, n, day=day) for n in range(5) for day in days]), 1000),  # late
+        publish(world.land(10, [row(10, n) for n in range(5)]), 1000),  # not all dates
+    ):
+        assert found["spark_usd"] == pytest.approx(complete["spark_usd"])
+    world.roll_back(1)
+    assert world.state.index["projection"]["spark_usd"] == pytest.approx(complete["spark_usd"])
+    world.declare(engine="merge")
+    runs.refresh_page(world)
+    assert world.state.index["projection"]["spark_usd"] is None
+    assert world.state.index["projection"]["usd"] == pytest.approx(483.2, rel=0.1)
