@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from airflow.providers.google.cloud.hooks import gcs
@@ -24,10 +25,12 @@ from google.cloud.bigquery import Client
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import from_plain, to_plain
+from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.local import LocalSparkOperator
 from dedup_clone.orchestration.shared import bigquery_operators, task_runtime
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.shared.publish_run import publish_run_id
+from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import FailedPublish, find_failed_publish
 from dedup_clone.orchestration.watchdog import reporting
@@ -62,23 +65,29 @@ def _dag_builder(name: str) -> Callable[[FeedSetup], DAG]:
     return cast("Callable[[FeedSetup], DAG]", getattr(module, name))
 
 
-def let_tasks_use(world: FeedOnStandIn, patch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
+def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
     """Let tasks open the services of these feeds, with their clocks, in place of clients by Airflow's connections."""
     by_name = {one.feed.feed: one for one in others}
-    patch.setattr(gcs, "GCSHook", lambda **_: SimpleNamespace(get_conn=lambda: world.storage))
-    patch.setattr(task_runtime, "environment_name", lambda: world.environment)
-    patch.setattr(task_runtime, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
-    patch.setattr(task_runtime, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
+    monkeypatch.setattr(gcs, "GCSHook", lambda **_: SimpleNamespace(get_conn=lambda: world.storage))
+    monkeypatch.setattr(task_runtime, "environment_name", lambda: world.environment)
+    monkeypatch.setattr(task_runtime, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
+    monkeypatch.setattr(task_runtime, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
 
 
 _CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
 
 
-def load_waiting_rows(world: FeedOnStandIn, patch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
+def let_spark_tasks_pull(spec: PublishSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the dedup task find this spec among the results of the run's other tasks."""
+    for module in (engine_dispatch, remote_operator):
+        monkeypatch.setattr(module, "pull_spec", lambda context: spec)
+
+
+def load_waiting_rows(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
     """Run the watchdog's task that loads what tables of all feeds lack, and reports tables that lack rows for long."""
     feeds = {one.feed.feed: setup_of(one) for one in (world, *others)}
-    let_tasks_use(world, patch, *others)
-    patch.setattr(reporting, "read_feed_setup", lambda path, folders: feeds[path.stem])
+    let_tasks_use(world, monkeypatch, *others)
+    monkeypatch.setattr(reporting, "read_feed_setup", lambda path, folders: feeds[path.stem])
     reporting.load_waiting_rows(setup_of(world))
 
 
@@ -111,7 +120,7 @@ class DagTasks:
         self,
         world: FeedOnStandIn,
         airflow: Any,
-        patch: pytest.MonkeyPatch,
+        monkeypatch: pytest.MonkeyPatch,
         dag: str,
         run_id: str = "by-hand",
         **form: Any,
@@ -124,9 +133,11 @@ class DagTasks:
         self.user: str | None = None
         self.events = OutletEventAccessors()
         airflow.add_run(self.dag.dag_id, run_id)
-        let_tasks_use(world, patch)
-        patch.setattr(LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.spec.request_uri))
-        patch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
+        let_tasks_use(world, monkeypatch)
+        monkeypatch.setattr(
+            LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.spec.request_uri)
+        )
+        monkeypatch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
 
     def context(self, task_id: str) -> Any:
         """The context of a task instance, whose task is a copy to be executed, as in Airflow."""
@@ -187,10 +198,10 @@ class _Later:
 class Watch(_Later):
     """The sensor of a feed's watch DAG. `dag_id`: of its publish DAG, whose runs `airflow` knows."""
 
-    def __init__(self, world: FeedOnStandIn, airflow: Any, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: FeedOnStandIn, airflow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(world)
         self.airflow = airflow
-        let_tasks_use(world, patch)
+        let_tasks_use(world, monkeypatch)
         setup = setup_of(world)
         self.dag_id = setup.dag_id("publish")
         self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
@@ -200,9 +211,13 @@ class Watch(_Later):
         for snapshot_id in snapshot_ids:
             self.world.overwrite(snapshot_id, "_SUCCESS", b"")
 
-    def register(self) -> list[str]:
-        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows."""
-        items = self.sensor.register_deliveries(cast("Any", {}), {"message": "found a marker"})
+    def register(self, *, at_most: int = 1000) -> list[str]:
+        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows.
+
+        `at_most`: the limit of runs that are started at once.
+        """
+        with patch.object(delivery_sensor, "MAX_RUNS_STARTED", at_most):
+            items = self.sensor.register_deliveries(cast("Any", {}), {"message": "found a marker"})
         found = [str(item["trigger_run_id"]) for item in items]
         for run_id in found:
             self.airflow.add_run(self.dag_id, run_id)
@@ -228,7 +243,7 @@ class Watchdog(_Later):
     """The watchdog's check of one feed; a run of its watch DAG is active. `gauges`: the metrics that it emitted."""
 
     def __init__(
-        self, world: FeedOnStandIn, airflow: Any, patch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, world: FeedOnStandIn, airflow: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         super().__init__(world)
         self.airflow, self.caplog = airflow, caplog
@@ -236,9 +251,9 @@ class Watchdog(_Later):
         self.setup = setup_of(world)
         airflow.add_run(self.setup.dag_id("watch"), "scheduled__1")
         caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
-        let_tasks_use(world, patch)
-        patch.setenv("DEDUP_CLONE_PROFILE", "local")
-        patch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
+        let_tasks_use(world, monkeypatch)
+        monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
+        monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
 
     def expect(self, when: timedelta) -> None:
         """Expect a snapshot every day at the time of day that is `when` after now, with half an hour of grace."""

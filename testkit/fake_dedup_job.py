@@ -262,8 +262,10 @@ def _entry(request: DedupRequest, file: DataFile, after: OracleState) -> DateEnt
 
 
 def _examples(request: DedupRequest, before: OracleState, after: OracleState) -> tuple[KeyExample, ...]:
-    """The keys of some changed rows."""
+    """The keys of up to three new and of three changed rows."""
     column = request.table.partition_column
-    name = next(name for name in request.table.keys if name != column)
-    changed = [one.new for one in after.changes_since(before, request.retention_day) if one.kind == "changed"]
-    return tuple(KeyExample(row[column], Difference.CHANGED, f"{name}={row[name]}") for row in changed[:3])
+    name, examples = next(name for name in request.table.keys if name != column), []
+    for kind in (Difference.NEW, Difference.CHANGED):
+        rows = [one.new for one in after.changes_since(before, request.retention_day) if one.kind == kind.value]
+        examples += [KeyExample(row[column], kind, f"{name}={row[name]}") for row in rows[:3]]
+    return tuple(examples)

@@ -12,7 +12,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import date, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
+
+from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
@@ -46,6 +48,7 @@ from dedup_clone.publish.rebuild.resolve_rebuild import (
     prepare_swap,
     resolve_rebuild,
 )
+from dedup_clone.publish.records.attempt_records import save_swap
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import refresh_index
@@ -54,13 +57,17 @@ from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.retired import Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from dedup_clone.warehouse.jobs import Jobs
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, TODAY, FeedOnStandIn, job_id
 
@@ -116,6 +123,11 @@ class Run:
         self.until(list(self.steps)[-1])
         return self.record
 
+    def finish_after(self, name: str) -> LedgerRecord:
+        """Run the steps after this one, which something else has done."""
+        self._done = list(self.steps).index(name) + 1
+        return self.finish()
+
     @property
     def record(self) -> LedgerRecord:
         """The record in the ledger."""
@@ -143,6 +155,11 @@ class Run:
 
     def approve(self) -> None:
         end_approval_wait(self.world.services, self.spec)
+
+    def pretend_checked(self, checked: SwapSpec) -> None:
+        """Go on as if the checks had allowed this swap."""
+        self._checked = checked
+        save_swap(self.world.services, checked)
 
     def end(self) -> bool:
         """Run what ends a failed or killed run: commit if it swapped, else discard. Returns whether it committed."""
@@ -418,6 +435,95 @@ def refresh_page(world: FeedOnStandIn) -> None:
     refresh_index(world.services)
 
 
+def sql_check_levels(run: Run, *, change_meanwhile: Callable[[], Any]) -> list[str]:
+    """The levels of the feed's SQL checks, if staging changes after the moment that the swap would clone."""
+    services = run.world.services
+    moment = services.warehouse.observe(services.names, run.world.feed.staging).observed_at
+    change_meanwhile()
+    return [result.level.value for result in run_sql_checks(services, moment)[0]]
+
+
+@contextmanager
+def queries_that_read(size: int) -> Iterator[None]:
+    """Let dry runs say that queries read so many bytes."""
+    with patch.object(Jobs, "dry_run_select_bytes", lambda jobs, configuration: size):
+        yield
+
+
+def policies_of(world: FeedOnStandIn, table: str, *, page_size: int) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The row access policies and the column tags that the product finds, in answers of this page size."""
+    connection = world.bigquery._connection
+    ask = connection.api_request
+
+    def ask_for_small_pages(**request: Any) -> Any:
+        if request["method"] == "GET" and request["path"].endswith("/rowAccessPolicies"):
+            request["query_params"] = {**request.get("query_params", {}), "pageSize": page_size}
+        return ask(**request)
+
+    with patch.object(connection, "api_request", ask_for_small_pages):
+        found = world.services.warehouse.policies(table)
+    return found.row_access, found.column_tags
+
+
+class Away(ServiceUnavailable):
+    """BigQuery does not answer."""
+
+
+@contextmanager
+def bigquery_away() -> Iterator[None]:
+    """Let the steps get no answer from BigQuery about tables."""
+    with patch.object(Warehouse, "table", Mock(side_effect=Away("away"))):  # type: ignore[no-untyped-call]
+        yield
+
+
+def register_all(world: FeedOnStandIn) -> list[str]:
+    """Register what has landed, as the watch DAG does. Returns the names of the new deliveries."""
+    services = world.services
+    markers = services.arrivals.unregistered(services.landing.markers())
+    for marker in markers:
+        services.arrivals.register(services.landing, marker)
+    return [marker.delivery.name for marker in markers]
+
+
+@contextmanager
+def hidden_jobs() -> Iterator[None]:
+    """Let BigQuery deny access to the jobs of another account."""
+    denied = {"reason": "accessDenied", "message": "Access Denied: Job local-dev:US.load"}
+    hidden = Forbidden("Access Denied", errors=[denied])  # type: ignore[no-untyped-call]
+    with patch.object(Warehouse, "job", Mock(side_effect=hidden)):
+        yield
+
+
+class Polling:
+    """The watch DAG's trigger, which polls landing.
+
+    `requested`: how many markers the last poll requested. `listings`: how often the arrival records were listed.
+    """
+
+    def __init__(self, world: FeedOnStandIn, *, polls_per_full_listing: int) -> None:
+        services, self.world = world.services, world
+        self.requested = self.listings = 0
+        invalid = InvalidMarkers(services.store, world.feed.feed)
+        self._watch = LandingWatch(
+            services.landing, services.arrivals, invalid, polls_per_full_listing=polls_per_full_listing
+        )
+
+    def poll(self) -> list[int]:
+        """The ids of the snapshots whose markers are new."""
+        stat, objects = ObjectStore.stat, ObjectStore.objects
+
+        def counted(store: ObjectStore, names: list[str]) -> Any:
+            self.requested = len(names)
+            return stat(store, names)
+
+        def listed(store: ObjectStore, prefix: str, **options: Any) -> Any:
+            self.listings += prefix.endswith("/arrivals/")
+            return objects(store, prefix, **options)
+
+        with patch.object(ObjectStore, "stat", counted), patch.object(ObjectStore, "objects", listed):
+            return [marker.delivery.snapshot_id for marker in self._watch.new_markers()]
+
+
 class Archive:
     """An archive of snapshots, and the backfill DAG that lands them.
 
@@ -447,12 +553,8 @@ class Archive:
         return land_next_snapshots(self.world.services, self.landing, self.request)
 
     def notice(self) -> list[str]:
-        """Register what has landed, as the watch DAG does. Returns the names of the new deliveries."""
-        services = self.world.services
-        markers = services.arrivals.unregistered(services.landing.markers())
-        for marker in markers:
-            services.arrivals.register(services.landing, marker)
-        return [marker.delivery.name for marker in markers]
+        """Register what has landed. Returns the names of the new deliveries."""
+        return register_all(self.world)
 
 
 class Audit:

@@ -144,6 +144,7 @@ def test_a_rollback_an_engine_in_sql_and_a_discarded_attempt_add_none(world: Fee
     dead.end()
     assert world.state.names("changes/") == []
     assert publish(world, row(9, 1, 33), row(9, 3)) == 2  # since the rollback
+    name = world.state.deliveries("arrivals")[-1]
     assert world.publish(name, replay=True, engine="bigquery", reason="test").change_rows is None
     assert changes(world) == [*OF_SECOND, (5, "changed", 1, 20, 33), (5, "new", 3, None, 20)]
 

@@ -5,6 +5,7 @@ A replay that accepts the failed check waits for approval; whoever wants the lea
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -172,7 +173,7 @@ def test_page_headline_and_alert_say_what_is_held_until_a_person_discards_it(
     assert feed.state.read(f"refused/{garbage}.json")["reason"] == "discarded by a person: garbage"
     with pytest.raises(ConfigurationError, match="not held"):
         runs.discard_delivery(feed, garbage)
-    dog.check()
+    dog.check(later=timedelta(hours=1))
     assert not [name for name in feed.state.names("incidents/") if feed.state.read(name)["ended_at"] is None]
 
 

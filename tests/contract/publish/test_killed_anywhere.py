@@ -5,11 +5,13 @@ Every third write is tried, all of them at night.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
@@ -19,7 +21,8 @@ from testkit import runs
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish import bootstrap_steps, changes_rows, rebuild_steps, retirement_steps
+from tests.contract.publish import changes_rows
+from tests.contract.publish.existing_tables import MAINTAINED, as_text, maintain, select
 from tests.thoroughness import times
 
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
@@ -143,14 +146,14 @@ def test_a_rollback(killed: Worlds) -> None:
 
 
 def test_a_bootstrap(killed: Worlds) -> None:
-    for world, number in killed(bootstrap_steps.maintain, lambda world: runs.bootstrap(world).finish(), 2):
-        assert world.rows() == expected(*bootstrap_steps.MAINTAINED), number
+    for world, number in killed(maintain, lambda world: runs.bootstrap(world).finish(), 2):
+        assert world.rows() == expected(*MAINTAINED), number
         runs.recover_lease(world)
         if world.state.generation is None:
             runs.bootstrap(world, run_id="again").finish()
-        assert world.rows() == expected(*bootstrap_steps.MAINTAINED), number
+        assert world.rows() == expected(*MAINTAINED), number
         next_publish(world, number, row(9, 4, 22))
-        assert world.rows() == expected(row(9, 4, 22), *(r for r in bootstrap_steps.MAINTAINED if r["product_id"] != 4))
+        assert world.rows() == expected(row(9, 4, 22), *(r for r in MAINTAINED if r["product_id"] != 4))
 
 
 def test_a_rebuild(killed: Worlds) -> None:
@@ -158,7 +161,7 @@ def test_a_rebuild(killed: Worlds) -> None:
 
     def prepare(world: FeedOnStandIn) -> None:
         publish_first(world)
-        world.feed = rebuild_steps.as_text(world.feed)
+        world.feed = as_text(world.feed)
 
     for world, number in killed(prepare, lambda world: runs.rebuild(world, renamed=renamed).finish()):
         if number % 2:  # the run of a delivery comes first
@@ -171,7 +174,7 @@ def test_a_rebuild(killed: Worlds) -> None:
         assert world.state.generation, number
         assert world.state.generation > 1, number
         runs.delete_rebuilt_copies(world)
-        assert rebuild_steps.select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
+        assert select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
         assert_nothing_is_left(world, number)
         tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
         assert f"{world.feed.target}_incoming" not in tables
@@ -193,6 +196,12 @@ def test_an_erasure(killed: Worlds) -> None:
         assert world.rows() == expected(*left, row(9, 4)), number
 
 
+def exported_rows(world: FeedOnStandIn) -> list[tuple[Any, ...]]:
+    """The rows that the retirement has exported, in the form of FeedOnStandIn.rows."""
+    files = [world.state.content(name) for name in world.state.names("data/") if name.endswith(".parquet")]
+    return expected(*(r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()))
+
+
 @pytest.mark.parametrize("action", ["keep", "export", "drop"])
 def test_a_retirement(killed: Worlds, action: str) -> None:
     def prepare(world: FeedOnStandIn) -> None:
@@ -210,7 +219,7 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
             tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
             assert world.feed.target not in tables
         if action == "export":
-            assert retirement_steps.exported_rows(world, record) == expected(*ROWS), number
+            assert exported_rows(world) == expected(*ROWS), number
 
 
 def test_a_backfill(killed: Worlds) -> None:

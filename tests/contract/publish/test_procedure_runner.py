@@ -13,40 +13,22 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import SparkRunFailed
-from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from devstack.spark_archive import build_spark_code
+from testkit import runs
+from testkit.dag_tasks import let_spark_tasks_pull, let_tasks_use, setup_of
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 from tests.contract.dataproc.airflow_simulator import SimulatedRun
 from tests.contract.dataproc.fake.clients import connect_bigquery
 from tests.contract.new_feeds import new_feed
-from tests.thoroughness import NIGHT
+
+pytestmark = pytest.mark.spark
 
 
-class FeedOnProcedures(FeedOnStandIn):
-    """A feed whose dedup task runs as Airflow would run it, on the stand-in's procedures for Spark."""
+class ProcedureTask(SimulatedRun):
+    """The dedup task of a run on BigQuery's procedures for Spark."""
 
-    def __init__(self, clients: tuple[Storage, BigQuery], setup: FeedSetup, patch: pytest.MonkeyPatch) -> None:
-        super().__init__(setup.feed, *clients)
-        self.setup = setup
-        self.patch = patch
-
-    def deduplicate(self, spec: PublishSpec) -> None:
-        run = self.task(spec).run()
-        assert run.state == "success", run.error
-
-    def task(self, spec: PublishSpec) -> SimulatedRun:
-        for module in (engine_dispatch, remote_operator):
-            self.patch.setattr(module, "open_feed_services", lambda setup: self.services)
-            self.patch.setattr(module, "pull_spec", lambda context: spec)
-        return _Task(self.setup, spec.request_uri)
-
-
-class _Task(SimulatedRun):
-    def __init__(self, setup: FeedSetup, request_uri: str) -> None:
+    def __init__(self, setup: Any, request_uri: str) -> None:
         super().__init__(setup)
         self.request_uri = request_uri
 
@@ -57,7 +39,8 @@ class _Task(SimulatedRun):
 
 
 @pytest.fixture
-def feed(clients: tuple[Storage, BigQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FeedOnProcedures:
+def setup(clients: tuple[Storage, BigQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The setup of a feed whose profile has this runner, with the shipped code in the state bucket."""
     storage, bigquery = clients
     address = bigquery._connection.API_BASE_URL
     connect_bigquery(address, monkeypatch)
@@ -70,36 +53,39 @@ def feed(clients: tuple[Storage, BigQuery], tmp_path: Path, monkeypatch: pytest.
         bucket.blob(f"code/{code.digest}/{name}").upload_from_string(content)
     note = {key: f"gs://state/code/{code.digest}/{name}" for key, (name, _) in files.items()}
     (tmp_path / "spark_code.json").write_text(json.dumps(note))
-    deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
-    spark = SparkSettings(procedure_connection="local-dev.us.spark")
-    changed = deployment.model_copy(
-        update={"runner": Runner.BIGQUERY_PROCEDURE, "spark": spark, "job_poll_interval_s": 0.2}
+    local = setup_of(FeedOnStandIn(new_feed("procedure_"), *clients))
+    changes = {
+        "runner": Runner.BIGQUERY_PROCEDURE,
+        "spark": SparkSettings(procedure_connection="local-dev.us.spark"),
+        "job_poll_interval_s": 0.2,
+    }
+    return replace(
+        local,
+        feed=local.feed.model_copy(update={"spark": SparkSize(executors=2, memory_gb_per_core=2)}),
+        deployment=local.deployment.model_copy(update=changes),
+        folders=replace(local.folders, spark_code=tmp_path / "spark_code.json"),
     )
-    small = SparkSize(executors=2, memory_gb_per_core=2)
-    setup = FeedSetup(
-        new_feed("procedure_").model_copy(update={"spark": small}),
-        changed,
-        replace(find_folders(REPOSITORY / "dags"), spark_code=tmp_path / "spark_code.json"),
-    )
-    return FeedOnProcedures(clients, setup, monkeypatch)
 
 
-def test_snapshots_are_published_by_a_stored_procedure_for_spark(feed: FeedOnProcedures) -> None:
-    record = feed.publish(feed.land(7, [row(7, 1), row(7, 1), row(7, 2)]))
-    assert record.cluster_overlap == 0.0
+def test_a_snapshot_is_published_by_a_stored_procedure_for_spark(
+    clients: tuple[Storage, BigQuery], setup: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = FeedOnStandIn(setup.feed, *clients)
+    run = runs.publish(feed, feed.land(7, [row(7, 1), row(7, 1), row(7, 2)])).until("resolve")
+    let_tasks_use(feed, monkeypatch)
+    task = ProcedureTask(setup, run.spec.request_uri)
+    let_spark_tasks_pull(run.spec, monkeypatch)
+    task.run()
+    assert task.state == "success", task.error
+    assert run.finish_after("dedup").cluster_overlap == 0.0
     assert feed.rows() == expected(row(7, 1), row(7, 2))
-    if NIGHT:  # each run of a procedure starts a Spark of its own
-        feed.publish(feed.land(8, [row(8, 1, 21), row(8, 3)]))
-        assert feed.rows() == expected(row(7, 2), row(8, 1, 21), row(8, 3))
     (procedure,) = [r for r in feed.bigquery.list_routines("warehouse") if r.routine_id.endswith(feed.feed.feed)]
     (argument,) = feed.bigquery.get_routine(procedure.reference).arguments
     assert argument.name == "request"
 
-
-@pytest.mark.exhaustive
-def test_a_failed_procedure_shows_the_last_error_of_spark(feed: FeedOnProcedures) -> None:
-    spec = feed.resolve(feed.land(7, [row(7, 1)]))
-    run = feed.task(spec)
-    run.request_uri, run.tries = "gs://state/absent.json", 1
+    failing = ProcedureTask(setup, "gs://state/absent.json")
+    failing.tries = 1
+    failed = runs.publish(feed, feed.land(8, [row(8, 1)])).until("resolve")
+    let_spark_tasks_pull(failed.spec, monkeypatch)
     with pytest.raises(SparkRunFailed, match=r"dedup of \[gs://state/absent.json\] failed, nothing was published"):
-        run.run_try()
+        failing.run_try()

@@ -1,0 +1,166 @@
+"""What a publish computes without asking anybody: dates as people write them, costs, phases, and counts of loads."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.publish.approval import reason_as_typed
+from dedup_clone.publish.date_ranges import format_dates, parse_dates
+from dedup_clone.publish.records.publish_costs import MergeInput, cost_of, merge_input_of_rows
+from dedup_clone.publish.records.publish_phases import PHASES, divide_into_phases
+from dedup_clone.state.ledger import Outcome, count_loads
+from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.warehouse.metadata import JobMetadata
+from testkit.feed_on_stand_in import REPOSITORY
+from testkit.table_contracts import PRODUCTS
+from tests.shared.freshness_states import record
+
+TIB, GIB, USD_PER_TIB, LEAST_BILLED = 1 << 40, 1 << 30, 6.25, 10 << 20
+
+
+def test_a_reason_is_shown_as_it_was_typed_and_is_no_markup() -> None:
+    text = reason_as_typed("see [the plan](https://example.org)\n| `x_1` **now** <b>")
+    assert text == (r"Reason given: see \[the plan\](https://example.org) \| \`x\_1\` \*\*now\*\* \<b\>")
+
+
+# -- Dates --
+
+
+def test_ranges_and_single_dates_give_each_date_once_ascending() -> None:
+    found = parse_dates(["2026-02-27..2026-03-01", "2026-01-05", " 2026-02-28 "])
+    assert found == (date(2026, 1, 5), date(2026, 2, 27), date(2026, 2, 28), date(2026, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        *((text, "write") for text in ("yesterday", "2026-02-30", "2026-01-01..", "..2026-01-01", "2026-01-01..soon")),
+        ("", "write"),
+        ("2026-01-02..2026-01-01", "is no range of dates"),
+        ("0001-01-01..9999-12-31", "is no range of dates"),
+    ],
+)
+def test_a_text_that_names_no_dates_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        parse_dates([text])
+
+
+def test_neighbouring_dates_are_shown_as_a_range_and_many_ranges_are_counted() -> None:
+    days = [date(2026, 1, 31), date(2026, 2, 1), date(2026, 2, 3), date(2026, 1, 30)]
+    assert format_dates(days) == "2026-01-30..2026-02-01, 2026-02-03"
+    assert format_dates([]) == "none"
+    many = [date(2026, month, day) for month in range(1, 5) for day in (1, 10, 20)]
+    assert format_dates(many).endswith(" and 2 more ranges")
+
+
+# -- Costs --
+
+
+def job(kind: str, processed: int, billed: int) -> JobMetadata:
+    none: dict[str, Any] = dict.fromkeys(("error", "created_at", "started_at", "ended_at"))
+    return JobMetadata("id", kind, True, *none.values(), bytes_processed=processed, bytes_billed=billed, slot_ms=5)
+
+
+def test_queries_are_billed_and_load_jobs_are_not() -> None:
+    jobs = [job("query", TIB, 2 * TIB), job("load", 0, 0), job("query", TIB, TIB)]
+    found = cost_of(jobs, metadata_bytes_billed=TIB, merged=None)
+    assert (found.query_bytes_billed, found.table_bytes_read, found.slot_ms) == (4 * TIB, 2 * TIB, 15)
+    assert found.query_usd == pytest.approx(4 * USD_PER_TIB)
+    assert (found.merge_usd, found.qualify_usd) == (None, None)  # as for a rollback
+
+
+def test_streamed_rows_are_charged_and_the_whole_table_is_read_to_apply_them() -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    streamed = StreamedChanges(10, 4 * GIB, 1, moment, moment, moment, bytes_billed=LEAST_BILLED)
+    found = cost_of([], metadata_bytes_billed=0, merged=None, streamed=streamed, table_bytes=3 * TIB)
+    assert (found.query_bytes_billed, found.streamed_bytes, found.apply_bytes) == (LEAST_BILLED, 4 * GIB, 3 * TIB)
+    assert found.stream_usd == pytest.approx(4 * 0.025 + 3 * USD_PER_TIB)
+    assert found.total_usd == pytest.approx(found.query_usd + found.stream_usd)
+
+
+def test_alternatives_are_charged_for_the_table_as_often_as_they_touch_it() -> None:
+    """QUALIFY reads target and snapshot; MERGE reads the keys and is charged for the partitions that it updates."""
+    merged = merge_input_of_rows(PRODUCTS, 48, delivered=TIB / 48, existing=TIB / 48)
+    found = cost_of([], metadata_bytes_billed=0, merged=merged)
+    assert found.qualify_usd == pytest.approx(2 * USD_PER_TIB)
+    assert found.merge_usd == pytest.approx((2 + 5 / 6) * USD_PER_TIB)
+    tiny = MergeInput(delivered=100, existing=100, existing_keys=80)  # at least 10 MB of each of two tables
+    assert tiny.merge_bytes_billed == tiny.qualify_bytes_billed == 2 * LEAST_BILLED
+    columns = (Column("day", "DATE"), Column("id", "INT64"), Column("version", "INT64"), Column("text", "STRING"))
+    wide = TableContract(columns, "day", "version", ("day", "id"), (), 730)
+    assert merge_input_of_rows(wide, 2400, delivered=0, existing=1000).existing_keys == pytest.approx(24 * 1000)
+
+
+# -- Phases --
+
+
+def at(second: float) -> datetime:
+    return datetime(2026, 11, 21, 12, tzinfo=UTC) + timedelta(seconds=second)
+
+
+@pytest.mark.parametrize(
+    ("ends", "pending", "phases"),
+    [
+        ({"until_lease": at(5), "dedup": at(20), "swap": at(21)}, [], {"until_lease": 5, "dedup": 15, "swap": 1}),
+        ({"task_start": None, "dedup": at(20), "swap": at(21)}, [], {"dedup": 20, "swap": 1}),
+        (  # clocks that differ give no negative phase
+            {"until_lease": at(5), "dedup": at(4), "load": at(30), "swap": at(21)},
+            [],
+            {"until_lease": 5, "dedup": 0, "load": 16, "swap": 0},
+        ),
+        (  # the time in which jobs were pending is counted once
+            {"dedup": at(14), "load": at(18), "swap": at(21)},
+            [(at(8), at(14)), (at(12), at(16)), (at(19), at(30)), (at(-5), at(-1))],
+            {"dedup": 8, "load": 2, "swap": 1, "queued": 10},
+        ),
+    ],
+    ids=["in order", "not recorded", "clocks", "pending"],
+)
+def test_phases_add_up_to_the_lag(ends: Any, pending: Any, phases: dict[str, float]) -> None:
+    found = divide_into_phases(at(0), ends, pending, until=at(21))
+    assert found == {"queued": 0.0, **phases}
+    assert sum(found.values()) == 21
+
+
+def test_the_page_shows_all_phases_in_their_order() -> None:
+    script = (REPOSITORY / "plugins" / "dedup_clone" / "page" / "static" / "phases.js").read_text()
+    assert tuple(re.findall(r"^  (\w+): ", script.split("PHASES = {")[1].split("};")[0], re.MULTILINE)) == PHASES
+
+
+# -- The ledger --
+
+
+@pytest.mark.parametrize(
+    ("steps", "loads"),
+    [
+        ([], 0),
+        (["copy-1", "swap-1"], 0),
+        (["load-1", "load-2", "swap-1"], 2),
+        (["load-1", "replace-1"], 2),
+        (["load_20260131-1", "load_20260201-1"], 1),
+    ],
+)
+def test_loads_of_single_dates_count_as_one_and_a_replacement_as_one_more(steps: list[str], loads: int) -> None:
+    assert count_loads(f"dedup_clone-load_events-00000001-abcdef-{step}" for step in steps) == loads
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({}, True),
+        ({"parent": None}, False),
+        ({"lag_s": None}, False),
+        ({"outcome": Outcome.FAILED}, False),
+        ({"restores": 5}, False),
+        ({"rebuilt": True}, False),
+    ],
+    ids=["a publish", "the first publish", "a replay", "a failed attempt", "a rollback", "a rebuild"],
+)
+def test_only_publishes_of_new_deliveries_on_a_parent_have_usual_shares(changes: dict[str, Any], counts: bool) -> None:
+    assert record(8, **{"parent": 7, **changes}).has_usual_shares is counts
