@@ -68,7 +68,8 @@ def _is_parse_error(error: Exception) -> bool:
     """Whether pyarrow could not parse what it read. Errors of connections have classes of their own."""
     from pyarrow import ArrowInvalid
 
-    return type(error) is OSError or isinstance(error, ArrowInvalid)
+    # A column's name that is not UTF-8 is a UnicodeDecodeError.
+    return type(error) is OSError or isinstance(error, (ArrowInvalid, UnicodeDecodeError))
 
 
 def _problem(store: ObjectStore, name: str, error: Exception) -> str:
