@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any, cast
@@ -112,6 +112,12 @@ class SparkJobFeed:
                 stream.write(content)
             else:
                 pq.write_table(content, stream)
+
+    def deliver(self, snapshot_id: int, files: Mapping[str, pa.Table | bytes]) -> Arrival:
+        """Write these files, by name below the snapshot's folder, and return the arrival."""
+        for name, content in files.items():
+            self.put(snapshot_id, name, content)
+        return self.arrive(snapshot_id)
 
     def arrive(self, snapshot_id: int) -> Arrival:
         """A new arrival of the snapshot. Its inventory lists the files that the snapshot's folder contains now."""

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import arrow_schema, spark_schema
-from tests.spark.damage import claim_type
+from tests.shared.damaged_parquet import claim_type
 
 TABLE = TableContract(
     columns=(

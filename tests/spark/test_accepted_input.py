@@ -21,9 +21,9 @@ from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark import damage
-from tests.spark.delivered_files import NAMES, deliver
-from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
+from tests.shared.damaged_parquet import claim_type
+from tests.shared.typed_deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
+from tests.spark.object_names import NAMES
 
 pytestmark = pytest.mark.spark
 
@@ -100,15 +100,15 @@ def test_files_of_other_schemas_in_one_delivery_are_read_as_declared(area: Spark
     files[f"{FOLDER}/groups.parquet"] = parquet(
         pa.Table.from_pylist([row(1, -code) for code in (1, 2, 3)], SCHEMA), row_group_size=1
     )
-    candidate = area.publish(deliver(area, 1, files))
+    candidate = area.publish(area.deliver(1, files))
     assert candidate.refused == ()
     expected = [row(1, code) for code in [-3, -2, -1, *range(len(FORMS)), BIG]]
     assert sorted(area.rows(), key=lambda r: r["code"]) == expected
 
 
 def test_enum_that_is_text_is_read_as_text(area: SparkJobFeed) -> None:
-    content = damage.claim_enum(parquet(one_row(SCHEMA, 1, note="é")), "note")
-    candidate = area.publish(deliver(area, 1, {f"{FOLDER}/part-0.parquet": content}))
+    content = claim_type(parquet(one_row(SCHEMA, 1, note="é")), "note", 4)
+    candidate = area.publish(area.deliver(1, {f"{FOLDER}/part-0.parquet": content}))
     assert candidate.refused == ()
     assert area.rows() == [row(1, 1, note="é")]
 
@@ -117,7 +117,7 @@ def test_enum_that_is_text_is_read_as_text(area: SparkJobFeed) -> None:
 def test_files_of_any_name_that_a_load_job_can_name_are_read(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     files = {f"{FOLDER}/{name}.parquet": parquet(one_row(SCHEMA, code)) for code, name in enumerate(NAMES)}
-    candidate = area.publish(deliver(area, 1, files))
+    candidate = area.publish(area.deliver(1, files))
     assert candidate.refused == ()
     assert sorted(r["code"] for r in area.rows()) == list(range(len(NAMES)))
 
@@ -130,7 +130,7 @@ def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: Spar
         f"{FOLDER}/.part-0.parquet.crc",
     ]
     rubbish += [f"{FOLDER}/_temporary/a.parquet", ".hidden/a.parquet", f"{FOLDER}/_part.parquet", "_committed_123"]
-    candidate = area.publish(deliver(area, 1, {**good(1), **dict.fromkeys(rubbish, b"rubbish")}))
+    candidate = area.publish(area.deliver(1, {**good(1), **dict.fromkeys(rubbish, b"rubbish")}))
     assert candidate.refused == ()
     assert len(area.rows()) == 3
 
@@ -138,7 +138,7 @@ def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: Spar
 def test_folders_below_the_snapshot_are_free_without_date_folders(area: SparkJobFeed) -> None:
     area.date_folders = False
     other = parquet(table(1, rows=1, code=9, day=date(2026, 3, 2)))
-    area.publish(deliver(area, 1, {"region=1/a/b.parquet": parquet(table(1)), "date=x/c.parquet": other}))
+    area.publish(area.deliver(1, {"region=1/a/b.parquet": parquet(table(1)), "date=x/c.parquet": other}))
     assert sorted((r["day"], r["code"]) for r in area.rows()) == [(DAY, 0), (DAY, 1), (DAY, 2), (date(2026, 3, 2), 9)]
 
 
@@ -146,12 +146,12 @@ def test_keys_of_a_megabyte_are_keys_like_others(area: SparkJobFeed) -> None:
     names = ["é" * 500_000 + end for end in ("a", "b")]
     for version in (1, 2):
         rows = [row(version, 1, name=name) for name in names]
-        area.publish(deliver(area, version, {f"{FOLDER}/a.parquet": parquet(pa.Table.from_pylist(rows, SCHEMA))}))
+        area.publish(area.deliver(version, {f"{FOLDER}/a.parquet": parquet(pa.Table.from_pylist(rows, SCHEMA))}))
     assert sorted((r["name"], r["version"]) for r in area.rows()) == [(name, 2) for name in names]
 
 
 def _has_written_schema(area: SparkJobFeed, content: bytes) -> bool:
-    arrival = deliver(area, 1, {f"{FOLDER}/a.parquet": content})
+    arrival = area.deliver(1, {f"{FOLDER}/a.parquet": content})
     (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
     return validated.files[0].has_written_schema
 
@@ -161,7 +161,7 @@ def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed) -> None:
         f"{FOLDER}/{name}.parquet": parquet(one_row(schema, code), **options)
         for code, (name, (schema, options)) in enumerate(FORMS.items())
     }
-    arrival = deliver(area, 1, files)
+    arrival = area.deliver(1, files)
     (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
     assert {Path(file.file.uri).stem for file in validated.files if file.has_written_schema} == OF_WRITTEN_FORM
 
@@ -180,7 +180,7 @@ def test_a_file_of_any_castable_schema_is_adopted_and_loses_its_surplus_rows(are
             ]
             files[f"day={day}/a.parquet"] = parquet(pa.Table.from_pylist(rows, schema), **options)
             files[f"day={day}/b.parquet"] = parquet(pa.Table.from_pylist([row(version, 3, day=day)], SCHEMA))
-        assert area.publish(deliver(area, version, files)).refused == ()
+        assert area.publish(area.deliver(version, files)).refused == ()
         found = sorted((r["day"], r["code"], r["note"], r["version"]) for r in area.rows())
         assert found == [
             (day, code, note, version) for day in days for code, note in [(1, "very great"), (2, "plain"), (3, "plain")]
@@ -191,7 +191,7 @@ def test_a_file_of_any_castable_schema_is_adopted_and_loses_its_surplus_rows(are
 
 
 def test_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> None:
-    area.publish(deliver(area, 1, good(1)))
+    area.publish(area.deliver(1, good(1)))
     (file,) = area.files().files
     with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:
         content = stream.read()
@@ -202,7 +202,7 @@ def test_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> N
 def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     rows = [row(1, 1, note="a"), row(1, 1, note="b"), row(1, 2)]
-    candidate = area.publish(deliver(area, 1, {FILE: parquet(pa.Table.from_pylist(rows, SCHEMA))}))
+    candidate = area.publish(area.deliver(1, {FILE: parquet(pa.Table.from_pylist(rows, SCHEMA))}))
     assert [(r["code"], r["note"]) for r in sorted(area.rows(), key=lambda r: r["code"])] == [(1, "b"), (2, "plain")]
     for setting, level in ((DuplicateKeys.WARN, Level.WARN), (DuplicateKeys.FAIL, Level.FAIL)):
         verdict = check_duplicate_keys(candidate, CheckSettings(duplicate_keys=setting))

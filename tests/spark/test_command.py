@@ -29,7 +29,7 @@ from testkit.local_servers import start_fake_gcs
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.spark_submit_conf import conf_arguments
 from testkit.table_contracts import PRODUCTS
-from tests.spark.delivered_files import NAMES
+from tests.spark.object_names import NAMES
 
 pytestmark = pytest.mark.spark
 

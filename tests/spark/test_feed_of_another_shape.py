@@ -14,7 +14,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan
 from devstack.producer import declared_snapshots, feeds
 from testkit.spark_job_feed import SparkJobFeed
-from tests.spark.deliveries import parquet
+from tests.shared.typed_deliveries import parquet
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
 from testkit.spark_job_feed import SparkJobFeed
-from tests.spark.delivered_files import deliver
-from tests.spark.deliveries import parquet
+from tests.shared.typed_deliveries import parquet
 from tests.spark.file_catalogue import SCHEMA, TABLE, expected, write_catalogue
 
 pytestmark = pytest.mark.spark
@@ -55,11 +54,11 @@ def test_duckdb_reads_every_file_as_it_was_meant(catalogue: Catalogue, tmp_path:
 def test_every_plan_reads_every_landed_file(area: SparkJobFeed, catalogue: Catalogue, plan: Plan) -> None:
     area.plan = plan
     files = {f"day={day}/a.parquet": content for day, content in catalogue.values()}
-    assert area.publish(deliver(area, 1, files)).refused == ()
+    assert area.publish(area.deliver(1, files)).refused == ()
     assert_has_rows_of(catalogue, area.rows())
     if plan is Plan.AUTO:  # some files were adopted as they are: now they are the parent's
         area.plan = Plan.WINDOW
         other_day = date(2025, 1, 1)
         rows = [{**row, "version": 2} for row in expected(other_day)]
-        area.publish(deliver(area, 2, {f"day={other_day}/a.parquet": parquet(pa.Table.from_pylist(rows, SCHEMA))}))
+        area.publish(area.deliver(2, {f"day={other_day}/a.parquet": parquet(pa.Table.from_pylist(rows, SCHEMA))}))
         assert_has_rows_of(catalogue, [row for row in area.rows() if row["day"] != other_day])

@@ -39,14 +39,6 @@ def rename_in_footer(file: bytes, name: bytes, other: bytes) -> bytes:
     return file[:start] + file[start:].replace(name, other)
 
 
-def claim_enum(file: bytes, column: str) -> bytes:
-    """The footer of a file says that its text column is annotated ENUM: pyarrow writes no such column."""
-    name = b"\x18" + bytes([len(column)]) + column.encode()  # as Thrift's compact protocol has a schema element
-    text, enum = name + b"\x25\x00\x4c\x1c\x00\x00", name + b"\x25\x08\x4c\x4c\x00\x00"
-    assert file.count(text) == 1
-    return file.replace(text, enum)
-
-
 def claim_type(file: bytes, column: str, converted_type: int, **decimal: int) -> bytes:
     """The footer says that the values of the column, as they are stored, are of this ConvertedType of parquet.thrift.
 

@@ -1,10 +1,9 @@
-"""Deliveries of one table with every kind of column, as files: good ones, and ones with one thing wrong each."""
+"""Makes the files of deliveries of one table with every kind of column: good ones, and ones with one thing changed."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -123,10 +122,6 @@ def without_column(name: str) -> MakeFiles:
     return lambda version: {FILE: parquet(table(version).drop_columns([name]))}
 
 
-def content(text: bytes, name: str = FILE) -> MakeFiles:
-    return lambda _: {name: text}
-
-
 def named(*names: str) -> MakeFiles:
     """Good content under other names."""
     return lambda version: {name: parquet(table(version)) for name in names}
@@ -144,12 +139,3 @@ def changed(change: Callable[[bytes], bytes], **options: Any) -> MakeFiles:
 def beside_a_good_file(make: MakeFiles) -> MakeFiles:
     """The wrong file is the delivery's second."""
     return lambda version: {f"{FOLDER}/a.parquet": parquet(table(version)), **make(version)}
-
-
-@dataclass(frozen=True)
-class BadDelivery:
-    """`said` are texts that the refusal must hold: where it is, how many, what was expected."""
-
-    name: str
-    make: MakeFiles
-    said: tuple[str, ...]

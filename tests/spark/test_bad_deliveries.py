@@ -1,0 +1,187 @@
+"""Wrong deliveries: each is refused with its fault, the table stays as it is, and good ones beside it are published."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, DeliveryRefused
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.table import Column, ColumnMode
+from dedup_spark import job, storage
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.landing.cast_checks import CastChecks
+from dedup_spark.landing.delivery_validation import validate_deliveries
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
+from tests.shared.bad_deliveries import CASES, BadDelivery
+from tests.shared.typed_deliveries import FILE, FOLDER, TYPED, good, parquet, table, with_row
+
+
+@pytest.fixture
+def area(tmp_path: Path) -> SparkJobFeed:
+    """No Spark: refusals cost none."""
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
+
+
+def reason_of(candidate: Candidate, arrival: Arrival) -> str:
+    (reason,) = [item.reason for item in candidate.refused if item.delivery == arrival.delivery]
+    return reason
+
+
+def assert_says(candidate: Candidate, arrival: Arrival, case: BadDelivery) -> None:
+    reason = reason_of(candidate, arrival)
+    assert [text for text in case.said if text not in reason] == [], reason
+    assert f"deliver snapshot [{arrival.delivery.snapshot_id}] again, the marker last" in reason
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_not(
+    area: SparkJobFeed, case: BadDelivery
+) -> None:
+    bad, fine = area.deliver(2, case.make(2)), area.deliver(3, good(3))
+    candidate = area.publish(bad)
+    assert_says(candidate, bad, case)
+    assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
+    assert not [name for name in storage.list_objects(storage.join(area.state, "data")) if "/outcomes/" not in name]
+    validated = validate_deliveries(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark))
+    assert [item.delivery for item in validated.applied] == [fine.delivery]
+    assert [item.delivery for item in validated.refused] == [bad.delivery]
+
+
+def test_bad_deliveries_hold_no_good_one_back_and_leave_the_table(area: SparkJobFeed) -> None:
+    """First a bad one alone, then all at once between two good ones."""
+    area.publish(area.deliver(1, good(1)))
+    before, files = area.manifest, area.files()
+    area.publish(area.deliver(2, with_row(code=None)(2)))
+    assert (area.manifest, area.files()) == (before, files)
+    versions = itertools.count(3)
+    early = area.deliver(next(versions), good(3))
+    bad = [(case, area.deliver(version, case.make(version))) for case, version in zip(CASES, versions, strict=False)]
+    last = next(versions)
+    late = area.deliver(last, good(last))
+    candidate = area.publish(early, *[arrival for _, arrival in bad], late)
+    for case, arrival in bad:
+        assert_says(candidate, arrival, case)
+    assert candidate.manifest
+    assert candidate.manifest.applied == (early.delivery, late.delivery)
+    assert sorted((r["code"], r["version"]) for r in area.rows()) == [(code, last) for code in range(3)]
+
+
+def _replace(path: Path) -> None:
+    path.write_bytes(good(1)[FILE] + b" ")
+
+
+def _touch(path: Path) -> None:
+    os.utime(path, ns=(1, 1))
+
+
+def _add(path: Path) -> None:
+    path.with_name("part-1.parquet").write_bytes(good(1)[FILE])
+
+
+LANDING_CHANGES = {
+    "gone": (Path.unlink, "is gone"),
+    "other_size": (_replace, "was replaced"),
+    "other_generation": (_touch, "was replaced"),
+    "appeared": (_add, "part-1.parquet] appeared after the inventory was taken"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), LANDING_CHANGES.values(), ids=LANDING_CHANGES)
+def test_a_delivery_that_changed_since_it_was_noticed_is_refused(
+    area: SparkJobFeed, change: Callable[[Path], None], said: str
+) -> None:
+    arrival = area.deliver(1, good(1))
+    change(Path(area.uri(arrival.objects[0].name)))
+    assert said in reason_of(area.publish(arrival), arrival)
+
+
+def test_landing_that_changes_under_the_job_fails_it_without_a_candidate(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrival = area.deliver(1, good(1))
+    path = Path(area.uri(arrival.objects[0].name))
+    monkeypatch.setattr(job, "copy_forward", lambda *_: path.write_bytes(b"other"))
+    request = area.request([arrival])
+    with pytest.raises(DeliveryRefused, match=r"part-0\.parquet\] was replaced"):
+        area.run(request)
+    assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))
+
+
+def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(area: SparkJobFeed) -> None:
+    arrival = area.deliver(2, good(2))
+    late = replace(arrival, late_objects=(f"{arrival.folder}{FILE}",))
+    assert f"{FILE}] is newer than the marker" in reason_of(area.publish(late), late)
+    leftovers = (f"{arrival.folder}_committed", f"{arrival.folder}_temporary/0/a.parquet")
+    arrival = replace(arrival, late_objects=leftovers)
+    validated = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark))
+    assert [item.delivery for item in validated.applied] == [arrival.delivery]
+
+
+def test_the_first_problems_are_named_and_the_others_counted(area: SparkJobFeed) -> None:
+    arrival = area.deliver(1, {f"{FOLDER}/part-{number}.parquet": b"" for number in range(8)})
+    reason = reason_of(area.publish(arrival), arrival)
+    assert reason.count("is empty") == 5
+    assert "and 3 more" in reason
+
+
+def test_statistics_in_a_footer_are_not_believed(area: SparkJobFeed) -> None:
+    """Two row groups: the first alone would look right."""
+    content = parquet(table(1, version=9), row_group_size=2, write_statistics=False)
+    arrival = area.deliver(1, {FILE: content})
+    assert "1 rows have another id" in reason_of(area.publish(arrival), arrival)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (Column("attr_value", "TIME"), "attr_value"),
+        (Column("product_id", "FLOAT64"), "product_id"),
+        (Column("product_id", "INT64", ColumnMode.REPEATED), "not repeated"),
+        (Column("update_id", "STRING"), "update_id"),
+    ],
+    ids=["unknown_type", "float_key", "repeated_key", "snapshot_id_type"],
+)
+def test_a_table_that_cannot_be_deduplicated_is_a_configuration_error(
+    area: SparkJobFeed, column: Column, said: str
+) -> None:
+    area.table = replace(PRODUCTS, columns=tuple(column if c.name == column.name else c for c in PRODUCTS.columns))
+    with pytest.raises(ConfigurationError, match=said):
+        area.publish(area.deliver(1, good(1)))
+
+
+def test_a_request_that_does_not_fit_its_arrivals_is_a_contract_violation(area: SparkJobFeed) -> None:
+    request = area.request([area.deliver(1, good(1))])
+    with pytest.raises(ContractViolation, match="at least one"):
+        area.run(replace(request, deliveries=()))
+    (requested,) = request.deliveries
+    other = replace(requested, delivery=replace(requested.delivery, marker_generation=99))
+    with pytest.raises(ContractViolation, match="1-99"):
+        area.run(replace(request, deliveries=(other,)))
+
+
+def test_a_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:
+    request = area.request([area.deliver(1, {FILE: b""})])
+    first = area.run(request)
+    storage.write_text(request.deliveries[0].arrival_uri, "not read again")
+    assert area.run(request) == first
+
+
+def test_the_row_of_a_value_that_cannot_be_cast_counts_from_the_start_of_the_file() -> None:
+    checks = CastChecks()
+    text, texts = Column("name", "STRING"), Column("tags", "STRING", ColumnMode.REPEATED)
+    for rows_before, values in ((0, [b"a", b"b"]), (2, [b"c", b"\xe9", b"\xe9"])):
+        checks.add(text, pa.array(values, pa.binary()), rows_before)
+    checks.add(texts, pa.array([[b"ok"], [b"fine", b"good"], [b"\xff"], []], pa.list_(pa.binary())), 0)
+    assert checks.problems((text, texts)) == [
+        "column [name]: 2 values cannot be cast to [STRING], the first in row [4]",
+        "column [tags]: 1 values cannot be cast to [STRING], the first in row [3]",
+    ]
