@@ -22,6 +22,7 @@ from dedup_clone.settings.table_settings import ColumnSettings, TableSettings
 from dedup_spark.column_types import arrow_schema
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import LOCAL, FeedOnStandIn, Places
+from testkit.manifest_comparison import assert_manifest
 from testkit.oracle import OracleState, comparable
 from testkit.table_contracts import oracle_table
 
@@ -123,22 +124,7 @@ class FeedAgainstOracle(FeedOnStandIn):
     def assert_equal(self, expected: OracleState) -> None:
         """Assert that target's rows, and counts and newest snapshots in the live manifest, are those of the oracle."""
         assert self.table_rows() == expected.table_rows()
-        partition, snapshot_id = self.table.partition_column, self.table.snapshot_id_column
-        rows = list(expected.rows.values())
-        by_date: dict[date, list[int]] = {}
-        for row in rows:
-            by_date.setdefault(row[partition], []).append(row[snapshot_id])
-        manifest = self.manifest()
-        assert manifest.dropped_rows == expected.dropped
-        assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates} == {
-            day: (len(ids), min(ids), max(ids)) for day, ids in by_date.items()
-        }
-        newest = {e.date: e.newest_snapshot for e in manifest.dates if e.newest_snapshot is not None}
-        assert newest == expected.newest
-        for day, counts in expected.counts.items():
-            entry = self.entry(day)
-            found = (entry.new_keys, entry.changed, entry.survivors, entry.ties)
-            assert found == (counts.new_keys, counts.changed, counts.survivors, counts.ties), day
+        assert_manifest(self.manifest(), expected)
 
 
 def parquet(table: pa.Table) -> bytes:

@@ -7,7 +7,8 @@ that begin like others, NULL structs beside structs of NULL, the ends of each ty
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -78,8 +79,10 @@ class GeneratedHistory:
     """Makes each snapshot of a table from the one before: a few keys come and go, a few values change.
 
     Most values of a column are the same, so that unchanged rows, and duplicate rows that differ only in a later column,
-    are frequent. `repeat`: the probability, below 1, that one more row of the same key follows a row in a snapshot.
-    `days`: the number of dates, from `first_day` on. `_rows`: for each date, the current values of each key.
+    are frequent. The keys of all dates are drawn from one pool, so that keys often go missing and return.
+    `repeat`: the probability, below 1, that one more row of the same key follows a row in a snapshot. `days`: the
+    number of dates, from `first_day` on. `sizes`: how many keys a date may begin with. `_rows`: for each date, the
+    current values of each key.
     """
 
     table: TableContract
@@ -87,15 +90,31 @@ class GeneratedHistory:
     first_day: date
     days: int = 3
     repeat: float = 0.0
+    sizes: Sequence[int] = (1, 20)
     _rows: list[dict[tuple[Any, ...], Row]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._usual = {column.name: self._value(column) for column in self.table.value_columns}
-        self._keys = [column for column in self.table.columns if column.name in self.table.keys and column.name != DAY]
+        partition = self.table.partition_column
+        self._keys = [c for c in self.table.columns if c.name in self.table.keys and c.name != partition]
+        # Numbers of a small range are packed in another way than those that need 64 bits.
+        values = [
+            range(30) if column.type == "INT64" and self.random.random() < 0.5 else VALUES[column.type]
+            for column in self._keys
+        ]
+        self._pool = [tuple(map(self.random.choice, values)) for _ in range(2 * max(self.sizes))]
         self._rows = [{} for _ in range(self.days)]
         for values_by_key in self._rows:
-            for _ in range(self.random.choice([1, 20])):
+            for _ in range(self.random.choice(self.sizes)):
                 self._put(values_by_key)
+
+    def add_column(self, column: Column) -> None:
+        """Give the table one more value column, which later snapshots have."""
+        self.table = replace(self.table, columns=(*self.table.columns, column))
+        self._usual[column.name] = self._value(column)
+        for values_by_key in self._rows:
+            for values in values_by_key.values():
+                values[column.name] = self._value(column)
 
     def snapshot(self, snapshot_id: int) -> list[Row]:
         """The rows of the next snapshot, in random order. Some keys may have several rows, and some dates none."""
@@ -116,7 +135,7 @@ class GeneratedHistory:
 
     def _put(self, values_by_key: dict[tuple[Any, ...], Row]) -> None:
         """Give a random key, which may be there already, random values."""
-        values_by_key[tuple(self.random.choice(VALUES[column.type]) for column in self._keys)] = self._values()
+        values_by_key[self.random.choice(self._pool)] = self._values()
 
     def _values(self) -> Row:
         usual_share = 0.7
@@ -127,7 +146,8 @@ class GeneratedHistory:
 
     def _row(self, number: int, key: tuple[Any, ...], values: Row, snapshot_id: int) -> Row:
         named = {column.name: value for column, value in zip(self._keys, key, strict=True)}
-        row = {**named, **values, DAY: self.first_day + timedelta(days=number), VERSION: snapshot_id}
+        day = self.first_day + timedelta(days=number)
+        row = {**named, **values, self.table.partition_column: day, self.table.snapshot_id_column: snapshot_id}
         return {column.name: row[column.name] for column in self.table.columns}
 
     def _value(self, column: Column) -> Any:

@@ -9,8 +9,9 @@ import pytest
 
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
+from dedup_spark.execution import part_tasks
 from dedup_spark.output import data_file, sorted_files
-from dedup_spark.plans import fused_scan
+from dedup_spark.plans import date_tasks, fused_scan
 from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
 from dedup_spark.plans.rewrite import date_merge
 
@@ -31,3 +32,9 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_HASHES_PER_RANGE", 11)
     patch.setattr(adopt_task_builder, "_threads", lambda task, usual_bytes: 3)
+
+
+def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
+    """Divides every date over Spark tasks, whatever its size."""
+    patch.setattr(date_tasks, "is_split", lambda date_bytes, total, cores: True)
+    patch.setattr(part_tasks.PartTasks, "part_count", part_count)

@@ -1,135 +1,65 @@
-"""Whole histories of publishes, made at random, against the oracle: every plan gives the same table and counts."""
+"""Random histories of random tables, by every plan and with every limit: table, counts and changes are the oracle's.
+
+A seed decides all of it: columns, mode, settings of the feed, plans, steps. Tables are so small that keys often go
+missing, return and are erased.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
-from dedup_clone.contract.table import UpdateIdMode
-from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import NESTED, oracle_table
-from tests.shared.random_rows import FIRST_DAY, random_rows
-from tests.spark.expected_changes import assert_changes
-from tests.thoroughness import SEEDS, times
+from testkit.table_contracts import PRODUCTS
+from tests.permutations import steps
+from tests.spark.against_oracle import JobAgainstOracle
+from tests.spark.product_rows import FIRST
+from tests.spark.random_history import PUBLISHES, random_history
+from tests.spark.small_limits import lower_limits, split_every_date
+from tests.thoroughness import NIGHT, seeds
 
-pytestmark = pytest.mark.spark
-
-DAYS = 4
-# A Spark run costs a second or two, so that an example is a whole history with hundreds of rows, and there are few.
-FEW = settings(
-    max_examples=times(2, 20),
-    deadline=None,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+STREAMED_PLANS = (Plan.AUTO, Plan.REWRITE, Plan.ADOPT)
 
 
-@dataclass(frozen=True)
-class PublishCase:
-    """Deliveries of one publish as (snapshot id, days left out), and how many days fell out of the retention."""
-
-    deliveries: tuple[tuple[int, tuple[int, ...]], ...]
-    expired_days: int
+@pytest.mark.parametrize("seed", seeds(25))
+def test_streamed_dates_are_the_oracles(tmp_path: Path, seed: int) -> None:
+    """Without Spark: what would be left to its DataFrames fails."""
+    random_history(Random(seed), tmp_path, None, STREAMED_PLANS).play(steps=14)
 
 
-def backlogs(snapshot_ids: st.SearchStrategy[list[int]]) -> st.SearchStrategy[PublishCase]:
-    missing = st.lists(st.integers(0, DAYS - 1), max_size=2, unique=True).map(tuple)
-    deliveries = snapshot_ids.flatmap(lambda ids: st.tuples(*[st.tuples(st.just(n), missing) for n in sorted(ids)]))
-    return st.builds(PublishCase, deliveries, st.sampled_from([0, 0, 1]))
-
-
-ANY_ORDER = st.lists(backlogs(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)), min_size=2, max_size=3)
-
-
-def play(area: SparkJobFeed, history: Sequence[PublishCase], seed: int) -> tuple[list[Any], list[Any]]:
-    """Publish the history step by step. Returns the table's rows and number of dropped rows after each step, and the
-    oracle's; all other counts are compared on the way."""
-    published: list[Any] = []
-    expected_by_oracle: list[Any] = []
-    random = Random(seed)
-    table = oracle_table(area.table)
-    expected = OracleState(table, last_changed=area.mode is UpdateIdMode.LAST_CHANGED)
-    retention_day = FIRST_DAY
-    for case in history:
-        retention_day += timedelta(days=case.expired_days)
-        landed, delivered = [], []
-        for snapshot_id, missing_days in case.deliveries:
-            rows = random_rows(random, snapshot_id, DAYS, missing_days)
-            landed.append(area.land(snapshot_id, rows))
-            delivered.append(OracleDelivery(snapshot_id, rows))
-        candidate = area.publish(*landed, retention_day=retention_day)
-        before, expected = expected, expected.apply(delivered, retention_day)
-        assert candidate.manifest
-        published.append((comparable(table, area.rows()), candidate.manifest.dropped_rows))
-        expected_by_oracle.append((expected.table_rows(), expected.dropped))
-        assert published[-1] == expected_by_oracle[-1]
-        assert_counts(area, expected)
-        assert_changes(area, candidate, before, expected, retention_day)
-    return published, expected_by_oracle
-
-
-def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:
-    assert area.manifest
-    by_date: dict[date, int] = {}
-    for row in expected.rows.values():
-        by_date[row["day"]] = by_date.get(row["day"], 0) + 1
-    assert {e.date: e.rows for e in area.manifest.dates} == by_date
-    for day, counts in expected.counts.items():
-        entry = area.entry(day)
-        changed = counts.changed if entry.changed is None else entry.changed
-        found = (entry.rows, entry.new_keys, changed, entry.survivors, entry.ties)
-        assert found == (counts.rows, counts.new_keys, counts.changed, counts.survivors, counts.ties), day
-        ids = [row["version"] for row in expected.rows.values() if row["day"] == day]
-        assert (entry.min_update_id, entry.max_update_id) == (min(ids), max(ids))
-
-
-@FEW
-@given(history=ANY_ORDER, seed=SEEDS, date_folders=st.booleans())
-def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
-    spark: SparkSession, history: list[PublishCase], seed: int, date_folders: bool
+@pytest.mark.parametrize("seed", seeds(25))
+def test_what_is_done_for_large_dates_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    for plan in (Plan.WINDOW, Plan.AUTO):
-        with TemporaryDirectory() as folder:
-            area = SparkJobFeed(
-                spark, folder, str(Path(folder) / "state"), NESTED, plan=plan, date_folders=date_folders
-            )
-            area.with_changes = plan is Plan.AUTO  # how the rows were written makes no difference to them
-            published, expected = play(area, history, seed)
-            assert len(published) == len(history)
-            assert published == expected
+    """A few rows are compared and sorted at a time, and every second date is divided over tasks."""
+    lower_limits(monkeypatch)
+    if seed % 2:
+        split_every_date(monkeypatch, 2)
+    random_history(Random(1000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 
-@pytest.mark.exhaustive
-@FEW
-@given(history=ANY_ORDER, seed=SEEDS)
-def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(
-    spark: SparkSession, history: list[PublishCase], seed: int
+@pytest.mark.parametrize("seed", range(60) if NIGHT else range(3))
+def test_plans_of_spark_dataframes_and_all_others_are_the_oracles(
+    spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
-    in_order, newest = [], 0
-    for case in history:
-        # The last id of a publish may come again in the next one: a re-delivery is in order.
-        step = [(newest + n, missing) for n, (_, missing) in enumerate(case.deliveries, start=0 if newest else 1)]
-        newest = step[-1][0]
-        in_order.append(PublishCase(tuple(step), case.expired_days))
-    for plan in (Plan.WINDOW, Plan.AUTO):
-        with TemporaryDirectory() as folder:
-            area = SparkJobFeed(
-                spark, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED, plan, date_folders=True
-            )
-            area.with_changes = plan is Plan.AUTO
-            published, expected = play(area, in_order, seed)
-            assert len(published) == len(history)
-            assert published == expected
+    """Each plan can use the files and fingerprints that any other plan wrote."""
+    random_history(Random(2000 + seed), tmp_path, spark, list(Plan)).play(steps=4, weights=PUBLISHES)
+
+
+def test_every_order_in_which_four_snapshots_and_a_correction_can_arrive_ends_in_the_same_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each of the 24 orders is that of one date."""
+    job = JobAgainstOracle(SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS))
+    for step in steps(FIRST):
+        job.play(*step.values())
+    by_date: dict[date, list[tuple[int, int, int]]] = {}
+    for row in job.feed.rows():
+        by_date.setdefault(row["date"], []).append((row["product_id"], row["attr_value"], row["update_id"]))
+    assert len(by_date) == 24
+    assert len({tuple(sorted(rows)) for rows in by_date.values()}) == 1
