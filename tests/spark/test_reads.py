@@ -1,0 +1,246 @@
+"""What a publish reads: landed files once, the parent's rows only if they may differ, and nothing for what is live."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.fingerprints import stored
+from dedup_spark.landing.file_validation import FileValidator
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
+from tests.spark.product_rows import FIRST, SECOND, found, path, row, rows
+
+MODES = list(UpdateIdMode)
+
+
+def unchanged(snapshot_id: int, count: int) -> list[dict[str, Any]]:
+    return [row(snapshot_id, product, product) for product in range(count)]
+
+
+def destroy_data_files(area: SparkJobFeed) -> None:
+    for file in area.files().files:
+        path(area, file).write_bytes(b"nobody reads this")
+
+
+@pytest.mark.parametrize("compare_values", [True, False])
+def test_the_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed, compare_values: bool) -> None:
+    area.compare_values = compare_values
+    area.publish(area.land(1, unchanged(1, 500)))
+    destroy_data_files(area)
+    area.publish(area.land(2, unchanged(2, 500)))
+    assert found(area) == [(n, n, 2) for n in range(500)]
+    assert area.entry(FIRST).changed == (0 if compare_values else None)
+
+
+def test_a_snapshot_without_change_reads_and_writes_nothing_in_mode_last_changed(area: SparkJobFeed) -> None:
+    area.mode = UpdateIdMode.LAST_CHANGED
+    area.publish(area.land(1, unchanged(1, 500)))
+    before = area.entry(FIRST)
+    destroy_data_files(area)
+    for snapshot_id in (2, 3):
+        candidate = area.publish(area.land(snapshot_id, unchanged(snapshot_id, 500)))
+        assert candidate.metrics.bytes_written == 0
+        entry = area.entry(FIRST)
+        assert (entry.files_digest, entry.rows, entry.max_update_id) == (before.files_digest, 500, 1)
+        assert (entry.new_keys, entry.changed, entry.survivors) == (0, 0, 0)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each object was opened for reading."""
+    counts, open_input = Counter[str](), storage.open_input
+
+    def counted(uri: str) -> Any:
+        counts[uri] += 1
+        return open_input(uri)
+
+    monkeypatch.setattr(storage, "open_input", counted)
+    return counts
+
+
+def test_landed_files_of_an_unchanged_date_are_opened_once(area: SparkJobFeed, opened: Counter[str]) -> None:
+    area.mode = UpdateIdMode.LAST_CHANGED
+    area.publish(area.land(1, unchanged(1, 300)))
+    arrival = area.land(2, unchanged(2, 300))
+    opened.clear()
+    candidate = area.publish(arrival)
+    assert [opened[area.uri(landed.name)] for landed in arrival.objects] == [1]
+    assert candidate.metrics.bytes_read == arrival.objects[0].size
+
+
+@pytest.mark.parametrize("compare_values", [True, False])
+def test_the_parents_rows_are_read_once_when_some_survive(
+    area: SparkJobFeed, opened: Counter[str], compare_values: bool
+) -> None:
+    """One read of the parent's file gives both, the keys that differ and the rows that stay."""
+    area.compare_values = compare_values
+    area.publish(area.land(1, rows(1, *range(300))))
+    (parent,) = (storage.join(area.data_uri(), file.path) for file in area.files().files)
+    group = pq.read_metadata(parent).row_group(0)
+    stored_bytes = sum(group.column(number).total_compressed_size for number in range(group.num_columns))
+    opened.clear()
+    candidate = area.publish(area.land(2, rows(2, *range(5, 300))))
+    assert area.entry(FIRST).survivors == 5
+    assert opened[parent] == 1
+    (metrics,) = candidate.metrics.dates
+    assert 0 < metrics.bytes_read <= stored_bytes
+
+
+@pytest.fixture
+def second_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """URIs of files that are read apart from the first pass: validated alone, or for their keys."""
+    reads: list[str] = []
+    validate, batches = FileValidator.__call__, KeyReader.batches
+
+    def validated(self: FileValidator, landed: Any) -> Any:
+        reads.append(landed.uri)
+        return validate(self, landed)
+
+    def read(self: KeyReader, uri: str, **wanted: bool) -> Iterator[Any]:
+        reads.append(uri)
+        return batches(self, uri, **wanted)
+
+    monkeypatch.setattr(FileValidator, "__call__", validated)
+    monkeypatch.setattr(KeyReader, "batches", read)
+    return reads
+
+
+def landed_uris(area: SparkJobFeed, arrival: Arrival) -> set[str]:
+    return {area.uri(landed.name) for landed in arrival.objects}
+
+
+def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[str]) -> None:
+    """In order, late on one of two dates, and late on both."""
+    snapshots = [
+        (1, rows(1, *range(300)) + rows(1, 1, day=SECOND), ["adopt", "adopt"]),
+        (9, rows(9, *range(5, 310)), ["adopt", "carried"]),
+        (5, rows(5, *range(7, 312)) + rows(5, 2, day=SECOND), ["rewrite", "adopt"]),
+        (3, rows(3, *range(320)) + rows(3, 3, day=SECOND), ["rewrite", "rewrite"]),
+    ]
+    for snapshot_id, snapshot, plans in snapshots:
+        arrival = area.land(snapshot_id, snapshot)
+        area.publish(arrival)
+        assert not landed_uris(area, arrival) & set(second_reads)
+        assert [area.entry(day).plan for day in (FIRST, SECOND)] == plans
+    assert len(found(area)) == 323
+
+
+def test_files_without_date_folders_are_validated_first_and_adopted_then(
+    area: SparkJobFeed, second_reads: list[str]
+) -> None:
+    area.date_folders = False
+    arrival = area.land(1, rows(1, 1, 2))
+    area.publish(arrival)
+    assert landed_uris(area, arrival) <= set(second_reads)
+    assert area.entry(FIRST).plan == "adopt"
+    assert found(area) == [(1, 10, 1), (2, 10, 1)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_replay_of_what_is_live_reads_nothing_at_all(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, mode: UpdateIdMode
+) -> None:
+    area.mode = mode
+    area.publish(area.land(1, rows(1, 1, 2)))
+    arrival = area.land(2, rows(2, 1) + rows(2, 5, day=SECOND))
+    area.publish(arrival)
+    assert area.manifest
+    before = [(e.date, e.plan, e.files_digest) for e in area.manifest.dates]
+    Path(area.uri(arrival.objects[0].name)).unlink()
+    monkeypatch.setattr(pq, "ParquetFile", None)
+    candidate = area.replay(arrival)
+    monkeypatch.undo()
+    assert (candidate.metrics.bytes_read, candidate.metrics.bytes_written, candidate.metrics.dates) == (0, 0, ())
+    assert area.manifest.applied == (arrival.delivery,)
+    assert [(e.date, e.plan, e.files_digest) for e in area.manifest.dates] == before
+    area.publish(area.land(3, rows(3, 1)))
+    assert area.entry(FIRST).changed == 1
+
+
+def test_a_replay_that_requests_a_rewrite_writes(area: SparkJobFeed) -> None:
+    area.plan = Plan.REWRITE
+    arrival = area.land(1, rows(1, 1, 2))
+    area.publish(arrival)
+    before = area.entry(FIRST).files_digest
+    area.replay(arrival)
+    assert area.entry(FIRST).files_digest != before
+    assert found(area) == [(1, 10, 1), (2, 10, 1)]
+
+
+def _delete(target: Path) -> None:
+    target.unlink()
+
+
+def _damage(target: Path) -> None:
+    content = target.read_bytes()
+    target.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def _of_another_date(target: Path) -> None:
+    target.write_bytes(target.with_name(f"{SECOND}.bin").read_bytes())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("spoil", [_delete, _damage, _of_another_date])
+def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
+    area: SparkJobFeed, mode: UpdateIdMode, spoil: Callable[[Path], None]
+) -> None:
+    area.mode = mode
+    area.publish(area.land(1, rows(1, 1, 2) + rows(1, 7, day=SECOND)))
+    spoil(Path(storage.join(area.data_uri(), stored.path_of(FIRST))))
+    area.publish(area.land(2, rows(2, 2, 3) + rows(2, 7, 8, day=SECOND)))
+    assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 20, 2), (7, 20, 2), (8, 20, 2)]
+    computed, used = "fingerprints of the parent computed", "fingerprints of the parent stored"
+    if mode is UpdateIdMode.LAST_CHANGED:
+        computed, used = "all keys compared", "buckets"
+    assert computed in area.entry(FIRST).plan_reason
+    assert used in area.entry(SECOND).plan_reason
+    area.publish(area.land(3, rows(3, 1, 2, 3, 4)))
+    assert used in area.entry(FIRST).plan_reason
+
+
+def test_fingerprints_follow_the_growth_of_a_date(area: SparkJobFeed) -> None:
+    """Coarser ones would have been computed again, from all of the parent's rows."""
+    for snapshot_id, products in enumerate((range(100), range(20_000), range(1, 20_001)), start=1):
+        area.publish(area.land(snapshot_id, rows(snapshot_id, *products)))
+    assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
+    assert area.entry(FIRST).plan_reason.endswith("of 256 buckets, as 64-bit words; fingerprints of the parent stored")
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])
+def test_objects_are_named_as_often_for_each_date_however_many_there_are(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No date is a reason to look through the files of all others."""
+    named, object_uri = [0], storage.object_uri
+
+    def counted(bucket: str, name: str) -> str:
+        named[0] += 1
+        return object_uri(bucket, name)
+
+    monkeypatch.setattr(storage, "object_uri", counted)
+
+    def names_by(dates: int) -> int:
+        days = [FIRST + timedelta(days=number) for number in range(dates)]
+        folder = tmp_path / str(dates)
+        area = SparkJobFeed(None, str(folder / "landing"), str(folder / "state"), PRODUCTS, plan=plan)
+        area.publish(area.land(1, [row(1, 1, 1, day) for day in days]))
+        arrival = area.land(2, [row(2, 1, 1, day) for day in days])
+        named[0] = 0
+        area.publish(arrival)
+        return named[0]
+
+    few, twice, thrice = names_by(3), names_by(6), names_by(9)
+    assert thrice - twice == twice - few > 0
