@@ -77,7 +77,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         notes = sandbox.notes if sandbox else []
         error = call.excinfo.value if call.excinfo else None
         item.config.stash[RESULTS].append(Result.of(item, error, notes))
-        notes.clear()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -133,6 +132,7 @@ def sandbox(sandbox_of_session: Sandbox, servers: Servers, monkeypatch: pytest.M
     if servers.control is not None:
         health = requests.get(f"{servers.bigquery._connection.API_BASE_URL}/_standin/health", timeout=30)
         monkeypatch.setenv(WRITE_API, health.json()["write_api"])
+    sandbox_of_session.notes.clear()
     return sandbox_of_session
 
 

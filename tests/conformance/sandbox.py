@@ -211,14 +211,16 @@ class Sandbox:
         sql = f"SELECT partition_id, {column} FROM {self.view('PARTITIONS')} WHERE table_name = '{table}'"
         return dict(self.rows(sql))  # type: ignore[arg-type]
 
-    def rest(self, path: str = "", method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
+    def rest(self, path: str = "", method: str = "GET", body: Any = None, **query: Any) -> Any:
         """The answer to a REST call, for what the client library lacks. `path`: what follows that of the dataset."""
-        return self.project_rest(f"datasets/{self.name}{path}", method, body)
+        return self.project_rest(f"datasets/{self.name}{path}", method, body, **query)
 
-    def project_rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a REST call. `path`: the resource's, below the project."""
+    def project_rest(self, path: str, method: str = "GET", body: Any = None, **query: Any) -> Any:
+        """The answer to a REST call. `path`: the resource's, below the project. `query`: parameters of the URL."""
         request: Any = self.client._connection.api_request
-        return request(method=method, path=f"/projects/{self.servers.project}/{path}", data=body)
+        return request(
+            method=method, path=f"/projects/{self.servers.project}/{path}", data=body, query_params=query or None
+        )
 
     def fields(self, table: str) -> dict[str, Any]:
         """The fields of the table's schema in the form of the REST API, by name. `table`: its name in the dataset."""

@@ -1,7 +1,4 @@
-"""Simulates servers that behave in another way: an HTTP session changes requests before they are sent, and answers.
-
-Tests use it to prove that `make probe` notices when BigQuery or Cloud Storage breaks an assumption.
-"""
+"""Simulates servers that break a rule: an HTTP session changes requests before they are sent, and answers."""
 
 from __future__ import annotations
 
