@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import requests
 from google.api_core.exceptions import MethodNotImplemented
 from google.cloud import bigquery as google_bigquery
 from google.cloud import storage as google_storage
 
 from testkit.local_servers import start_fake_gcs, start_stand_in
+from testkit.server_clients import write_api_address
 from tests.conformance.rules import Result, as_markdown
 from tests.conformance.sandbox import BUDGET_BYTES, Sandbox, Servers, live_servers, local_servers, throwaway
 from tests.request_validator import RequestValidator
@@ -127,11 +127,15 @@ def sandbox_of_session(request: pytest.FixtureRequest, servers: Servers) -> Iter
 
 
 @pytest.fixture
-def sandbox(sandbox_of_session: Sandbox, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """The throwaway dataset and buckets of this run."""
+def write_api(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the stand-in's Storage Write API in the environment."""
     if servers.control is not None:
-        health = requests.get(f"{servers.bigquery._connection.API_BASE_URL}/_standin/health", timeout=30)
-        monkeypatch.setenv(WRITE_API, health.json()["write_api"])
+        monkeypatch.setenv(WRITE_API, write_api_address(servers.bigquery))
+
+
+@pytest.fixture
+def sandbox(sandbox_of_session: Sandbox, write_api: None) -> Sandbox:
+    """The throwaway dataset and buckets of this run."""
     sandbox_of_session.notes.clear()
     return sandbox_of_session
 

@@ -8,14 +8,16 @@ from google.api_core.exceptions import Forbidden
 from tests.conformance.sandbox import Sandbox
 
 
-def add_policy(sandbox: Sandbox, table: str, policy: str, predicate: str) -> None:
-    """Add a row access policy that shows everybody the rows for which `predicate` is true. `table`: its full name."""
+def add_policy(
+    sandbox: Sandbox, table: str, policy: str, predicate: str, grantee: str = "allAuthenticatedUsers"
+) -> None:
+    """Add a row access policy that shows the grantee the rows for which `predicate` is true. `table`: its full name."""
     project, dataset, table_id = table.split(".")
     reference = {"projectId": project, "datasetId": dataset, "tableId": table_id, "policyId": policy}
     sandbox.rest(
         f"/tables/{table_id}/rowAccessPolicies",
         "POST",
-        {"rowAccessPolicyReference": reference, "filterPredicate": predicate, "grantees": ["allAuthenticatedUsers"]},
+        {"rowAccessPolicyReference": reference, "filterPredicate": predicate, "grantees": [grantee]},
     )
 
 

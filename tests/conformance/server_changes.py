@@ -197,7 +197,9 @@ def keeps_replaced_policies() -> Change:
             added.append(call.body)
         return False
 
-    listing = answered("/carried_target/rowAccessPolicies", lambda c: c.setdefault("rowAccessPolicies", []).extend(added))
+    listing = answered(
+        "/carried_target/rowAccessPolicies", lambda c: c.setdefault("rowAccessPolicies", []).extend(added)
+    )
     return together(Change(request), listing)
 
 

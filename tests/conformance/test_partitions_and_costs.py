@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from google.api_core.exceptions import BadRequest
+from google.api_core.exceptions import BadRequest, PreconditionFailed
 
 from dedup_clone.warehouse.table_alterations import TableAlterations
 from tests.conformance.rules import rule
-from tests.conformance.sandbox import EXPIRATION_DAYS, MILLISECONDS_PER_DAY, Sandbox
+from tests.conformance.sandbox import EXPIRATION_DAYS, MILLISECONDS_PER_DAY, Sandbox, throwaway
 
 PARTITION_CHECKS = "plugins/dedup_clone/checks/partition_checks.py"
 EXPIRATION_PAGE = "Manage partitioned tables"
@@ -114,6 +114,8 @@ def test_a_dry_run_says_what_a_query_reads(sandbox: Sandbox) -> None:
     for where, expected in (("TRUE", (ROWS + 1) * 16), (f"day = DATE '{sandbox.today}'", ROWS * ROW_BYTES)):
         dry = sandbox.query(f"SELECT id, number FROM `{table}` WHERE {where}", dry_run=True)
         assert dry.total_bytes_processed == expected
+    update = f"UPDATE `{table}` SET number = 7 WHERE day = DATE '{sandbox.today}' AND id = 0"
+    assert sandbox.query(update, dry_run=True).total_bytes_processed >= ROWS * ROW_BYTES
     sandbox.refused(f"SELECT id, number FROM `{table}`", maximum_bytes_billed=1024)
 
 
@@ -123,14 +125,17 @@ def test_a_dry_run_says_what_a_query_reads(sandbox: Sandbox) -> None:
     "Nothing: take costs of engine merge from the bill, not from the ledger's projection.",
 )
 def test_merge_bills_updated_partitions(sandbox: Sandbox) -> None:
-    """MERGE with an UPDATE processes the bytes that it scans and all bytes of each updated partition."""
+    """MERGE processes what it scans and all bytes of updated partitions; a constant day in ON prunes the others."""
     table, source = thousand(sandbox, "merged"), sandbox.new_table("merge_source", [(sandbox.today, 1, 99)])
-    job = sandbox.query(
-        f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id "
+    sandbox.load(table, [(sandbox.days_ago(1), key, key) for key in range(ROWS)], "WRITE_APPEND")
+    merge = (
+        f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id%s "
         "WHEN MATCHED THEN UPDATE SET number = s.number"
     )
-    sandbox.notes.append(f"Processed {job.total_bytes_processed} bytes for a partition of {ROWS * ROW_BYTES}.")
-    assert job.total_bytes_processed >= ROWS * ROW_BYTES
+    pruned = f" AND t.day = DATE '{sandbox.today}'"
+    whole, one_day = (sandbox.query(merge % more).total_bytes_processed for more in ("", pruned))
+    sandbox.notes.append(f"Processed {one_day} of {whole} bytes for a partition of {ROWS * ROW_BYTES}.")
+    assert ROWS * ROW_BYTES <= one_day < whole
 
 
 @rule("DML", "sql/engines/merge", "Set `engine: spark` or `engine: bigquery`.")
@@ -161,6 +166,16 @@ def test_storage_is_billed_by_logical_bytes(sandbox: Sandbox) -> None:
 def test_time_travel_is_seven_days(sandbox: Sandbox) -> None:
     """A dataset's time travel is seven days unless somebody chose otherwise."""
     assert str(sandbox.rest().get("maxTimeTravelHours", "168")) == "168"
+
+
+@rule("Query partitioned tables", "sql/publish/swap_target.sql", "Set no `require_partition_filter`.")
+def test_a_partition_filter_can_be_required(sandbox: Sandbox) -> None:
+    """A table with require_partition_filter refuses queries and DML without a filter over its days."""
+    table = sandbox.new_table("filtered", [(sandbox.today, 1, 1)])
+    sandbox.query(f"ALTER TABLE `{table}` SET OPTIONS (require_partition_filter = TRUE)")
+    sandbox.refused(f"SELECT COUNT(*) FROM `{table}`")
+    sandbox.refused(f"DELETE FROM `{table}` WHERE id = 1")
+    assert sandbox.rows(f"SELECT number FROM `{table}` WHERE day = DATE '{sandbox.today}'") == [(1,)]
 
 
 # -- columns
@@ -249,3 +264,60 @@ def test_parameters_need_their_mode(sandbox: Sandbox) -> None:
         sandbox.project_rest("queries", "POST", body)
     named = sandbox.project_rest("queries", "POST", {**body, "parameterMode": "NAMED"})
     assert named["rows"] == [{"f": [{"v": "5"}]}]
+
+
+# -- tables, datasets and jobs as resources
+
+
+@rule(
+    "REST resource datasets; Update dataset properties",
+    "plugins/dedup_clone/checks/table_checks.py",
+    "Remove the dataset's default expirations.",
+)
+def test_new_tables_get_the_default_expiration_of_their_dataset(sandbox: Sandbox) -> None:
+    """New tables get the dataset's default expiration, partitioned ones that of partitions."""
+    with throwaway(sandbox.servers) as own:
+        before = own.new_table("before", expiration_days=None)
+        own.rest("", "PATCH", {"defaultTableExpirationMs": str(MILLISECONDS_PER_DAY)})
+        made = own.new_table("made", expiration_days=None)
+        own.query(f"CREATE OR REPLACE TABLE `{own.table('cloned')}` CLONE `{before}`")
+        assert own.client.get_table(before).expires is None
+        assert None not in [own.client.get_table(table).expires for table in (made, own.table("cloned"))]
+        own.rest("", "PATCH", {"defaultPartitionExpirationMs": str(9 * MILLISECONDS_PER_DAY)})
+        found = own.client.get_table(own.new_table("partitioned", expiration_days=None))
+        assert (found.expires, found.time_partitioning.expiration_ms) == (None, 9 * MILLISECONDS_PER_DAY)
+
+
+@rule("REST method tables.patch", "plugins/dedup_clone/warehouse/table_alterations.py", "Nothing.")
+def test_a_table_is_changed_as_it_was_read(sandbox: Sandbox) -> None:
+    """A change of a table that names an old etag is refused."""
+    table = sandbox.new_table("etag")
+    first, second = sandbox.client.get_table(table), sandbox.client.get_table(table)
+    first.description, second.description = "first", "second"
+    sandbox.client.update_table(first, ["description"])
+    with pytest.raises(PreconditionFailed):
+        sandbox.client.update_table(second, ["description"])
+
+
+@rule(
+    "Run a query; REST resource jobs",
+    "plugins/dedup_clone/warehouse/bigquery.py plugins/dedup_clone/warehouse/metadata.py",
+    "Nothing: the ledger lacks the bytes of the swap.",
+)
+def test_a_script_lists_its_child_jobs(sandbox: Sandbox) -> None:
+    """A script's job counts its statements, and jobs.list shows what each of them billed."""
+    job = sandbox.query("ASSERT TRUE AS 'never'; SELECT 1")
+    children = list(sandbox.client.list_jobs(parent_job=job.job_id))
+    assert (job.statement_type, job.num_child_jobs, len(children)) == ("SCRIPT", 2, 2)
+    assert {child.statement_type for child in children} == {"ASSERT", "SELECT"}
+
+
+@rule("Run a query", "plugins/dedup_clone/warehouse/jobs.py", "Nothing.")
+def test_results_come_in_pages(sandbox: Sandbox) -> None:
+    """The rows of a query's result, and of a table, are answered in pages."""
+    table = sandbox.new_table("paged_rows", [(sandbox.today, key, key) for key in range(25)])
+    query = sandbox.query(f"SELECT number FROM `{table}` ORDER BY number").result(page_size=10)
+    for rows in (query, sandbox.client.list_rows(table, page_size=10)):
+        pages = [page for page in ([row["number"] for row in page] for page in rows.pages) if page]
+        assert [len(page) for page in pages] == [10, 10, 5]
+        assert sorted(number for page in pages for number in page) == list(range(25))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -12,15 +11,8 @@ from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from tests.shared.stand_in_client import BUCKET, PROJECT, TODAY, Control, bigquery_client
+from tests.shared.stand_in_client import BUCKET, PROJECT, Control, bigquery_client
 from tests.shared.write_api_client import write_client
-
-
-@pytest.fixture(autouse=True)
-def same_day() -> None:
-    """Skip tests after midnight: their rows are of the day of their collection, BigQuery's date is the next."""
-    if datetime.now(UTC).date() != TODAY:
-        pytest.skip("the day in UTC has changed since the tests were collected")
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ def test_a_retention_is_not_approved_for_all_feeds_at_once(capsys: pytest.Captur
     assert "add `--feed`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("target", ["deploy", "doctor", "plan", "probe", "recover"])
+@pytest.mark.parametrize("target", ["deploy", "doctor", "plan", "recover"])
 def test_a_command_gets_the_profile_that_is_named(tmp_path: Path, target: str) -> None:
     shown = make(put(tmp_path / "python", 'echo "profile $DEDUP_CLONE_PROFILE"'), target, "PROFILE=staging").stdout
     assert shown.splitlines()[-1] == "profile staging"
