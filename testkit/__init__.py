@@ -1,1 +1,1 @@
-"""Code that tests/, soak/ and benchmarks/ share: the oracle, feeds on local servers, a local stack behind proxies."""
+"""Code that tests/ and benchmarks/ share: the oracle, feeds on local servers, a local stack behind proxies."""

@@ -1,4 +1,4 @@
-"""Controls the clock and the faults of a running BigQuery stand-in."""
+"""Controls the clock and the faults of a running BigQuery stand-in, through its own endpoints (docs/stand-in.md)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import requests
 from google.cloud.bigquery import Client as BigQuery
 
-from testkit.stand_in_faults import add_fault, clear_faults
-
 
 class ControlledStandIn:
     """A client of the stand-in (`bigquery`), and methods that call the stand-in's own endpoints."""
@@ -18,21 +16,21 @@ class ControlledStandIn:
     def __init__(self, bigquery: BigQuery) -> None:
         self.bigquery = bigquery
 
-    @property
-    def _url(self) -> str:
-        return str(self.bigquery._connection.API_BASE_URL)
+    def _control(self, method: str, path: str, body: Any = None) -> None:
+        url = f"{self.bigquery._connection.API_BASE_URL}/_standin/{path}"
+        answer = requests.request(method, url, json=body, timeout=60)
+        assert answer.ok, f"The stand-in does not accept [{body}]: {answer.text[:300]}"
 
     def pass_time(self, duration: timedelta) -> None:
         """Move the stand-in's clock forward. What has expired by then is deleted, and due row changes are applied."""
-        body = {"advance_seconds": duration.total_seconds()}
-        requests.post(f"{self._url}/_standin/clock", json=body, timeout=60).raise_for_status()
+        self._control("POST", "clock", {"advance_seconds": duration.total_seconds()})
 
     def add_fault(self, fault: dict[str, Any]) -> None:
-        """Add a fault to the stand-in, as `stand_in_faults.add_fault` describes it."""
-        add_fault(self._url, fault)
+        """Add a fault. Its `match` selects jobs (by `job_id`, `job_type`) or requests (by `method`, `path`)."""
+        self._control("POST", "faults", fault)
 
     def clear_faults(self) -> None:
-        clear_faults(self._url)
+        self._control("DELETE", "faults")
 
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
         """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""

@@ -1,4 +1,4 @@
-"""Defines the error that testkit, soak and benchmarks raise when they cannot run. A failed check is not an error."""
+"""Defines the error that testkit and benchmarks raise when they cannot run. A failed check is not an error."""
 
 
 class HarnessError(Exception):

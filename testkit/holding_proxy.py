@@ -7,19 +7,77 @@ its connection and killed.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from devstack.stack.gcloud_proxy import forwarded_headers
 from devstack.stack.ports import HOST
-from testkit.proxied_request import ProxiedRequest, Service
 
 UPSTREAM_TIMEOUT_S = 300.0
+MAX_TEXT_BYTES = 64 * 1024  # of a body are searched: JSON records of state are shorter, data files need no search
+_NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
+_OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
+
+
+class Service(StrEnum):
+    """The service to which a proxy forwards its requests."""
+
+    STORAGE = "storage"
+    BIGQUERY = "bigquery"
+
+
+@dataclass(frozen=True)
+class ProxiedRequest:
+    """One request. `target`: the path and query string of the request line, still percent-encoded."""
+
+    service: Service
+    method: str
+    target: str
+    body: bytes
+
+    @cached_property
+    def path(self) -> str:
+        return unquote(urlsplit(self.target).path)
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.target).query).items()}
+
+    @cached_property
+    def text(self) -> str:
+        """The first MAX_TEXT_BYTES bytes of the body, decoded."""
+        return self.body[:MAX_TEXT_BYTES].decode(errors="replace")
+
+    @cached_property
+    def object_name(self) -> str:
+        """The name, without its bucket, of the object that a request to storage is about; empty if there is none."""
+        match = _OBJECT_IN_PATH.search(urlsplit(self.target).path)
+        if match:
+            return unquote(match[1])
+        if "name" in self.query:
+            return self.query["name"]
+        metadata_match = _NAME_IN_METADATA.search(self.body[:MAX_TEXT_BYTES]) if self.is_upload else None
+        return metadata_match[1].decode() if metadata_match else ""
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether this is the first request of an upload, which names the object."""
+        return self.method == "POST" and "/upload/storage/" in self.path
+
+    @property
+    def inserts_job(self) -> bool:
+        """Whether this is a call of BigQuery's method jobs.insert."""
+        return self.service is Service.BIGQUERY and self.method == "POST" and self.path.endswith("/jobs")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.object_name or self.path}"
 
 
 class HoldPhase(StrEnum):
@@ -43,10 +101,6 @@ class Hold:
     _holds_request: threading.Event = field(default_factory=threading.Event)
     _decided: threading.Event = field(default_factory=threading.Event)
     _dropped: bool = False
-
-    def has_request(self) -> bool:
-        """Whether a matching request has come. It may have been released or dropped since."""
-        return self._holds_request.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Wait until a matching request has come, but at most `seconds`. Returns whether one has come."""

@@ -1,0 +1,28 @@
+"""One real stack for the session: fake-gcs-server, the stand-in and Airflow, in a folder of its own, always stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.stack import Stack, running_stack
+from tests.e2e.deliveries import Deliveries
+from tests.e2e.feeds import ALERTS, add_feeds
+from tests.e2e.watchdog import Watchdog
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("stack") / "local", add_feeds) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def watchdog(stack: Stack) -> Watchdog:
+    return Watchdog(stack, stack.layout.local / ALERTS)
+
+
+@pytest.fixture(scope="session")
+def deliveries(stack: Stack) -> Deliveries:
+    return Deliveries(stack)

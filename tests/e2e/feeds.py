@@ -1,0 +1,88 @@
+"""The feeds of the tests' stack: those of dags/feeds, and copies of the worked example with other settings."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testkit.stack import COLUMNS
+from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
+
+EXAMPLE = "worked_example"
+WITH_CHANGES = "product_attributes"
+BOUNDED, ROLLED_BACK, CHANGED, REBUILT, SHOWN = "bounded", "rolled_back", "changed", "rebuilt", "shown"
+SLOWED, HELD_BACK = "slowed", "held_back"
+ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
+    "ended_failed",
+    "ended_marked_failed",
+    "ended_marked_success",
+    "ended_deleted",
+    "ended_killed",
+)
+DISTURBED, CONTESTED = "disturbed", "contested"
+BY_SPARK = "by_spark"  # its plan always starts Spark's Python workers, so that tests can kill them
+ENGINES = {"with_bigquery": "bigquery", "with_merge": "merge", "with_cdc": "cdc", "with_procedure": "spark"}
+SLA_MINUTES = 2
+ALERTS = "alerts.jsonl"
+TODAY = datetime.now(UTC).date()
+YESTERDAY = TODAY - timedelta(days=1)
+RETENTION_DAY = TODAY - timedelta(days=700)  # the oracle drops older rows; no snapshot has any
+DECLARED = [{"name": name, "type": "DATE" if name == "date" else "INT64"} for name in COLUMNS]
+
+
+def write_feed(dags: Path, feed: str, **settings: Any) -> None:
+    """Write a copy of the worked example's feed file. `dags`: the copied folder of the DAGs.
+
+    `settings`: other values of the file's top-level keys. A mapping replaces single values of the section of that name.
+    """
+    values = yaml.safe_load((dags / "feeds" / f"{EXAMPLE}.yaml").read_text())
+    values |= {"feed": feed, "landing": {"prefix": feed}}
+    for name, value in settings.items():
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
+    (dags / "feeds" / f"{feed}.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def keep_only(dags: Path, *feeds: str) -> None:
+    """Delete the files of all other feeds."""
+    for path in (dags / "feeds").glob("*.yaml"):
+        if path.stem not in feeds:
+            path.unlink()
+
+
+def add_feeds(dags: Path) -> None:
+    """Add all feeds of the shared stack. The file with the alerts is beside the folder of the DAGs."""
+    for feed in (ROLLED_BACK, SHOWN, DISTURBED, CONTESTED):
+        write_feed(dags, feed)
+    write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
+    write_feed(dags, BY_SPARK, dedup={"plan": "antijoin"})
+    origin = {"name": "origin", "type": "STRUCT", "fields": [{"name": "country", "type": "STRING"}]}
+    write_feed(dags, CHANGED, table={"columns": [*DECLARED, origin]})
+    # Its column store_id is no key, so that it can be dropped later.
+    keys = {"keys": ["date", "product_id", "attribute_id"], "cluster_by": ["product_id", "attribute_id"]}
+    write_feed(dags, REBUILT, table=keys, changes=True)
+    overdue = f"{datetime.now(UTC) - timedelta(hours=3):%H:%M}"
+    write_feed(dags, SLOWED, freshness={"sla_minutes": SLA_MINUTES})
+    write_feed(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [overdue], "grace_minutes": 30}})
+    for feed in ENDED_BADLY:
+        write_feed(dags, feed, engine="bigquery")
+    _make_feeds_of_engines(dags)
+    with_changes = dags / "feeds" / f"{WITH_CHANGES}.yaml"
+    with_changes.write_text(f"{with_changes.read_text()}changes: true\n")
+    add_asking_dag(dags)
+    profile = dags / "profiles" / "local.yaml"
+    notifier = {"class_path": NOTIFIER, "arguments": {"path": str(dags.parent / ALERTS)}}
+    settings = yaml.safe_load(profile.read_text())
+    profile.write_text(yaml.safe_dump({**settings, "alerts": {"notifiers": [notifier]}}))
+
+
+def _make_feeds_of_engines(dags: Path) -> None:
+    """Run the commands of docs/engines.md that make a feed for each engine."""
+    page = Path(__file__).parents[2] / "docs" / "engines.md"
+    (block,) = re.findall(r"## Try each engine on your machine\n.*?```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    commands = "\n".join(line for line in block.splitlines() if not line.startswith("make "))
+    subprocess.run(["sh", "-euc", commands], cwd=dags.parent, check=True)

@@ -1,0 +1,270 @@
+"""The main job on the real local stack: whatever lands, however it lands, is published once and right.
+
+Each story is the life of one feed, or of a few. Several go on at once, because Airflow waits more than it works.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from testkit.oracle import OracleDelivery, OracleState, OracleTable
+from testkit.stack import COLUMNS, Row, Stack, as_tuples, files_of_snapshot, row
+from testkit.stored_changes import expected_changes, stored_changes
+from testkit.waiting import wait_for
+from tests.e2e.changed_feed import a_feed_file_changes
+from tests.e2e.deliveries import wait_for_rows
+from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, ROLLED_BACK, TODAY, WITH_CHANGES, YESTERDAY
+from tests.e2e.rebuilt_feed import a_table_is_rebuilt
+
+pytestmark = pytest.mark.timeout(1800)
+
+AT_ONCE = 4  # stories
+DAYS = [TODAY - timedelta(days=n) for n in range(3)]
+TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
+
+
+def states_after(*snapshots: list[Row]) -> list[OracleState]:
+    """The oracle's tables after a publish of each of these snapshots."""
+    states = [OracleState(TABLE)]
+    for rows in snapshots:
+        states.append(states[-1].apply([OracleDelivery(rows[0]["update_id"], rows)], RETENTION_DAY))
+    return states[1:]
+
+
+def tuples(state: OracleState) -> list[tuple[object, ...]]:
+    return as_tuples(list(state.rows.values()))
+
+
+def snapshot(snapshot_id: int, products: int = 5) -> list[Row]:
+    """Every value is the snapshot's own."""
+    return [row(TODAY, product, snapshot_id * 10 + product, snapshot_id) for product in range(products)]
+
+
+def deliveries_come_in_many_ways(stack: Stack) -> None:
+    first = [row(TODAY, 1, 10, 11), row(TODAY, 2, 20, 11), row(YESTERDAY, 3, 30, 11)]
+    corrected = [row(TODAY, 1, 5, 11), *first[1:]]  # a value is corrected downward
+    second = [row(TODAY, 1, 6, 12), row(TODAY, 4, 40, 12)]
+    runs = [stack.land(EXAMPLE, 11, first)]
+    stack.assert_published(EXAMPLE, *runs)
+    assert stack.rows(EXAMPLE) == as_tuples(first)
+
+    # The re-delivery and a new snapshot come close together.
+    runs.append(stack.land(EXAMPLE, 11, corrected))
+    wait_for(lambda: runs[1] in stack.run_ids(EXAMPLE), "the re-delivery has a run")
+    runs.append(stack.land(EXAMPLE, 12, second))
+    stack.assert_published(EXAMPLE, *runs)
+    assert stack.run_ids(EXAMPLE) == sorted(runs)
+    right = tuples(states_after(corrected, second)[-1])
+    assert stack.rows(EXAMPLE) == right
+
+    bad = stack.land(EXAMPLE, 21, [row(TODAY, 1, 1, 22)])
+    assert stack.wait_for_run(EXAMPLE, bad) == "failed"
+    assert stack.rows(EXAMPLE) == right
+    states = stack.task_states(EXAMPLE, bad)
+    assert [task for task, state in states.items() if state == "failed"] == ["dedup_snapshot"], states
+    assert "update_id" in stack.task_log(EXAMPLE, bad, "dedup_snapshot")
+    stack.assert_published(EXAMPLE, stack.land(EXAMPLE, 23, [row(TODAY, 1, 2, 23)]))
+    after_all = stack.rows(EXAMPLE)
+    assert (TODAY, 1, 2072, 1, 2, 23) in after_all
+    wait_for_rows(stack, f"SELECT snapshot_id FROM warehouse.dedup_clone_status WHERE feed = '{EXAMPLE}'", [23])
+
+    stack.assert_published(EXAMPLE, stack.start(f"{EXAMPLE}_publish", snapshot_id="23", reason="to be sure"))
+    unknown = stack.start(f"{EXAMPLE}_publish", snapshot_id="99", reason="a mistake")
+    assert stack.wait_for_run(EXAMPLE, unknown) == "failed"
+    log = stack.task_log(EXAMPLE, unknown, "resolve_publish")
+    assert "99" in log
+    assert "11, 12, 21, 23" in log, "which can be replayed"
+    assert stack.rows(EXAMPLE) == after_all
+
+
+def snapshots_are_copied_by_hand(stack: Stack) -> None:
+    """With Google's command line tools if they are installed. The feed has a table of changes."""
+    chance = random.Random(4)
+    first = [row(day, product, chance.randrange(100), 5001) for day in DAYS for product in range(700)]
+    second = [
+        {**r, "update_id": 5002, "attr_value": r["attr_value"] + (chance.random() < 0.01)}
+        for r in first
+        if chance.random() > 0.01
+    ] + [row(TODAY, product, 7, 5002) for product in range(9000, 9010)]
+    for snapshot_id, rows in ((5001, first), (5002, second)):
+        copy(stack, WITH_CHANGES, snapshot_id, rows)
+        stack.assert_published(WITH_CHANGES, stack.mark(WITH_CHANGES, snapshot_id))
+    before, after = states_after(first, second)
+    assert stack.rows(WITH_CHANGES) == tuples(after)
+    target = stack.bigquery.get_table(f"warehouse.{WITH_CHANGES}")
+    assert tuple(field.name for field in target.schema) == COLUMNS
+    assert target.clustering_fields == ["product_id", "store_id", "attribute_id"]
+
+    generation = stack.current(WITH_CHANGES)["generation"]
+    expected = expected_changes(before, after, generation=generation, snapshot_id=5002, retention_day=RETENTION_DAY)
+    assert {change[2][1] for change in expected} == {"new", "changed", "missing"}
+    assert stored_changes(stack.bigquery, f"warehouse.{WITH_CHANGES}_changes", TABLE) == expected
+    assert [record["change_rows"] for record in stack.ledger(WITH_CHANGES)] == [None, len(expected)]
+    if shutil.which("bq"):
+        shown = json.loads(run_tool(stack, "bq", "show", "--format=json", f"warehouse.{WITH_CHANGES}"))
+        assert int(shown["numRows"]) == len(after.rows)
+        assert shown["cloneDefinition"]["baseTableReference"]["tableId"] == f"{WITH_CHANGES}_staging"
+
+
+def copy(stack: Stack, feed: str, snapshot_id: int, rows: list[Row]) -> None:
+    folder = stack.layout.local / "copied" / str(snapshot_id)
+    for name, content in files_of_snapshot(rows).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        if not shutil.which("gsutil"):
+            stack.landing.blob(f"{feed}/snapshot_id={snapshot_id}/{name}").upload_from_filename(folder / name)
+    if shutil.which("gsutil"):
+        dates = [str(path) for path in sorted(folder.iterdir())]
+        run_tool(stack, "gsutil", "-q", "cp", "-r", *dates, f"gs://landing/{feed}/snapshot_id={snapshot_id}/")
+
+
+def run_tool(stack: Stack, *command: str) -> str:
+    """Run a tool that finds the stack by the variables of stack.env. Returns what it wrote to stdout."""
+    environment = {**os.environ, **stack.variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def a_failed_check_is_accepted(stack: Stack) -> None:
+    """By a replay that waits for a person, who may refuse. The reason is kept."""
+    stack.assert_published(BOUNDED, stack.land(BOUNDED, 1, snapshot(1)))
+    second = stack.land(BOUNDED, 2, snapshot(2))
+    assert stack.wait_for_run(BOUNDED, second) == "failed"
+    assert "changed_share" in stack.task_log(BOUNDED, second, "check_staging")
+    for option, end, rows in (("Reject", "failed", snapshot(1)), ("Approve", "success", snapshot(2))):
+        form = {"snapshot_id": "2", "accepted_checks": ["changed_share"], "reason": "prices were raised today"}
+        question = stack.wait_for_question(BOUNDED, stack.start(f"{BOUNDED}_publish", **form))
+        assert "changed_share" in question.text
+        assert "prices were raised today" in question.text
+        assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
+        assert question.answer(option, user="vera") == 403
+        assert question.decide(option) == end, stack.task_states(BOUNDED, question.run_id)
+        assert stack.rows(BOUNDED) == as_tuples(rows)
+    assert stack.ledger(BOUNDED)[-1]["reason"] == "prices were raised today (asked by admin)"
+
+
+def each_engine_publishes(stack: Stack) -> None:
+    """The feeds are made by the commands of docs/engines.md. One runs Spark in a stored procedure."""
+    for number in (1, 2):
+        rows = [row(TODAY, 1, number, number), row(TODAY, 10 + number, 7, number)]
+        runs = {feed: stack.land(feed, number, rows) for feed in ENGINES}
+        for feed, run_id in runs.items():
+            stack.assert_published(feed, run_id)
+            assert set(as_tuples(rows)) <= set(stack.rows(feed))
+    for feed, engine in ENGINES.items():
+        assert len(stack.rows(feed)) == 3
+        last = stack.ledger(feed)[-1]
+        assert last["engine"] == engine
+        assert (last["cost"]["streamed_bytes"] > 0) == (engine == "cdc")
+    procedures = [routine.routine_id for routine in stack.bigquery.list_routines("warehouse")]
+    assert any("with_procedure" in name for name in procedures)
+
+
+def a_publish_is_rolled_back(stack: Stack) -> None:
+    """Three people ask at once: one rollback is made, one is refused, and one is rejected."""
+    stack.assert_published(ROLLED_BACK, stack.land(ROLLED_BACK, 1, snapshot(1)))
+    good, good_rows = stack.current(ROLLED_BACK)["generation"], stack.rows(ROLLED_BACK)
+    stack.assert_published(ROLLED_BACK, stack.land(ROLLED_BACK, 2, snapshot(2, 6)))
+    regretted = stack.current(ROLLED_BACK)["generation"]
+    dag_id = f"{ROLLED_BACK}_rollback"
+
+    runs = [stack.start(dag_id, generation=good, reason="the test regrets it") for _ in range(3)]
+    questions = [stack.wait_for_question(ROLLED_BACK, run, "rollback") for run in runs]
+    assert all(f"from generation {regretted} to the content of {good}" in question.text for question in questions)
+    pattern = f"response_received=false&limit=100&dag_id_prefix_pattern={dag_id}"  # as the page asks
+    waiting = stack.ask("GET", f"api/v2/dags/~/dagRuns/~/hitlDetails?{pattern}").json()["hitl_details"]
+    assert {(one["task_instance"]["dag_run_id"], one["task_instance"]["state"]) for one in waiting} == {
+        (run, "awaiting_input") for run in runs
+    }
+    assert questions[0].answer("Approve", user="vera") == 403
+    options = ("Approve", "Approve", "Reject")
+    assert [question.answer(option) for question, option in zip(questions, options, strict=True)] == [200] * 3
+    ends = [question.wait_for_end(option) for question, option in zip(questions, options, strict=True)]
+    assert sorted(ends[:2]) == ["failed", "success"]
+    log = stack.task_log(ROLLED_BACK, runs[ends.index("failed")], "resolve_rollback", "rollback")
+    assert "is live by now" in log or "is being worked on by run" in log
+    assert stack.task_states(ROLLED_BACK, runs[2], "rollback")["resolve_rollback"] == "skipped"
+    assert stack.rows(ROLLED_BACK) == good_rows
+    assert stack.ledger(ROLLED_BACK)[-1]["restores"] == good
+    assert stack.current(ROLLED_BACK)["generation"] == regretted + 1
+
+    unknown = stack.start(dag_id, generation=1_000_000, reason="a mistake")
+    assert stack.wait_for_run(ROLLED_BACK, unknown, "rollback") == "failed"
+    log = stack.task_log(ROLLED_BACK, unknown, "show_difference", "rollback")
+    assert f"{good} (snapshot " in log, "which can be made live again"
+    assert stack.rows(ROLLED_BACK) == good_rows
+
+
+STORIES: tuple[Callable[[Stack], None], ...] = (
+    a_feed_file_changes,
+    deliveries_come_in_many_ways,
+    snapshots_are_copied_by_hand,
+    a_table_is_rebuilt,
+    a_failed_check_is_accepted,
+    each_engine_publishes,
+    a_publish_is_rolled_back,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def told(stack: Stack) -> Iterator[dict[str, Future[None]]]:
+    """All stories, begun before the first test."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {story.__name__: pool.submit(story, stack) for story in STORIES}
+        pool.shutdown(cancel_futures=True)
+
+
+def test_airflow_shows_no_import_error(stack: Stack) -> None:
+    assert stack.airflow.import_errors() == []
+
+
+@pytest.mark.parametrize(
+    ("dag", "parameters"),
+    [
+        ("rollback", {"generation": "two"}),
+        ("rollback", {"generation": 0}),
+        ("rollback", {"reason": "why", "generation": None}),
+        ("publish", {"snapshot_id": "newest"}),
+        ("publish", {"snapshot_id": "1", "marker_generation": "x; DROP TABLE"}),
+    ],
+    ids=str,
+)
+def test_text_where_an_id_belongs_starts_no_run(stack: Stack, dag: str, parameters: dict[str, object]) -> None:
+    answer = stack.trigger(f"{ROLLED_BACK}_{dag}", **parameters)
+    assert answer.status == 400, answer.text
+    assert list(parameters)[-1] in answer.text
+
+
+def test_many_actions_at_once_are_answered_while_tasks_run(stack: Stack) -> None:
+    """Airflow notes each action in its database before it does it: with one writer at a time they block each other."""
+    dags = [f"{feed}_{dag}" for feed in (EXAMPLE, WITH_CHANGES) for dag in ("watch", "publish")]
+
+    def unpause(number: int) -> int:
+        return stack.ask("PATCH", f"api/v2/dags/{dags[number % len(dags)]}", body={"is_paused": False}).status
+
+    with ThreadPoolExecutor(8) as people:
+        assert set(people.map(unpause, range(400))) == {200}
+
+
+@pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
+def test_story(told: dict[str, Future[None]], story: str) -> None:
+    told[story].result()
+
+
+def test_no_query_of_a_publish_with_spark_reads_table_data(told: dict[str, Future[None]], stack: Stack) -> None:
+    for future in told.values():
+        future.exception()
+    feeds = (EXAMPLE, WITH_CHANGES, BOUNDED)
+    jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if (j.labels or {}).get("dedup_clone_feed") in feeds]
+    assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap", "changes"}
+    assert [j.job_id for j in jobs if j.job_type == "query" and j.total_bytes_processed] == []
