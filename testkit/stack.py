@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,6 +61,7 @@ class Stack:
         self.connection = Connection.from_variables(self.variables)
         self.airflow = AirflowApi(self.connection)
         self.supervisor = Supervisor(layout.supervisor_socket)
+        self.is_stopped = False
 
     @cached_property
     def storage(self) -> Any:
@@ -89,9 +90,11 @@ class Stack:
         """Stop parts as an operator would, and start them again after the `with` block."""
         for part in parts:
             self.supervisor.stop(part)
-        yield
-        for part in parts:
-            self.supervisor.start(part)
+        try:
+            yield
+        finally:
+            for part in parts:
+                self.supervisor.start(part)
 
     def wait_until_healthy(self) -> None:
         wait_for(self._is_healthy, "every part of the stack is healthy", RUN_TIMEOUT_S)
@@ -187,6 +190,7 @@ class Stack:
 
     def _ask_airflow(self, request: Callable[[AirflowApi], Any]) -> Any:
         """The result of `request`; None if Airflow does not answer, for example because its API server was killed."""
+        assert not self.is_stopped, "The stack is stopped."
         with suppress(DemoError, Unreachable, OSError, ValueError):
             return request(self.airflow)
 
@@ -206,9 +210,9 @@ class Stack:
         )
         return state
 
-    def run(self, dag_id: str) -> str:
-        """Run a DAG that belongs to no feed. Returns the run's id."""
-        run_id = self.start(dag_id)
+    def run(self, dag_id: str, **parameters: Any) -> str:
+        """Run a DAG that belongs to no feed, and wait until the run has ended. Returns the run's id."""
+        run_id = self.start(dag_id, **parameters)
         wait_for(lambda: self.final_state(dag_id, run_id), f"run [{run_id}] of [{dag_id}] has ended", RUN_TIMEOUT_S)
         return run_id
 
@@ -382,9 +386,9 @@ def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterato
     try:
         lifecycle.up(layout, environ, print)
         stack = Stack(layout, proxies)
-        feeds = [path.stem for path in (dags / "feeds").glob("*.yaml")]
-        wait_for_dags(stack, *feeds)
+        wait_for_dags(stack, *(path.stem for path in (dags / "feeds").glob("*.yaml")))
         yield stack
+        stack.is_stopped = True  # threads that wait for something give up
     finally:
         lifecycle.down(layout, print)
         for proxy in proxies.values():
@@ -394,4 +398,11 @@ def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterato
 def wait_for_dags(stack: Stack, *feeds: str) -> None:
     """Wait until Airflow knows the DAGs of the feeds, and none of them is paused."""
     dag_ids = [f"{feed}_{dag}" for feed in feeds for dag in ("watch", "publish", "rollback")]
-    wait_for(lambda: all(stack.airflow.is_paused(dag) is False for dag in dag_ids), f"Airflow knows {dag_ids}")
+    for dag_id in dag_ids:
+        wait_for(
+            partial(_is_active, stack, dag_id), f"Airflow knows [{dag_id}]", RUN_TIMEOUT_S, poll_interval_s=RUN_POLL_S
+        )
+
+
+def _is_active(stack: Stack, dag_id: str) -> bool:
+    return stack.airflow.is_paused(dag_id) is False

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from testkit.stack import Stack, running_stack
-from tests.e2e.deliveries import Deliveries
-from tests.e2e.feeds import ALERTS, add_feeds
-from tests.e2e.watchdog import Watchdog
+# Otherwise a failed assertion in these modules would not say what it compared.
+pytest.register_assert_rewrite(
+    "testkit.stack", *(f"tests.e2e.{name}" for name in ("changed_feed", "deliveries", "rebuilt_feed"))
+)
+
+from testkit.stack import Stack, running_stack  # noqa: E402 - rewritten at their import
+from tests.e2e.deliveries import Deliveries  # noqa: E402
+from tests.e2e.feeds import ALERTS, add_feeds  # noqa: E402
+from tests.e2e.watchdog import Watchdog  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
 
 EXAMPLE = "worked_example"
 WITH_CHANGES = "product_attributes"
-BOUNDED, ROLLED_BACK, CHANGED, REBUILT, SHOWN = "bounded", "rolled_back", "changed", "rebuilt", "shown"
+BOUNDED, ROLLED_BACK, CHANGED, REBUILT = "bounded", "rolled_back", "changed", "rebuilt"
 SLOWED, HELD_BACK = "slowed", "held_back"
 ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
     "ended_failed",
@@ -56,7 +56,7 @@ def keep_only(dags: Path, *feeds: str) -> None:
 
 def add_feeds(dags: Path) -> None:
     """Add all feeds of the shared stack. The file with the alerts is beside the folder of the DAGs."""
-    for feed in (ROLLED_BACK, SHOWN, DISTURBED, CONTESTED):
+    for feed in (ROLLED_BACK, DISTURBED, CONTESTED):
         write_feed(dags, feed)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
     write_feed(dags, BY_SPARK, dedup={"plan": "antijoin"})

@@ -94,8 +94,7 @@ class EndedRuns:
     def ask(self, feed: str) -> dict[str, Any]:
         """What Airflow answers a task about the feed's first run."""
         asked = {"asked_dag": f"{feed}_publish", "asked_run": self.first[feed], "scheduled_dag": f"{feed}_watch"}
-        asking_run = self.stack.start(ASKING_DAG, **asked)
-        wait_for(lambda: self.stack.final_state(ASKING_DAG, asking_run), f"[{ASKING_DAG}] has asked")
+        asking_run = self.stack.run(ASKING_DAG, **asked)
         path = f"dags/{ASKING_DAG}/dagRuns/{asking_run}/taskInstances/{ASKING_TASK}/xcomEntries/return_value"
         value = self.stack.airflow.get(path)["value"]
         found: dict[str, Any] = json.loads(value) if isinstance(value, str) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,48 +19,38 @@ pytestmark = pytest.mark.timeout(900)
 ROW = row(TODAY, 1, 10, 1)
 
 
+@dataclass(frozen=True)
 class SlowPublish:
-    """A publish whose load job stays in BigQuery's queue until `end`."""
+    """A publish whose load job stays in BigQuery's queue until `waiting` is closed."""
 
-    def __init__(self, stack: Stack) -> None:
-        self.stack = stack
-        self.waiting = ExitStack()
-        self.waiting.enter_context(stack.fault(f"dedup_clone-{SLOWED}-.*-load-", "queue"))
-        self.run_id = stack.land(SLOWED, 1, [ROW])
-
-    def wait_for_load(self) -> None:
-        """Wait until the publish has the lease and has inserted its load job."""
-        wait_for(lambda: "-load-" in str(self.stack.current(SLOWED)["intent"]), "the slowed load is inserted")
-
-    def deadlines(self) -> list[bool]:
-        """For each deadline that Airflow has recorded for the run, whether it was missed."""
-        answer = self.stack.ask("GET", f"ui/dags/{SLOWED}_publish/dagRuns/{self.run_id}/deadlines")
-        return [deadline["missed"] for deadline in answer.json()["deadlines"]]
+    run_id: str
+    waiting: ExitStack
 
 
 @pytest.fixture(scope="module")
 def slow(stack: Stack, watchdog: Watchdog) -> Iterator[SlowPublish]:
-    """Landed, and checked once: the same check finds the overdue snapshot of the other feed."""
-    slow = SlowPublish(stack)
-    with slow.waiting:
+    """It has the lease, and the watchdog has checked once: the same check finds the other feed's overdue snapshot."""
+    with ExitStack() as waiting:
+        waiting.enter_context(stack.fault(f"dedup_clone-{SLOWED}-.*-load-", "queue"))
+        run_id = stack.land(SLOWED, 1, [ROW])
         watchdog.check()
-        slow.wait_for_load()
-        yield slow
+        wait_for(lambda: "-load-" in str(stack.current(SLOWED)["intent"]), "the slowed load is inserted")
+        yield SlowPublish(run_id, waiting)
 
 
 @pytest.fixture(scope="module")
-def late_view(slow: SlowPublish, watchdog: Watchdog) -> dict[str, Any]:
+def late_view(slow: SlowPublish, stack: Stack, watchdog: Watchdog) -> dict[str, Any]:
     """The slowed feed on the page right after its miss; the watchdog's last check was before it."""
     watchdog.wait_for(SLOWED, f"ALERT: {MISSED}")
-    return slow.stack.on_the_page(SLOWED)
+    return stack.on_the_page(SLOWED)
 
 
 @pytest.fixture(scope="module")
-def ended(late_view: dict[str, Any], slow: SlowPublish, watchdog: Watchdog) -> SlowPublish:
+def ended(late_view: dict[str, Any], slow: SlowPublish, stack: Stack, watchdog: Watchdog) -> SlowPublish:
     """The slowed publish has ended, the late snapshot has come, and the watchdog has checked until nothing is left."""
     slow.waiting.close()
-    slow.stack.assert_published(SLOWED, slow.run_id)
-    slow.stack.assert_published(HELD_BACK, slow.stack.land(HELD_BACK, 1, [ROW]))
+    stack.assert_published(SLOWED, slow.run_id)
+    stack.assert_published(HELD_BACK, stack.land(HELD_BACK, 1, [ROW]))
     watchdog.check_until(SLOWED, f"RECOVERED: {MISSED}")
     watchdog.check_until(HELD_BACK, "RECOVERED: arrival_overdue")
     watchdog.check()
@@ -93,6 +84,7 @@ def test_a_snapshot_held_back_is_reported_once_and_once_that_it_came(ended: Slow
 def test_the_miss_is_on_record_and_on_the_page(ended: SlowPublish, stack: Stack) -> None:
     (record,) = stack.ledger(SLOWED)
     assert record["lag_s"] > SLA_MINUTES * 60
-    assert ended.deadlines() == [True]
+    deadlines = stack.ask("GET", f"ui/dags/{SLOWED}_publish/dagRuns/{ended.run_id}/deadlines").json()["deadlines"]
+    assert [deadline["missed"] for deadline in deadlines] == [True]
     view = stack.wait_for_page(SLOWED, lambda view: view["freshness"]["status"] == "fresh", "a fresh feed")
     assert view["publishes"][-1]["lag_s"] == record["lag_s"]

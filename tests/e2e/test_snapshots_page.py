@@ -10,7 +10,7 @@ import pytest
 from devstack.stack.names_and_logins import LOGINS
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from testkit.stack import Stack, row
-from tests.e2e.feeds import SHOWN as FEED
+from tests.e2e.feeds import ROLLED_BACK as FEED
 from tests.e2e.feeds import TODAY
 from tests.page.accessibility import faults
 
@@ -25,7 +25,7 @@ AIRFLOWS_FRAME = "An iframe which has both allow-scripts and allow-same-origin"
 @pytest.fixture(scope="module")
 def published(stack: Stack) -> Stack:
     """With something to see, and to replay."""
-    stack.assert_published(FEED, stack.land(FEED, 1, [row(TODAY, 1, 10, 1)]))
+    stack.assert_published(FEED, stack.land(FEED, 100, [row(TODAY, 1, 10, 100)]))
     stack.wait_for_page(FEED, lambda view: view["live"] is not None, "a live generation")
     return stack
 
