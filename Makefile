@@ -23,11 +23,6 @@ BENCH_VENV := .venv-bench
 BENCH_LOCK := requirements/bench.lock
 BENCH_STAMP := $(BENCH_VENV)/installed.lock
 
-# Programs of others that tests/foreign runs against the BigQuery stand-in.
-FOREIGN_VENV := .venv-foreign
-FOREIGN_LOCK := requirements/foreign.lock
-FOREIGN_STAMP := $(FOREIGN_VENV)/installed.lock
-
 # What makes a site of docs/: MkDocs, and Mermaid from npm for the diagrams.
 DOCS_VENV := .venv-docs
 DOCS_LOCK := requirements/docs.lock
@@ -37,11 +32,11 @@ MERMAID := mermaid@11.6.0
 # Environments of other versions, each a file in requirements/portability. The lock has Spark 4.0.
 PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
-# A Spark session belongs to a process, so a file stays whole. In the order of the folders the long ones come before
-# the many short ones, and nobody waits for a long one at the end.
+# One process begins with the real stack, which mostly waits; two run the other tests. A Spark session belongs to a
+# process, so a file stays whole. In the order of the folders the long files come before the many short ones.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test night soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
+.PHONY: help setup demo up down status land test fast night soak portability docs bench check golden lock deploy alert-test doctor plan probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,23 +73,20 @@ status: ## Say which parts of the stack run
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run the tests: the quick ones three files at a time, then the real stack by itself
+test: setup ## Run the tests: those of the real stack beside the others, which need the processor
 	@devstack/require.sh >/dev/null
-	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
-	$(PY) -m pytest -q tests/stack
+	$(PY) -m pytest -q $(SIDE_BY_SIDE) tests/e2e tests
 
-night: foreign-setup ## Run all tests with all their cases, and 20 times as many random histories: an hour
-	@devstack/require.sh >/dev/null
-	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
-	NIGHT=1 $(PY) -m pytest -q -m "" tests/stack
+fast: setup ## Run the unit tests, which start no server: less than a minute
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit
 
-soak: setup ## Kill every process at every step, and all other long tests (docs/soak.md): more than an hour, a report
+night: setup ## Run all tests with all their cases, and 20 times as many random histories: hours
 	@devstack/require.sh >/dev/null
-	$(PY) -m soak all
+	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 tests/e2e tests
 
-many-feeds: setup ## Measure one environment with many feeds (FEEDS=200): parsing, watchdog, page, triggers, publishes
+soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour
 	@devstack/require.sh >/dev/null
-	$(PY) -m soak many-feeds $(if $(FEEDS),--feeds $(FEEDS))
+	$(PY) -m pytest -v -m soak tests/e2e
 
 bench: bench-setup ## Measure the dedup job beside its peers: half an hour on a quiet machine, tables in docs
 	@devstack/require.sh >/dev/null
@@ -118,16 +110,6 @@ docs-setup: setup
 		npm install --silent --no-audit --no-fund --prefix .local/docs $(MERMAID) && \
 		cp $(DOCS_LOCK) $(DOCS_STAMP); fi
 
-foreign: foreign-setup ## Run dbt, dlt, ibis, pandas-gbq and Airflow's own operators against the BigQuery stand-in
-	$(PY) -m pytest -q -m "" tests/foreign
-
-.PHONY: foreign-setup
-foreign-setup: setup
-	@if ! cmp -s $(FOREIGN_LOCK) $(FOREIGN_STAMP); then \
-		{ test -x $(FOREIGN_VENV)/bin/python || $(PY) -m venv $(FOREIGN_VENV); } && \
-		$(PY) -m uv pip sync --python $(FOREIGN_VENV)/bin/python --require-hashes $(FOREIGN_LOCK) && \
-		cp $(FOREIGN_LOCK) $(FOREIGN_STAMP); fi
-
 portability: setup ## Run the tests of the Spark job with other versions of Spark and of libraries (ONLY=dataproc-2.3, TESTS=file)
 	@devstack/require.sh >/dev/null
 	@for name in $(or $(ONLY),$(PORTABILITY)); do \
@@ -139,15 +121,14 @@ portability: setup ## Run the tests of the Spark job with other versions of Spar
 	    cp $$list $$folder/installed.txt || exit 1; \
 	  fi; \
 	  echo "$$name:" $$(grep -v '^#' $$list); \
-	  $$folder/bin/python -m pytest -q $(SIDE_BY_SIDE) --ignore tests/spark/test_benchmark_peers.py $(or $(TESTS),tests/spark) || exit 1; \
+	  $$folder/bin/python -m pytest -q $(SIDE_BY_SIDE) $(or $(TESTS),tests/spark) || exit 1; \
 	done
 
-check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
+check: setup ## Lint, formatting, types, import layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	PYTHONPATH=plugins:spark_jobs:. $(VENV)/bin/lint-imports
-	$(PY) -m pytest -q tests/sql tests/docs
 
 golden: setup ## Write the golden files anew (read the difference before you commit it)
 	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags tests/docs
@@ -157,8 +138,6 @@ lock: setup ## Renew the lock from requirements/dev.in
 		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
-	$(PY) -m uv pip compile --universal --python-version 3.11 \
-		requirements/foreign.in -o $(FOREIGN_LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/docs.in -o $(DOCS_LOCK) --generate-hashes --no-header --no-emit-index-url
 	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.

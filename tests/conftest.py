@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 import requests.sessions
 from google.api_core.future.polling import DEFAULT_POLLING
+from xdist.scheduler import LoadFileScheduling
 
 from devstack.stack import ports
 
@@ -57,6 +58,17 @@ hypothesis.settings.load_profile("tests")
 # Garbage collections that examine all imported objects again take much of the time of short tests. So garbage is not
 # collected during imports, and later collections skip the objects that exist by then.
 gc.disable()
+
+
+class OneStack(LoadFileScheduling):
+    """Gives each file to one worker, and all tests of the real stack, which share it, to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: typing.Any) -> OneStack:
+    return OneStack(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

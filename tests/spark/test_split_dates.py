@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.split_dates import split_every_date
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_spark import storage
@@ -22,7 +23,6 @@ from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import row
 from tests.spark.small_limits import lower_limits
-from tests.spark.split_dates import split_every_date
 
 pytestmark = pytest.mark.spark
 
