@@ -1,34 +1,27 @@
-"""Faults apply to the n-th match only."""
+"""Faults apply to the n-th match only, and those that make no sense are refused."""
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 
-from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.faults import FaultRegistry, parse_fault
+from tests.unit.devstack.bigquery.warehouse import PROJECT, Warehouse
 
 
-def test_fault_fires_from_the_nth_match_for_its_times() -> None:
-    board = FaultRegistry()
-    board.add(parse_fault({"match": {"method": "get", "path": "/jobs/"}, "effect": "error", "nth": 2, "times": 2}))
-    fired = [board.match_request("GET", "/bigquery/v2/projects/p/jobs/j") is not None for _ in range(5)]
-    assert fired == [False, True, True, False, False]
-    assert board.match_request("POST", "/jobs/x") is None
-    assert board.match_job("query", "j") is None
+def test_a_fault_fires_from_the_nth_match_for_its_times(warehouse: Warehouse) -> None:
+    match = {"method": "get", "path": "/datasets"}
+    with warehouse.fault(match=match, effect="error", status=503, nth=2, times=2):
+        url = f"/bigquery/v2/projects/{PROJECT}/datasets"
+        assert [warehouse.http.get(url).status_code for _ in range(5)] == [200, 503, 503, 200, 200]
+        assert warehouse.http.get(f"/bigquery/v2/projects/{PROJECT}/jobs").status_code == 200
 
 
-def test_queued_job_waits_for_the_faults_to_be_cleared() -> None:
-    board = FaultRegistry()
-    fault = board.add(parse_fault({"match": {"job_type": "load"}, "effect": "queue"}))
-    assert board.match_job("load", "j") == fault
-    waiting = threading.Thread(target=board.wait_in_queue, args=(fault, threading.Event()))
-    waiting.start()
-    board.clear()
-    waiting.join(timeout=30)
-    assert not waiting.is_alive()
+def test_a_queued_job_waits_for_the_faults_to_be_cleared(warehouse: Warehouse) -> None:
+    with warehouse.fault(match={"job_type": "query"}, effect="queue"):
+        job = warehouse.client.query("SELECT 1", retry=None, job_retry=None)
+        assert warehouse.client.get_job(job.job_id).state == "PENDING"
+    assert [tuple(row.values()) for row in job.result(retry=None)] == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +40,5 @@ def test_queued_job_waits_for_the_faults_to_be_cleared() -> None:
         {"match": {"method": "GET"}, "effect": "delay", "seconds": None},
     ],
 )
-def test_impossible_faults_are_refused(body: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match="Fault"):
-        parse_fault(body)
+def test_impossible_faults_are_refused(shared: Warehouse, body: dict[str, Any]) -> None:
+    assert shared.http.post("/_standin/faults", json=body).status_code == 400

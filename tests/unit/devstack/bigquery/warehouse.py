@@ -97,7 +97,7 @@ class Warehouse:
 
     def stored(self, table: str) -> list[tuple[Any, ...]]:
         """The sorted rows in storage, without those in the streaming buffer and without pending row changes."""
-        return sorted((tuple(row.values()) for row in self.client.list_rows(f"{PROJECT}.{table}")), key=repr)
+        return sorted(tuple(row.values()) for row in self.client.list_rows(f"{PROJECT}.{table}"))
 
     def append(self, table: str, kinds: Mapping[str, str], *rows: Mapping[str, Any]) -> AppendRowsResponse:
         """Append rows to the table's default stream. `kinds`: the protocol buffer type of each field."""
