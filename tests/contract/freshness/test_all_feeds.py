@@ -15,7 +15,7 @@ from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import AlertNotSent, FeedsNotChecked
+from dedup_clone.contract.errors import FeedsNotChecked
 from dedup_clone.freshness import incident_records
 from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
@@ -117,18 +117,6 @@ def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
     assert deployed.gauges["dedup_clone.feeds_checked"] == 11
 
 
-def test_a_feed_whose_alert_was_not_sent_counts_as_checked(
-    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
-    deployed.keep("crowd_1")
-    monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AlertNotSent("mail is down")))
-    with pytest.raises(FeedsNotChecked, match=r"^0 of 1 feeds(?s:.*)about 1 of them were not sent(?s:.*)mail is down"):
-        check_all_feeds(deployed.folders)
-    assert "feed_not_checked" not in caplog.text
-    assert deployed.gauges["dedup_clone.feeds_checked"] == 1
-
-
 def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
     deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,16 +209,18 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     assert verdict.status is FreshnessStatus.EMPTY
 
 
-def test_an_invalid_file_whose_alert_was_not_sent_fails_the_check(
+def test_a_feed_whose_alert_was_not_sent_counts_as_checked_and_fails_the_task(
     deployed: Deployed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
     shipped = read_deployment(deployed.folders.profiles).model_copy(update={"alerts": broken})
     monkeypatch.setattr(all_feeds, "read_deployment", lambda profiles: shipped)
-    deployed.keep()
+    deployed.keep("crowd_1")
     (deployed.folders.feeds / "crowd_10.yaml").write_text("feed: crowd_10\n")
-    with pytest.raises(FeedsNotChecked, match=r"^0 of 1 feeds(?s:.*)nowhere\.Notifier"):
+    deployed.airflow.paused = {"crowd_1_watch"}
+    with pytest.raises(FeedsNotChecked, match=r"^0 of 2 feeds(?s:.*)nowhere\.Notifier"):
         check_all_feeds(deployed.folders)
+    assert deployed.gauges["dedup_clone.feeds_checked"] == 2
 
 
 def test_a_missing_feed_file_is_an_incident_until_it_is_back(
