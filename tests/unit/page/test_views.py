@@ -1,0 +1,294 @@
+"""The page's JSON: what it shows of a feed, of its verdict and of the arrivals of the day."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
+from dedup_clone.page.feed_view import feed_summary, index_view, page_view
+from dedup_clone.page.freshness_view import status_and_headline, status_view, today_view
+from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
+from dedup_clone.page.restore_options import generation_view
+from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.index import DeliveryState, ExpectedTimes, Index, TimeTravel
+from dedup_clone.state.ledger import Outcome
+from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_index, verdict
+
+
+def test_the_view_is_json_whatever_the_feed_is_like() -> None:
+    for index in (fresh(), late(), empty(), make_index(1, 1)):
+        assert json.loads(json.dumps(index_view(index, None, NOW)))["feed"] == index.feed
+    ids = [
+        a[name] for a in index_view(late(), None, NOW)["replayable"] for name in ("snapshot_id", "marker_generation")
+    ]
+    assert all(isinstance(i, str) for i in ids), "browsers round great numbers"
+
+
+def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
+    view = index_view(fresh(), None, NOW)
+    assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
+    assert view["costs"]["publishes"] == 100
+    assert round(view["costs"]["merge_usd"]) == 24160
+    assert view["live"]["generation"] == 120
+    assert view["live"]["age_s"] == 78 * 60
+
+
+def test_deliveries_that_only_the_watchdog_has_seen_are_named_beside_the_arrivals_of_the_day() -> None:
+    stored = verdict("sales", waiting=2)
+    assert index_view(fresh(), stored, NOW)["today"]["unregistered"] == 2
+    assert index_view(fresh(), stored, stored.checked_at + timedelta(hours=1))["today"]["unregistered"] == 0
+    assert index_view(fresh(), None, NOW)["today"]["unregistered"] == 0
+
+
+def test_the_cost_of_failed_attempts_is_added_to_the_publishes_that_are_compared() -> None:
+    index = fresh()
+    before = index_view(index, None, NOW)["costs"]["usd"]
+    failed = [replace(r, outcome=Outcome.FAILED) for r in (index.records[5], index.records[-2], index.records[-1])]
+    costs = index_view(replace(index, failures=tuple(failed)), None, NOW)["costs"]
+    each = failed[-1].cost.total_usd if failed[-1].cost else 0
+    assert costs["failed_usd"] == 2 * each  # the first of them failed before all publishes that are shown
+    assert costs["usd"] == before + 2 * each
+
+
+def test_the_lag_of_a_late_snapshot_is_not_shown_as_that_of_the_newest() -> None:
+    index = fresh()
+    last = index.records[-1]
+    swapped_at = NOW - timedelta(minutes=5)
+    late_one = replace(last, deliveries=index.records[-9].deliveries, swapped_at=swapped_at, lag_s=720.0)
+    shown = index_view(replace(index, records=(late_one,)), None, NOW)["publishes"][0]
+    assert shown["lag_of"] == {
+        "snapshot_id": str(index.records[-9].snapshot_id),
+        "arrived_at": (swapped_at - timedelta(minutes=12)).isoformat(),
+    }
+    assert shown["snapshot_id"] == str(last.snapshot_id)
+
+
+def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
+    dates = index_view(fresh(), None, NOW)["dates"]
+    assert len(dates) == 730
+    assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
+    assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
+
+
+def test_refused_failed_held_back_and_excluded_deliveries_are_shown_with_their_reasons() -> None:
+    index = late()
+    view = index_view(index, None, NOW)
+    (refused,) = view["refused"]
+    assert (refused["snapshot_id"], refused["corrected_by"]) == ("2121", None)
+    assert "NULL in key column [store_id]" in refused["reason"]
+    assert [f["generation"] for f in view["failures"]] == [122]
+    assert view["excluded"] == ["2090-1795000000000090"]
+    assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]
+    assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
+    stopped = view["stopped"]
+    assert (stopped["snapshot_id"], stopped["marker_generation"]) == ("2122", "1795000000000122")
+    assert [(f["check"], f["expected"]) for f in stopped["failed"]] == [
+        ("new_share", "at most 20.00% as configured and 1.00% as usual")
+    ]
+    assert stopped["acceptable"]
+    assert index_view(fresh(), None, NOW)["stopped"] is None
+    delivery = next(a for a in index.arrivals if a.state is DeliveryState.REFUSED)
+    again = replace(delivery.delivery, marker_generation=delivery.delivery.marker_generation + 1)
+    correction = replace(delivery, delivery=again, state=DeliveryState.PUBLISHED, reason="")
+    corrected = index_view(replace(index, arrivals=(*index.arrivals, correction)), None, NOW)
+    assert corrected["refused"][0]["corrected_by"] == again.name
+
+
+def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_the_lease() -> None:
+    intent = Intent(IntentKind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
+    shown = [
+        page_view(FeedRecords("store_visits", late(), None, intent=found), NOW)["stopped"] is not None
+        for found in (None, intent, replace(intent, waits_for_approval=True))
+    ]
+    assert shown == [True, False, False]
+
+
+def test_progress_is_shown_until_the_first_load_whatever_the_feed_is_called() -> None:
+    progress = JobProgress("compare", 3, 13, NOW)
+
+    def dates(*jobs: str) -> Any:
+        intent = Intent(IntentKind.REBUILD, "d", "r", "00000123-a", 120, 123, NOW, jobs)
+        running = page_view(FeedRecords("load_events", late(), None, intent=intent, progress=progress), NOW)["running"]
+        return running["dates"]
+
+    attempt = "dedup_clone-load_events-00000123-a"
+    assert dates(f"{attempt}-copy-1")["done"] == 3
+    assert dates(f"{attempt}-copy-1", f"{attempt}-load-1") is None
+
+
+def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
+    index = fresh()
+    by = {g.generation: generation_view(index, g, NOW)["restorable"] for g in index.generations}
+    assert by[120] == "time travel"  # the live one, if somebody changed target
+    assert by[119] == "time travel"
+    assert by[71] is None  # older than a week, and its files are pruned
+    made_anew = replace(index, time_travel=TimeTravel(168.0, NOW - timedelta(minutes=1)))
+    assert generation_view(made_anew, index.generations[-2], NOW)["restorable"] == "files"
+
+
+def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
+    index = fresh()
+    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=13 * 24 * 3600.0)
+    again = replace(index, records=(*index.records[:-1], replay))
+    view = index_view(again, None, NOW)
+    assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
+    assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
+
+
+def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
+    assert index_view(empty(), None, NOW)["audit"] is None
+    audit = index_view(late(), None, NOW)["audit"]
+    assert (audit["outcome"], audit["generation"], audit["unequal_dates"]) == ("unequal", 120, [NOW.date().isoformat()])
+
+
+def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
+    index = fresh()
+    taken = replace(index.records[-1], parent=None, deliveries=(), lag_s=None)
+    assert publish_kinds(replace(index, records=(taken,))) == {taken.generation: PublishKind.BOOTSTRAP}
+
+
+def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
+    checked = verdict("store_visits", headline="Readers see snapshot 2120; 1 more waits.", waiting=1)
+    summary = feed_summary(FeedOverview("store_visits", checked.summary, 1), NOW)
+    assert (summary["status"], summary["waiting"]) == ("fresh", 1)
+    assert summary["headline"] == status_view(checked, NOW)["headline"]
+    assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"
+    unreadable = feed_summary(FeedOverview("feed", None, 0, "written by another version"), NOW)
+    assert (unreadable["status"], unreadable["headline"]) == ("unknown", "written by another version")
+
+
+BERLIN = ExpectedTimes(("06:00", "18:00"), "Europe/Berlin", 30)
+MISSED = Incident(IncidentKind.SLA_MISSED, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
+
+
+def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() -> None:
+    expected = NOW + timedelta(hours=2)
+    stored = verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,), waiting=1, next_expected_at=expected)
+    view = status_view(stored, NOW + timedelta(seconds=40))
+    assert (view["status"], view["headline"]) == ("late", "Readers see snapshot 2120, the newest one.")
+    assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
+    (incident,) = view["incidents"]
+    assert (incident["kind"], incident["severity"]) == ("promise_missed", "alert")
+    assert incident["title"] == "freshness SLA missed (promise_missed)"
+    assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
+    assert status_view(stored, NOW + timedelta(hours=3))["next_expected_at"] is None, "it has passed"
+    # What waited at the check is counted until three checks were missed.
+    counted = [status_view(stored, stored.checked_at + timedelta(minutes=age))["waiting"] for age in (15, 16)]
+    assert counted == [1, None]
+
+
+def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> None:
+    stored = verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,))
+    assert status_view(stored, stored.checked_at + timedelta(minutes=15))["status"] == "late"
+    view = status_view(stored, stored.checked_at + timedelta(minutes=16))
+    assert view["status"] == "unknown"
+    assert view["headline"] == (
+        "The watchdog has not checked since 2026-11-21 15:29:20 UTC, 16 min ago. "
+        "Its last verdict was late: Readers see snapshot 2120."
+    )
+    assert len(view["incidents"]) == 1
+
+
+def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> None:
+    view = status_view(None, NOW)
+    assert (view["status"], view["incidents"], view["check_age_s"]) == ("unknown", [], None)
+    assert view["headline"].startswith("The watchdog has not checked this feed yet: see whether the DAG")
+
+
+def test_a_feed_that_is_newer_than_the_last_check_of_others_says_when_it_is_checked() -> None:
+    others = verdict("sales").summary
+    view = status_view(None, NOW, newest_of_any_feed=others)
+    assert view["headline"].endswith("yet: first check within 5 min after its last run, at 2026-11-21 15:29:20 UTC.")
+    late = status_view(None, NOW + timedelta(hours=1), newest_of_any_feed=others)
+    assert "paused" in late["headline"]
+
+
+def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Index:
+    arrivals = tuple(arrival(number, at) for number, at in enumerate(arrived_at, 1))
+    return replace(empty(), expected=expected, arrivals=arrivals)
+
+
+def expected_today(index: Index, now: datetime) -> list[tuple[str, str]]:
+    return [(expected["clock"], expected["state"]) for expected in today_view(index, now)["expected"]]
+
+
+@pytest.mark.parametrize(
+    ("now", "arrived", "states"),
+    [
+        ("21 17:40", ["21 05:20"], ["met", "overdue"]),  # by the delivery nearest to it; 18:40 in Berlin
+        ("21 17:29", [], ["overdue", "pending"]),  # nothing is overdue within its grace period
+        ("21 17:40", ["21 17:05"], ["skipped", "met"]),  # a later one arrived
+    ],
+)
+def test_each_expected_time_of_the_day_has_a_state(now: str, arrived: list[str], states: list[str]) -> None:
+    def moment(text: str) -> datetime:
+        return datetime.fromisoformat(f"2026-11-{text}:00+00:00")
+
+    found = expected_today(feed(*map(moment, arrived)), moment(now))
+    assert found == [*zip(("06:00", "18:00"), states, strict=True)]
+
+
+def test_the_day_is_the_day_of_the_feeds_zone() -> None:
+    now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)  # already the 21st in Berlin
+    assert today_view(feed(), now)["day"] == "2026-11-21"
+    assert today_view(feed(expected=None), now)["day"] == "2026-11-20"
+    yesterday, early = now - timedelta(hours=2), now - timedelta(minutes=5)
+    seen: list[dict[str, Any]] = today_view(feed(yesterday, early), now)["seen"]
+    assert [a["arrived_at"] for a in seen] == [early.isoformat()]
+
+
+def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
+    now = datetime(2026, 10, 25, 22, 0, tzinfo=UTC)
+    arrived = datetime(2026, 10, 25, 5, 1, tzinfo=UTC), datetime(2026, 10, 25, 17, 1, tzinfo=UTC)
+    assert [state for _, state in expected_today(feed(*arrived), now)] == ["met", "met"]
+
+
+def test_a_feed_without_expected_times_has_none_on_the_page() -> None:
+    assert expected_today(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
+
+
+def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() -> None:
+    due = NOW + timedelta(minutes=2)
+    warning = replace(MISSED, kind=IncidentKind.SLA_AT_RISK, severity=Severity.WARNING, what="snapshot 8 is due soon")
+    paused = replace(MISSED, kind=IncidentKind.WATCH_PAUSED)
+    stored = verdict(
+        "sales", FreshnessStatus.AT_RISK, headline="Readers see snapshot 7; 1 more waits.",
+        incidents=(warning, paused), due_at=due,
+    )  # fmt: skip
+    assert status_view(stored, due)["status"] == "at risk"
+    view = status_view(stored, due + timedelta(seconds=1))
+    assert (view["status"], view["headline"]) == (
+        "late",
+        "Readers see snapshot 7; 1 more waits. A snapshot was due 2026-11-21 15:32:00 UTC.",
+    )
+    missed, other = view["incidents"]
+    assert (missed["kind"], missed["severity"], missed["since"]) == ("promise_missed", "alert", due.isoformat())
+    assert missed["what"] == (
+        "a snapshot was due 2026-11-21 15:32:00 UTC and is not live. "
+        "At the check of 2026-11-21 15:29:20 UTC: snapshot 8 is due soon"
+    )
+    assert other["kind"] == "watch_paused"
+    assert status_and_headline(stored.summary, due + timedelta(seconds=1))[0] == "late"
+    assert status_view(stored, stored.checked_at + timedelta(minutes=16))["status"] == "unknown"
+    unchecked = stored.checked_at + timedelta(minutes=16)
+    assert [i["kind"] for i in status_view(stored, unchecked)["incidents"]] == ["promise_at_risk", "watch_paused"]
+    known = status_view(stored, unchecked, due_now=due)
+    assert (known["status"], known["incidents"][0]["kind"]) == ("unknown", "promise_missed")
+    of_a_newer_one = status_view(stored, unchecked, due_now=due + timedelta(minutes=5))
+    assert of_a_newer_one["incidents"][0]["kind"] == "promise_at_risk"
+
+
+def test_a_feed_with_an_invalid_file_stays_stopped_when_a_snapshot_becomes_due() -> None:
+    stored = verdict("sales", FreshnessStatus.STOPPED, headline="The feed's file is invalid.", due_at=NOW)
+    view = status_view(stored, NOW + timedelta(minutes=1))
+    assert (view["status"], view["headline"]) == (
+        "stopped",
+        "The feed's file is invalid. A snapshot was due 2026-11-21 15:30:00 UTC.",
+    )
