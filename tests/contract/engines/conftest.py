@@ -11,13 +11,9 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.engine import Engine
-from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from testkit.server_clients import open_clients, write_api_address
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
-
-SQL_ENGINES = [Engine.BIGQUERY, Engine.MERGE]
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +27,5 @@ def streaming_clients(
     clients_of_moved_clock: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Storage, BigQuery]:
     """Clients of the servers whose clock tests advance. Rows are streamed to the same stand-in."""
-    monkeypatch.setenv(ADDRESS_VARIABLE, write_api_address(clients_of_moved_clock[1]))
+    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", write_api_address(clients_of_moved_clock[1]))
     return clients_of_moved_clock
-
-
-@pytest.fixture(params=SQL_ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    found: Engine = request.param
-    return found

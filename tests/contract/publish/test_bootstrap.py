@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import SchemaField
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
@@ -271,6 +272,17 @@ def test_policies_that_only_another_table_has_are_named_before_the_approval(
     policies = PolicySettings(row_access=("all_rows", "some_rows"), column_tags={"attr_value": TAG})
     world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"policies": policies})})
     assert "Not taken over" not in preview(world, source_table=protected)
+
+
+def test_policies_that_may_not_be_listed_are_not_taken_for_absent(
+    world: FeedOnStandIn, protected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Forbidden("Permission bigquery.rowAccessPolicies.list denied")
+
+    monkeypatch.setattr("dedup_clone.warehouse.bigquery.Warehouse.policies", refuse)
+    text = preview(world, source_table=protected)
+    assert f"Not known: whether warehouse.{protected} has row access policies" in text
 
 
 def test_what_the_table_has_besides_rows_is_declared_or_refused_before_the_approval(maintained: FeedOnStandIn) -> None:

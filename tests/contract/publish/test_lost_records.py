@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LostRace
 from deploy import recover as command
 from testkit import operations, runs
-from testkit.dag_tasks import Watch
+from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.state_reader import DAMAGE
 from tests.contract.publish.existing_tables import create_table, insert
@@ -264,6 +265,36 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     assert (record["arrived_at"] == taken_at) == (damaged == "arrivals")
     published.publish(published.land(10, [row(10, 2, 40)]))
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
+
+
+def test_damaged_reports_and_records_of_the_lease_are_deleted(published: FeedOnStandIn) -> None:
+    run = runs.publish(published, published.land(9, NINTH)).until("check")
+    names = {f"attempts/{run.attempt}/{name}.json" for name in ("candidate", "request", "checks_before", "swap")}
+    names |= {"incidents/lease_held.json", "AUDITS"}
+    for name in names:
+        published.state.write(name, DAMAGE)
+    plan = runs.recover_records(published)
+    assert {change.name.split("/", 1)[1] for change in plan.changes} == names
+    assert not runs.recover_records(published).changes_anything
+    runs.recover_lease(published)
+    goes_on(published)
+
+
+def test_a_commit_needs_neither_its_costs_nor_the_results_of_its_checks_nor_the_parents_manifest(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ServiceUnavailable("no job is shown")
+
+    run = runs.publish(published, published.land(9, NINTH)).until("swap")
+    monkeypatch.setattr("dedup_clone.warehouse.bigquery.Warehouse.wait_for_jobs", fail)
+    record = run.finish()
+    assert (record.cost, record.phases, record.lag_s is None) == (None, {}, False)
+    published.state.damage(f"attempts/{run.attempt}/checks_after.json", "manifests/00000002.json")
+    run.step("commit")
+    assert (run.record, published.state.lease) == (record, None)
+    tasks = DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish")
+    assert tasks.execute("prune_state") == [], "nothing is deleted until the next publish"
 
 
 FOREIGN = [
