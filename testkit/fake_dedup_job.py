@@ -96,13 +96,13 @@ class FakeDedupJob:
             return state
         entries = self._record(Manifest, request.parent.manifest_uri).dates
         files = self._record(FileList, request.parent.file_list_uri).files
-        rows = [row for file in files for row in self._rows(f"{request.parent.data_uri}{file.path}")]
+        rows = self._rows(request, [f"{request.parent.data_uri}{file.path}" for file in files])
         newest = {entry.date: entry.newest_snapshot for entry in entries if entry.newest_snapshot is not None}
         return replace(state, rows={state.table.key(row): row for row in rows}, newest=newest)
 
     def _landed(self, request: DedupRequest, arrival: Arrival) -> list[Row]:
         objects, _ = data_objects(request, arrival, lambda name: name)
-        return [row for found in objects for row in self._rows(f"gs://{arrival.bucket}/{found.landed.name}")]
+        return self._rows(request, [f"gs://{arrival.bucket}/{found.landed.name}" for found in objects])
 
     def _erase(self, request: DedupRequest, before: OracleState, result: Candidate) -> tuple[OracleState, Candidate]:
         """Leave out the keys in the request's file of keys."""
@@ -216,8 +216,14 @@ class FakeDedupJob:
         self._write(f"{request.changes.uri}{path}", content)
         return (DataFile(path, day, len(changes), len(content), snapshot_id, snapshot_id),)
 
-    def _rows(self, uri: str) -> list[Row]:
-        return pq.read_table(io.BytesIO(self._read(uri))).to_pylist() if uri.endswith(".parquet") else []
+    def _rows(self, request: DedupRequest, uris: list[str]) -> list[Row]:
+        """The rows of these files, with NULL in columns that they lack."""
+        names = [column.name for column in request.table.columns]
+        found = [row for uri in uris if uri.endswith(".parquet") for row in self._file(uri)]
+        return [{name: row.get(name) for name in names} for row in found]
+
+    def _file(self, uri: str) -> list[Row]:
+        return pq.read_table(io.BytesIO(self._read(uri))).to_pylist()
 
     def _record(self, kind: type[Any], uri: str) -> Any:
         return from_json(kind, self._read(uri).decode(), where=uri)

