@@ -1,4 +1,4 @@
-"""Ends a test's call before one of its writes to Cloud Storage or BigQuery, as if its process had been killed."""
+"""Ends a test's call before one of its writes to Cloud Storage or BigQuery, or lets it sleep there for long."""
 
 from __future__ import annotations
 
@@ -31,15 +31,33 @@ class Killed(BaseException):
 @contextmanager
 def killed_before_write(number: int) -> Iterator[None]:
     """In the block, raise `Killed` instead of the write with this number (from 1), and of all later writes."""
+
+    def kill(write: int) -> None:
+        if write >= number:
+            raise Killed
+
+    with _before_writes(kill):
+        yield
+
+
+@contextmanager
+def asleep_before_write(number: int, meanwhile: Callable[[], Any]) -> Iterator[None]:
+    """In the block, call `meanwhile` before the write with this number (from 1), which then goes on."""
+    with _before_writes(lambda write: meanwhile() if write == number else None):
+        yield
+
+
+@contextmanager
+def _before_writes(call: Callable[[int], Any]) -> Iterator[None]:
+    """In the block, call `call` with the number of each write (from 1) before the write."""
     numbers = count(1)
 
     def counted(write: Any) -> Any:
-        def call(*arguments: Any, **keyword_arguments: Any) -> Any:
-            if next(numbers) >= number:
-                raise Killed
+        def counted_write(*arguments: Any, **keyword_arguments: Any) -> Any:
+            call(next(numbers))
             return write(*arguments, **keyword_arguments)
 
-        return call
+        return counted_write
 
     with ExitStack() as patches:
         for owner, name in _WRITES:

@@ -48,6 +48,7 @@ from dedup_clone.publish.rebuild.resolve_rebuild import (
     prepare_swap,
     resolve_rebuild,
 )
+from dedup_clone.publish.records import index_arrivals
 from dedup_clone.publish.records.attempt_records import save_swap
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
@@ -386,11 +387,16 @@ def load_waiting_changes(world: FeedOnStandIn) -> None:
 
 @contextmanager
 def small_limits(**limits: int) -> Iterator[None]:
-    """Lower limits of the load step: table_files, uris_per_job, loads_at_once."""
-    names = {"table_files": "MAX_TABLE_FILES", "uris_per_job": "URIS_PER_JOB", "loads_at_once": "LOADS_AT_ONCE"}
+    """Lower limits of the load step (table_files, uris_per_job, loads_at_once) and of the page (dates_text)."""
+    names: dict[str, tuple[Any, str]] = {
+        "table_files": (load, "MAX_TABLE_FILES"),
+        "uris_per_job": (load, "URIS_PER_JOB"),
+        "loads_at_once": (load, "LOADS_AT_ONCE"),
+        "dates_text": (index_arrivals, "MAX_DATES_TEXT"),
+    }
     with ExitStack() as patches:
         for name, value in limits.items():
-            patches.enter_context(patch.object(load, names[name], value))
+            patches.enter_context(patch.object(*names[name], value))
         yield
 
 
@@ -486,9 +492,9 @@ def register_all(world: FeedOnStandIn) -> list[str]:
 
 
 @contextmanager
-def hidden_jobs() -> Iterator[None]:
+def hidden_jobs(reason: str = "accessDenied") -> Iterator[None]:
     """Let BigQuery deny access to the jobs of another account."""
-    denied = {"reason": "accessDenied", "message": "Access Denied: Job local-dev:US.load"}
+    denied = {"reason": reason, "message": "Access Denied: Job local-dev:US.load"}
     hidden = Forbidden("Access Denied", errors=[denied])  # type: ignore[no-untyped-call]
     with patch.object(Warehouse, "job", Mock(side_effect=hidden)):
         yield

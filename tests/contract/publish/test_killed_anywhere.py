@@ -1,10 +1,11 @@
-"""What runs is killed before one of its writes: whoever goes on, it ends as if nothing had happened.
+"""What runs is killed, or sleeps, before one of its writes: whoever goes on, it ends as if nothing had happened.
 
 Every third write is tried, all of them at night.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -17,7 +18,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from testkit import runs
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
-from testkit.killed_writes import kill_before_write
+from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import changes_rows
 from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
@@ -89,6 +90,29 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
         assert found == [("changed", 1, 20, 21), ("new", 4, None, 20), ("changed", 1, 21, 22)], number
         assert world.state.names("changes/") == [], number
         assert changes_rows.pending(world) == []
+
+
+def test_a_publish_that_only_seemed_dead(clients: tuple[Storage, BigQuery]) -> None:
+    """It sleeps before a write while another run ends it and publishes, and does no harm when it wakes up."""
+    for number in count(2, times(3, 1)):
+        world, woken = FeedOnStandIn(new_feed("asleep_"), *clients), []
+        publish_first(world)
+        name = world.land(8, SECOND)
+
+        def publish_another(world: FeedOnStandIn = world, woken: list[int] = woken) -> None:
+            woken.append(world.publish(world.land(9, [row(9, 1, 22)]), run_id="other").generation)
+
+        # It fails with an error of any kind, or finds nothing to do, or has ended before.
+        with contextlib.suppress(Exception), asleep_before_write(number, publish_another):
+            world.publish(name)
+        if not woken:
+            break
+        assert world.rows() == expected(row(9, 1, 22), row(8, 4), *ROWS[1:]), number
+        runs.recover_lease(world)
+        world.publish(world.land(10, [row(10, 2, 10)]))
+        assert world.rows() == expected(row(9, 1, 22), row(8, 4), row(10, 2, 10), ROWS[2]), number
+        assert_nothing_is_left(world, number)
+    assert number > 20
 
 
 def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -31,6 +32,18 @@ def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedO
     assert (index["generation"], index["dates"], index["records"], index["time_travel"]) == (None, [], [], None)
     (arrival,) = index["arrivals"]
     assert (arrival["files"], arrival["dates"], index["promise_minutes"]) == (1, str(TODAY), 60)
+
+
+def test_the_dates_of_older_deliveries_are_left_out_before_those_of_newer_ones(world: FeedOnStandIn) -> None:
+    """And a delivery whose dates have many gaps is listed with all of them."""
+    days = [TODAY - timedelta(days=number) for number in range(0, 240, 2)]
+    for snapshot_id in (7, 8):
+        world.land_files(snapshot_id, {f"date={day}/a.parquet": b"x" for day in days})
+    text = ", ".join(map(str, reversed(days)))
+    for limit, shown in ((None, [text, text]), (len(text), [None, text])):
+        with runs.small_limits(**({"dates_text": limit} if limit else {})):
+            runs.refresh_page(world)
+        assert [a["dates"] for a in world.state.index["arrivals"]] == shown
 
 
 def test_the_index_follows_a_publish_a_failure_a_refusal_a_correction_and_a_rollback(world: FeedOnStandIn) -> None:
@@ -139,7 +152,13 @@ def test_the_cost_at_full_size_is_that_of_the_last_complete_snapshot_in_order(wo
         assert found["spark_usd"] == pytest.approx(complete["spark_usd"])
     world.roll_back(1)
     assert world.state.index["projection"]["spark_usd"] == pytest.approx(complete["spark_usd"])
-    world.declare(engine="merge")
+    changed = [row(11, n, 20 + (n == 0), day=day) for n in range(5) for day in days]  # two of ten rows
+    publish(world.land(11, changed), 5)
+    world.declare(engine="cdc", update_id_mode="last_changed", cdc={"max_changed_share": 0.01})
+    runs.refresh_page(world)
+    streamed_usd, applied_usd = 15e12 / 2**30 * 0.025, 15e12 / 2**40 * 6.25
+    assert world.state.index["projection"]["usd"] == pytest.approx(0.01 * streamed_usd + applied_usd, rel=0.02)
+    world.declare(engine="merge", update_id_mode="last_seen")
     runs.refresh_page(world)
     assert world.state.index["projection"]["spark_usd"] is None
     assert world.state.index["projection"]["usd"] == pytest.approx(483.2, rel=0.1)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from google.cloud.bigquery import SchemaField
@@ -15,9 +16,9 @@ from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
 from testkit import runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from testkit.killed_writes import kill_before_write
+from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
-from tests.thoroughness import every_third, times
+from tests.thoroughness import times
 
 # More than the five changes of a table in ten seconds that BigQuery allows.
 FEEDS_AT_ONCE = times(7, 24)
@@ -176,6 +177,7 @@ def test_a_dropped_table_is_made_again_and_a_column_that_it_lacks_is_added(world
     world.publish(world.land(8, [row(8, 1)]))
     world.write_reporting_tables()
     found = {field.name: {inner.name for inner in field.fields} for field in _ledger_schema(world)}
+    assert all(_descriptions(_ledger_schema(world)))
     assert (set(found), found["phases"]) == (columns, {"name", "seconds"})
     assert ([g for (g,) in world.reported("generation")], status(world)) == ([None, 2], [2])
 
@@ -184,21 +186,34 @@ def _ledger_schema(world: FeedOnStandIn) -> list[SchemaField]:
     return list(world.bigquery.get_table("warehouse.dedup_clone_ledger").schema)
 
 
-def test_whoever_dies_in_the_commit_each_row_is_added_once(world: FeedOnStandIn) -> None:
-    """After each death the task is tried again, or the watchdog adds the rows once the writer counts as dead."""
-    for number in every_third(range(1, 40)):
-        feed = FeedOnStandIn(new_feed("dies_"), world.storage, world.bigquery)
-        run = runs.publish(feed, feed.land(7, [row(7, 1)])).until("swap")
-        if not kill_before_write(number, lambda run=run: run.step("commit")):
-            break
-        if number % 2:
-            run.step("commit")
-        else:
-            runs.recover_lease(feed)
+@pytest.mark.parametrize("dies", [True, False], ids=["dies", "sleeps"])
+def test_whoever_dies_or_sleeps_in_the_commit_each_row_is_added_once(
+    world: FeedOnStandIn, caplog: pytest.LogCaptureFixture, dies: bool
+) -> None:
+    """After a death the task is tried again, or the watchdog adds the rows once the writer counts as dead."""
+
+    def write_as_watchdog(feed: FeedOnStandIn) -> None:
         feed.move_clock(timedelta(seconds=31))
         feed.write_reporting_tables()
+
+    for number in range(1, 99, times(3, 1)):
+        feed = FeedOnStandIn(new_feed("dies_"), world.storage, world.bigquery)
+        run = runs.publish(feed, feed.land(7, [row(7, 1)])).until("swap")
+        if dies:
+            if not kill_before_write(number, partial(run.step, "commit")):
+                break
+            run.step("commit") if number % 2 else runs.recover_lease(feed)
+            write_as_watchdog(feed)
+        else:
+            woken: list[None] = []
+            with asleep_before_write(number, lambda feed=feed, woken=woken: woken.append(write_as_watchdog(feed))):
+                run.step("commit")
+            if not woken:
+                break
+            feed.write_reporting_tables()
         assert (ledger(feed), status(feed)) == ([1], [1]), number
     assert number > 10
+    assert "is damaged" not in caplog.text
 
 
 def test_feeds_that_commit_at_once_keep_to_the_limits_of_a_table(world: FeedOnStandIn) -> None:

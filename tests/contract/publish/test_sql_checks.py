@@ -11,7 +11,9 @@ import pytest
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.settings.check_settings import SqlCheck
 from testkit import runs
+from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from tests.shared.task_api import TaskApi
 
 POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"
 AVERAGE = "SELECT AVG(s.attr_value) AS average FROM {{ staging }} AS s"
@@ -185,7 +187,9 @@ def test_an_id_whose_date_changed_stops_the_publish_and_is_named(world: FeedOnSt
     world.publish(world.land(9, [row(9, 1, day=YESTERDAY), row(9, 2)]), engine=engine)
 
 
-def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(world: FeedOnStandIn) -> None:
+def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.declare(checks={"unique_across_dates": ("product_id", "store_id")})
     world.publish(world.land(8, [row(8, 1)]))  # ids of one date pass
@@ -194,3 +198,5 @@ def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(world: Feed
     with runs.queries_that_read((64 << 30) + 1), pytest.raises(CheckFailed, match="raise max_bytes_billed"):
         world.resolve(name)
     assert world.state.lease is None
+    form = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish").dag.params
+    assert "sql_unique_across_dates" in form.get_param("accepted_checks").schema["items"]["enum"]

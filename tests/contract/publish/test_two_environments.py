@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
 from testkit import runs
@@ -72,6 +73,8 @@ def test_a_takeover_recovers_what_the_first_environment_began_and_is_made_once(
     run = runs.publish(world, name).until("swap" if swapped else "load")
     form = {"take_over": True, "reason": "we move"}
     with runs.hidden_jobs(), pytest.raises(ConfigurationError, match=r"Grant the account roles/bigquery\.resourceV"):
+        runs.take_over(other)
+    with runs.hidden_jobs("rateLimitExceeded"), pytest.raises(Forbidden):
         runs.take_over(other)
     by_hand = DagTasks(other, TaskApi(monkeypatch), monkeypatch, "publish", **form)
     with pytest.raises(AirflowFailException, match="has no dry run"):

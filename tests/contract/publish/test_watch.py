@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import CheckFailed
 from testkit import runs
-from testkit.dag_tasks import Watch
+from testkit.dag_tasks import Watch, Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.shared.task_api import TaskApi
 
@@ -218,12 +218,17 @@ def test_while_a_delivery_waits_the_sensor_looks_again_soon(
     assert deferred.value.trigger.serialize()[1]["limit_s"] == limit_s
 
 
-def test_watch_leaves_a_retired_feed_alone(watch: Watch) -> None:
-    watch.world.publish(watch.world.land(7, [row(7, 1)]))
-    runs.retire(watch.world, "drop")
+def test_watch_and_watchdog_leave_a_retired_feed_alone(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = watch.world
+    world.publish(world.land(7, [row(7, 1)]))
+    runs.retire(world, "drop")
     watch.mark(8)
     assert watch.register() == []
-    assert watch.world.state.names("arrivals/") == []
+    assert world.state.names("arrivals/") == []
+    assert Watchdog(world, watch.airflow, monkeypatch, caplog).check() == []
+    assert world.state_of("_freshness").names(world.feed.feed) == []
 
 
 # -- Polling landing every few seconds --
