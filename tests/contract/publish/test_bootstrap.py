@@ -109,7 +109,7 @@ def test_a_table_that_is_changed_meanwhile_is_not_replaced(
     assert maintained.live() is None
 
 
-@pytest.mark.parametrize("last", ["resolve", "export", "dedup", "load", "swap"])
+@pytest.mark.parametrize("last", ["export", "load", "swap"])
 def test_a_bootstrap_that_died_is_recovered_and_the_next_goes_on(maintained: FeedOnStandIn, last: str) -> None:
     run = runs.bootstrap(maintained).until(last)
     if last == "load":
