@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
+from typing import Any
 
 from google.api_core.exceptions import NotFound
 
@@ -89,9 +90,9 @@ def assert_records(stack: Stack, feed: str, runs: list[str]) -> None:
     wait_for_rows(stack, f"SELECT generation FROM warehouse.dedup_clone_status WHERE feed = '{feed}'", [generation])
 
 
-def wait_for_rows(stack: Stack, sql: str, expected: list[object]) -> None:
+def wait_for_rows(stack: Stack, sql: str, expected: list[Any]) -> None:
     """Wait until the query has these values of one column, in any order."""
-    found: list[object] = []
+    found: list[Any] = []
 
     def is_right() -> bool:
         try:

@@ -26,7 +26,7 @@ AIRFLOWS_FRAME = "An iframe which has both allow-scripts and allow-same-origin"
 def published(stack: Stack) -> Stack:
     """With something to see, and to replay."""
     stack.assert_published(FEED, stack.land(FEED, 100, [row(TODAY, 1, 10, 100)]))
-    stack.wait_for_page(FEED, lambda view: view["live"] is not None, "a live generation")
+    stack.wait_for_page(FEED, lambda view: (view["live"] or {}).get("snapshot_id") == "100", "the snapshot")
     return stack
 
 
