@@ -90,14 +90,11 @@ class ProcessArea(SparkJobFeed):
         storage.write_text(uri, to_json(request))
         self.process.begin(uri)
 
-    def candidate_uri(self, request: DedupRequest) -> str:
-        return storage.join(request.attempt_uri, "candidate.json")
-
     def run(self, request: DedupRequest) -> Candidate:
         self.begin(request)
         answer = self.process.answer()
         assert answer == DONE, f"the job answered [{answer}]"
-        uri = self.candidate_uri(request)
+        uri = storage.join(request.attempt_uri, "candidate.json")
         return from_json(Candidate, storage.read_text(uri), where=uri)
 
 

@@ -1,0 +1,98 @@
+"""Faults that the job notices: a parent that is not as its manifest says, other columns, landing that changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation, DeliveryRefused
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import Column
+from dedup_spark import storage
+from dedup_spark.plans.adopt import adopt_date
+from dedup_spark.plans.adopt.adopt_date import AdoptDate
+from dedup_spark.plans.dataframe import helper_columns
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
+from tests.spark.product_rows import FIRST, SCHEMA, files_of, found, path, rows
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])
+def test_a_parent_that_lost_rows_is_noticed(area: SparkJobFeed, plan: Plan) -> None:
+    area.publish(area.land(1, rows(1, 1, 2, 3)))
+    (file,) = files_of(area, FIRST)
+    path(area, file).unlink()
+    pq.write_table(pa.Table.from_pylist(rows(1, 1, 2), schema=SCHEMA), path(area, file))
+    area.plan = plan
+    with pytest.raises(ContractViolation, match=r"expected \[3\]|its data files were changed"):
+        area.publish(area.land(2, rows(2, 1, 4)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (replace(PRODUCTS, keys=("date", "product_id", "store_id")), "keys"),
+        (replace(PRODUCTS, columns=tuple(c for c in PRODUCTS.columns if c.name != "attr_value")), "attr_value"),
+    ],
+    ids=["keys", "dropped_column"],
+)
+def test_a_parent_of_another_table_is_refused(area: SparkJobFeed, changed: Any, said: str) -> None:
+    area.publish(area.land(1, rows(1, 1)))
+    area.table = changed
+    with pytest.raises(ContractViolation, match=said):
+        area.publish(area.land(2, [], schema=pa.schema([])))
+
+
+def test_a_landed_object_that_changed_after_it_was_compared_is_not_adopted(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrival = area.land(1, rows(1, 1))
+    target = Path(area.uri(arrival.objects[0].name))
+    compare = adopt_date.find_differences
+
+    def change_afterwards(*arguments: Any, **named: Any) -> Any:
+        compared = compare(*arguments, **named)
+        target.write_bytes(target.read_bytes())
+        return compared
+
+    monkeypatch.setattr(adopt_date, "find_differences", change_afterwards)
+    with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
+        area.publish(arrival)
+
+
+def test_a_copy_with_another_size_or_checksum_is_refused(tmp_path: Path) -> None:
+    source, copy = tmp_path / "source", str(tmp_path / "copy")
+    source.write_bytes(b"hello world")  # its crc32c is yZRlqg==
+    generation = source.stat().st_mtime_ns
+    for size, crc32c in ((11, "AAAAAA=="), (12, "yZRlqg==")):
+        with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, 'yZRlqg=='\]"):
+            storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, size, crc32c))
+    storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 11, "yZRlqg=="))
+    assert Path(copy).read_bytes() == b"hello world"
+
+
+def test_a_comparison_that_fails_during_the_scan_is_repeated(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_and_write, failures = AdoptDate.compare_and_write, [OSError("the storage hangs up")]
+
+    def failing(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return compare_and_write(*arguments)
+
+    monkeypatch.setattr(AdoptDate, "compare_and_write", failing)
+    area.publish(area.land(1, rows(1, 1, 2)))
+    assert area.entry(FIRST).plan == "adopt"
+    assert found(area) == [(1, 10, 1), (2, 10, 1)]
+
+
+def test_a_table_with_a_helper_column_of_the_plans_is_refused() -> None:
+    column = Column(helper_columns.SURPLUS, "INT64")
+    with pytest.raises(ConfigurationError, match=helper_columns.SURPLUS):
+        helper_columns.require_free_names(replace(PRODUCTS, columns=(*PRODUCTS.columns, column)))
