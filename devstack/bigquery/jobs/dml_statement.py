@@ -1,13 +1,9 @@
-"""Finds the DML statement of a query job, and lets the statement wait in the queue of the table that it changes."""
+"""Finds the DML statement of a query job."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.job_record import JobRecord
-from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.sql.script_parser import parse_shared_script
 from devstack.bigquery.sql.statements import Insert, MutatingStatement
@@ -32,12 +28,3 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     except StandInError:
         return None  # the job will fail with this error when it runs
     return None
-
-
-def queue_admission(
-    queue: DmlQueue, statement: DmlStatement, table: TableId, context: JobContext
-) -> AbstractContextManager[None]:
-    """The context in which the statement runs. Entering it waits in the queue of the statement's table."""
-    if isinstance(statement, Insert):
-        return queue.admit_insert(table, context.stop)
-    return queue.admit(table, context.stop)

@@ -15,7 +15,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.dml_queue import DmlQueue
-from devstack.bigquery.jobs.dml_statement import defaults_of, dml_statement, queue_admission
+from devstack.bigquery.jobs.dml_statement import defaults_of, dml_statement
 from devstack.bigquery.jobs.dry_run_statistics import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
@@ -36,7 +36,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.sql.script_parser import parse_script
-from devstack.bigquery.sql.statements import Call, Declare, If, Query, Script, SetVariable
+from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, Script, SetVariable
 from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
@@ -56,7 +56,7 @@ class QueryJob:
         self._grants = grants
         self._spark = spark
         self._jobs = jobs
-        self._dml_queue = DmlQueue(catalog.clock, self._count_inserts_of_day)
+        self._dml_queue = DmlQueue()
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         query = context.record.configuration["query"]
@@ -79,19 +79,13 @@ class QueryJob:
 
     @contextmanager
     def admission(self, context: JobContext) -> Iterator[None]:
-        """Keeps a job of one DML statement PENDING while it waits in the queue of its table."""
+        """Keeps a job of one UPDATE, DELETE or MERGE PENDING while it waits in the queue of its table."""
         found = dml_statement(context.record)
-        if found is None:
+        if found is None or isinstance(found[0], Insert):
             yield
             return
-        statement, table = found
-        with queue_admission(self._dml_queue, statement, table, context):
+        with self._dml_queue.admit(found[1], context.stop):
             yield
-
-    def _count_inserts_of_day(self, table: TableId) -> int:
-        """The number of the table's INSERTs in the last 24 hours, which decides whether further ones are queued."""
-        since_us = self._catalog.clock.now_us() - 24 * HOUR_US
-        return self._catalog.history(table).change_kinds_since(since_us).count("insert")
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """The statistics that the job would have. The query is not run."""

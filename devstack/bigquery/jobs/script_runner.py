@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
-from devstack.bigquery.jobs.dml_statement import DmlStatement, queue_admission
+from devstack.bigquery.jobs.dml_statement import DmlStatement
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext, failed_inside
 from devstack.bigquery.jobs.procedure_statements import bind_call
@@ -20,7 +20,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.statements import Call, Declare, If, Query, SetVariable, Statement
+from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, SetVariable, Statement
 from devstack.bigquery.sql.type_parser import field_of_type
 from devstack.bigquery.storage.model import CommitInfo
 
@@ -169,8 +169,8 @@ class ScriptRunner:
         return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
 
     def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
-        if isinstance(statement, DmlStatement):
-            return queue_admission(self.dml_queue, statement, self.state.defaults.table(statement.table), self.context)
+        if isinstance(statement, MutatingStatement):
+            return self.dml_queue.admit(self.state.defaults.table(statement.table), self.context.stop)
         return nullcontext()
 
     def _end(self, child: JobRecord) -> None:

@@ -40,18 +40,15 @@ THREAD_COUNT = 100  # a request that waits for the end of a job occupies one
 LOG = logging.getLogger(__name__)
 
 HANDLERS: Mapping[str, Handler] = {
-    "projects.list": dataset_handlers.list_projects,
     "datasets.insert": dataset_handlers.insert_dataset,
     "datasets.list": dataset_handlers.list_datasets,
     "datasets.get": dataset_handlers.get_dataset,
     "datasets.patch": dataset_handlers.patch_dataset,
-    "datasets.update": dataset_handlers.update_dataset,
     "datasets.delete": dataset_handlers.delete_dataset,
     "tables.insert": table_handlers.insert_table,
     "tables.list": table_handlers.list_tables,
     "tables.get": table_handlers.get_table,
     "tables.patch": table_handlers.patch_table,
-    "tables.update": table_handlers.update_table,
     "tables.delete": table_handlers.delete_table,
     "tables.testIamPermissions": row_policy_handlers.test_table_permissions,
     "tabledata.list": table_data_handlers.list_rows,

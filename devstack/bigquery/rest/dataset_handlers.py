@@ -1,4 +1,4 @@
-"""Handles requests about projects and datasets."""
+"""Handles requests about datasets."""
 
 from __future__ import annotations
 
@@ -21,22 +21,6 @@ def normalize_location(location: str | None) -> str:
     if not location:
         return DEFAULT_LOCATION
     return location.upper() if location.upper() in ("US", "EU") else location.lower()
-
-
-def list_projects(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    names = sorted({dataset.id.project for dataset in stand_in.catalog.datasets.list()})
-    items, next_page = paginate(names, request)
-    projects = [
-        {
-            "kind": "bigquery#project",
-            "id": name,
-            "projectReference": {"projectId": name},
-            "friendlyName": name,
-        }
-        for name in items
-    ]
-    body = {"kind": "bigquery#projectList", "projects": projects, "totalItems": len(names)}
-    return ApiResponse(body | next_page)
 
 
 def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -69,39 +53,18 @@ def get_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return _change(stand_in, request, replaces=False)
-
-
-def update_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """PUT: replaces the dataset's properties. Those that the request omits get their defaults."""
-    return _change(stand_in, request, replaces=True)
-
-
-def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.catalog.drop_dataset(_dataset_id(request), request.flag("deleteContents"))
-    return ApiResponse(None, 204)
-
-
-def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiResponse:
     def change(dataset: Dataset) -> Dataset:
         check_etag(request.headers, dataset_resource(dataset, request.base_url))
-        return _with_changes(_without_properties(dataset) if replaces else dataset, request.body)
+        return _with_changes(dataset, request.body)
 
     return ApiResponse(
         dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
     )
 
 
-def _without_properties(dataset: Dataset) -> Dataset:
-    """The dataset with default values for all that requests can set, except its location."""
-    return Dataset(
-        dataset.id,
-        dataset.location,
-        dataset.created_us,
-        dataset.modified_us,
-        hidden=dataset.hidden,
-        undeleted_us=dataset.undeleted_us,
-    )
+def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.catalog.drop_dataset(_dataset_id(request), request.flag("deleteContents"))
+    return ApiResponse(None, 204)
 
 
 def _dataset_id(request: ApiRequest) -> DatasetId:

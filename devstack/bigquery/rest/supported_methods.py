@@ -115,18 +115,15 @@ _ROW_POLICIES, _ROW_POLICY = f"{_TABLE}/rowAccessPolicies", f"{_TABLE}/rowAccess
 _JOB = "projects/{project}/jobs/{job}"
 
 METHODS = (
-    Method("projects.list", "GET", "projects", _words("maxResults pageToken")),
     Method("datasets.insert", "POST", _DATASETS, body="Dataset", fields=DATASET_FIELDS),
     Method("datasets.list", "GET", _DATASETS, _words("all maxResults pageToken")),
     Method("datasets.get", "GET", _DATASET, _words("accessPolicyVersion")),
     Method("datasets.patch", "PATCH", _DATASET, body="Dataset", fields=DATASET_FIELDS),
-    Method("datasets.update", "PUT", _DATASET, body="Dataset", fields=DATASET_FIELDS),
     Method("datasets.delete", "DELETE", _DATASET, _words("deleteContents")),
     Method("tables.insert", "POST", _TABLES, body="Table", fields=TABLE_FIELDS),
     Method("tables.list", "GET", _TABLES, _words("maxResults pageToken")),
     Method("tables.get", "GET", _TABLE, _words("view")),
     Method("tables.patch", "PATCH", _TABLE, body="Table", fields=TABLE_FIELDS),
-    Method("tables.update", "PUT", _TABLE, body="Table", fields=TABLE_FIELDS),
     Method("tables.delete", "DELETE", _TABLE),
     Method("tables.testIamPermissions", "POST", f"{_TABLE}:testIamPermissions", body="TestIamPermissionsRequest",
            fields=_words("permissions")),

@@ -22,7 +22,6 @@ from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
     check_is_partitioned,
     check_settings,
-    describe_clustering,
     describe_partitioning,
 )
 
@@ -85,19 +84,6 @@ def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return _resource(stand_in, request, table, version, partition)
 
 
-def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return _modify_table(stand_in, request, replaces=False)
-
-
-def update_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """PUT: replaces the table's properties.
-
-    Properties that the request omits get their defaults; schema and row access policies stay. A request that omits the
-    table's partitioning or clustering is refused.
-    """
-    return _modify_table(stand_in, request, replaces=True)
-
-
 def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = requested_table(request)
     if partition is None:
@@ -126,7 +112,7 @@ def _resource(
     return ApiResponse(table_resource(table, version, location, request.base_url, partition))
 
 
-def _modify_table(stand_in: StandIn, request: ApiRequest, *, replaces: bool) -> ApiResponse:
+def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = requested_table(request)
     if partition is not None:
         raise NotImplementedConstruct("change of a single partition's metadata")
@@ -137,10 +123,7 @@ def _modify_table(stand_in: StandIn, request: ApiRequest, *, replaces: bool) -> 
             raise NotFound(f"Not found: Table {table}")
         check_etag(request.headers, table_resource(table, current, location, request.base_url))
         before = current.settings
-        start = _without_properties(before) if replaces else before
-        settings = _settings_after(table, start, request.body, new=False)
-        if replaces:
-            _check_same_layout(table, before, request.body)
+        settings = _settings_after(table, before, request.body, new=False)
         if len(settings.schema) > len(before.schema) > 0:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
@@ -149,24 +132,6 @@ def _modify_table(stand_in: StandIn, request: ApiRequest, *, replaces: bool) -> 
 
     with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
         return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
-
-
-def _without_properties(settings: TableSettings) -> TableSettings:
-    """The settings with which an update begins: only schema, layout and row access policies are kept."""
-    return TableSettings(
-        settings.schema,
-        settings.partition_column,
-        clustering=settings.clustering,
-        row_policies=settings.row_policies,
-        has_altered_types=settings.has_altered_types,
-    )
-
-
-def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[str, Any]) -> None:
-    if settings.partition_column is not None and not body.get("timePartitioning"):
-        raise Invalid(f"Cannot remove the partitioning [{describe_partitioning(settings)}] of {table}: repeat it.")
-    if settings.clustering and not body.get("clustering"):
-        raise NotImplementedConstruct(f"removal of {describe_clustering(settings)} from {table}")
 
 
 def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:

@@ -257,14 +257,6 @@ def test_impossible_table_names_are_refused(shared: Warehouse, name: str) -> Non
     assert shared.refusal(f"CREATE TABLE d.`{name}` (n INT64)")[0] in ("invalid", "invalidQuery")
 
 
-def test_a_dataset_with_tables_is_dropped_only_with_its_contents(warehouse: Warehouse) -> None:
-    make(warehouse)
-    assert warehouse.refusal("DROP SCHEMA d")[0] == "resourceInUse"
-    warehouse.job("DROP SCHEMA d CASCADE")
-    warehouse.restart()
-    assert warehouse.refusal("SELECT 1 FROM d.t")[0] == "notFound"
-
-
 WRITER = """
 import sys
 from itertools import count
@@ -281,7 +273,7 @@ for number in count(int(sys.argv[2])):
 """
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_a_kill_at_any_moment_leaves_each_table_as_the_old_or_the_new_version(warehouse: Warehouse, seed: int) -> None:
     committed = {"staging": 0, "target": 0}
     for first in (1, 1001):
