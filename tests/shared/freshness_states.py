@@ -20,6 +20,7 @@ from dedup_clone.freshness.feed_state import (
     TargetState,
     WaitingDelivery,
 )
+from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment, Severity
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
@@ -175,3 +176,23 @@ MANY_NEW = CheckResult(
 )
 REPEATED = FailedRun("publish__8__1", Delivery(8, 1), NOW, "", repeat_at=NOW + minutes(10))
 GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
+
+
+BEGAN = Alert(
+    incident="promise_missed",
+    feed="sales",
+    kind=IncidentKind.SLA_MISSED,
+    severity=Severity.ALERT,
+    moment=Moment.BEGAN,
+    what="snapshot 8 <b>is</b> not live.",
+    since=NOW,
+    ended_at=None,
+    readers_see="snapshot 7",
+    next_step="open the run.",
+    runbook="https://host/runbook.md#promise_missed",
+    link="https://airflow/dags/sales_publish",
+)
+
+
+def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "") -> Incident:
+    return Incident(kind, Severity.ALERT, NOW, "what", "readers", "next.", subject)

@@ -17,15 +17,15 @@ from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
-from dedup_clone.orchestration.runners.workload import Method, read_workload
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, pull_spec
+from dedup_clone.orchestration.runners.workload import Method, Workload, read_workload
+from dedup_clone.orchestration.shared.task_runtime import pull_spec
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
+from testkit.airflow import dag_run
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
 from tests.contract.new_feeds import new_feed
-from tests.shared.task_api import dag_run
 
 
 @pytest.fixture
@@ -39,23 +39,23 @@ def rewrite(services: Services, spec: PublishSpec, **changes: Any) -> None:
     services.manifests.write_request(replace(request, **changes))
 
 
-def test_the_first_snapshot_is_sized_by_its_bytes_and_the_next_by_the_parents_rows(world: FeedOnStandIn) -> None:
-    first = world.land(7, [row(7, 1), row(7, 2)])
-    spec = world.resolve(first)
+def workload(world: FeedOnStandIn, spec: PublishSpec) -> Workload:
+    """The workload of an attempt, whose lease is given back."""
     work = read_workload(world.services, spec.attempt)
+    world.services.current.release(spec.attempt)
+    return work
+
+
+def test_deliveries_are_sized_by_bytes_and_then_by_the_parents_rows(world: FeedOnStandIn) -> None:
+    first = world.land(7, [row(7, 1), row(7, 2)])
+    work = workload(world, world.resolve(first))
     assert (work.deliveries, work.dates, work.parent_rows, work.method) == (1, 1, 0, Method.ADOPT)
     assert work.delivered_rows == work.delivered_bytes // 8 > 0
-    world.services.current.release(spec.attempt)
     world.publish(first)
-    work = read_workload(world.services, world.resolve(world.land(8, [row(8, 1)])).attempt)
+    work = workload(world, world.resolve(world.land(8, [row(8, 1)])))
     assert (work.delivered_rows, work.parent_rows) == (2, 2)
-
-
-def test_of_a_backlog_only_the_newest_delivery_is_sized_as_the_newest(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
-    for number in (8, 9):
-        world.land(number, [row(number, 1)])
-    work = read_workload(world.services, world.resolve(world.land(10, [row(10, 1)])).attempt)
+    world.land(9, [row(9, 1)])
+    work = workload(world, world.resolve(world.land(10, [row(10, 1)])))  # only the newest counts as the newest
     assert (work.deliveries, work.newest_rows, work.older_rows, work.method) == (3, 2, 4, Method.ADOPT)
 
 
@@ -85,27 +85,22 @@ def test_a_request_that_cannot_be_adopted_has_another_method_and_its_reason(
 
 def test_late_snapshots_have_another_method_and_several_of_them_are_joined(world: FeedOnStandIn) -> None:
     world.publish(world.land(9, [row(9, 1)]))
-    spec = world.resolve(world.land(7, [row(7, 1)]))
-    one = read_workload(world.services, spec.attempt)
+    one = workload(world, world.resolve(world.land(7, [row(7, 1)])))
     assert (one.method, one.reason) == (Method.LATE, "snapshot [7] is older than [9], which is live")
-    world.services.current.release(spec.attempt)
-    two = read_workload(world.services, world.resolve(world.land(8, [row(8, 1)])).attempt)
-    assert (two.method, two.reason) == (
-        Method.JOIN,
-        "snapshot [8] is older than [9], which is live, and [2] deliveries wait",
-    )
+    two = workload(world, world.resolve(world.land(8, [row(8, 1)])))
+    assert two.method is Method.JOIN
+    assert two.reason.startswith("snapshot [8] is older than [9], which is live, and [2]")
 
 
 def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:
-    spec = world.resolve(world.land(7, [row(7, 1)]))
-    rewrite(world.services, spec, dates=(date(1999, 1, 1),))
-    assert read_workload(world.services, spec.attempt).delivered_bytes == 0
-    world.services.current.release(spec.attempt)
     two_dates = [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)]
     world.publish(world.land(7, two_dates))
-    spec = world.resolve(world.land(8, two_dates), replay=True, dates=(YESTERDAY,), reason="yesterday was wrong")
-    work = read_workload(world.services, spec.attempt)
+    name = world.land(8, two_dates)
+    work = workload(world, world.resolve(name, replay=True, dates=(YESTERDAY,), reason="yesterday was wrong"))
     assert (work.delivered_rows, work.parent_rows, work.dates) == (1, 1, 1)
+    spec = world.resolve(name)
+    rewrite(world.services, spec, dates=(date(1999, 1, 1),))
+    assert workload(world, spec).delivered_bytes == 0
 
 
 def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnStandIn) -> None:
@@ -120,7 +115,7 @@ def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnSta
 
 
 def test_an_attempt_without_its_request_has_no_workload(world: FeedOnStandIn) -> None:
-    with pytest.raises(ContractViolation, match=r"attempt \[nobody\] is gone: clear the run from its first task"):
+    with pytest.raises(ContractViolation):
         read_workload(world.services, "nobody")
 
 
@@ -152,7 +147,7 @@ def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
 
 def test_without_a_spec_or_with_local_spark_nothing_is_stopped(fakes, simulate: Simulate) -> None:
     fake, task = fakes("serverless"), simulate("serverless")
-    dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_PUBLISH)
+    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
     without: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None), "dag": dag}
     assert remote_operator.stop_spark_runs(task.operator(), without) == []
     assert remote_operator.stop_spark_runs(SimpleNamespace(retries=3), without) == []

@@ -77,8 +77,14 @@ class Deployed:
         self.views_read += 1
         return []
 
-    def verdict(self, feed: str) -> FreshnessVerdict | None:
-        return ObjectStore(self.storage, "state").read_record(FreshnessVerdict, FeedLayout(feed).freshness)
+    def verdict(self, feed: str) -> FreshnessVerdict:
+        verdict = ObjectStore(self.storage, "state").read_record(FreshnessVerdict, FeedLayout(feed).freshness)
+        assert verdict is not None
+        return verdict
+
+
+def titles(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"]
 
 
 @pytest.fixture
@@ -132,7 +138,7 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
         monkeypatch.setattr(unchecked_feed, "utc_now", Mock(return_value=now))
         with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[crowd_2\]"):
             check_all_feeds(deployed.folders)
-        alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+        alerts.append(titles(caplog))
     assert alerts == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
     ((record, _),) = IncidentRecords(store, "crowd_2", (), Mock())._read_all().values()
     assert record.incident.dag_id == "freshness_watchdog"  # whose log has the error
@@ -169,7 +175,7 @@ def test_the_invalid_file_of_a_retired_feed_is_no_incident(
     (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
     assert check_all_feeds(deployed.folders) == {}
     assert "feed_file_invalid" not in caplog.text
-    assert deployed.verdict("former_feed") is None
+    assert not list(deployed.storage.list_blobs("state", prefix=FeedLayout("former_feed").freshness))
 
 
 def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
@@ -186,10 +192,9 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     for _ in range(2):
         caplog.clear()
         assert check_all_feeds(deployed.folders) == {"crowd_9": ["feed_file_invalid", "watch_paused"]}
-        alerts.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+        alerts.append(titles(caplog))
     assert alerts == [["[crowd_9] ALERT: feed_file_invalid"], []]
     verdict = deployed.verdict("crowd_9")
-    assert verdict is not None
     assert verdict.status is FreshnessStatus.STOPPED
     assert verdict.headline == (
         "The feed has no valid file, and nothing is registered or published. "
@@ -204,9 +209,7 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert "[crowd_9] RECOVERED: feed_file_invalid" in caplog.text
-    verdict = deployed.verdict("crowd_9")
-    assert verdict is not None
-    assert verdict.status is FreshnessStatus.EMPTY
+    assert deployed.verdict("crowd_9").status is FreshnessStatus.EMPTY
 
 
 def test_a_feed_whose_alert_was_not_sent_counts_as_checked_and_fails_the_task(
@@ -248,9 +251,7 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
         sent = [r.getMessage() for r in caplog.records if r.name == "dedup_clone.alerts"]
         assert [text.splitlines()[0] for text in sent] == alerts
         assert all("Run [publish__7__1] has the lease, and cannot go on." in text for text in sent)
-    verdict = deployed.verdict("crowd_11")
-    assert verdict is not None
-    assert verdict.status is FreshnessStatus.STOPPED
+    assert deployed.verdict("crowd_11").status is FreshnessStatus.STOPPED
     path.write_text(valid)
     monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))
     caplog.clear()

@@ -14,8 +14,7 @@ from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecor
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.lost_answers import losing_answers
-from tests.shared.freshness_states import NOW
-from tests.shared.incidents import incident
+from tests.shared.freshness_states import NOW, incident
 
 OVERDUE, AT_RISK, MISSED = incident(), incident(IncidentKind.SLA_AT_RISK), incident(IncidentKind.SLA_MISSED)
 SILENT = incident(IncidentKind.ENVIRONMENT_SILENT)

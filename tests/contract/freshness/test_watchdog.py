@@ -23,7 +23,7 @@ from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.index import IndexFile
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.watchdog import Watchdog
-from tests.shared.incidents import incident
+from tests.shared.freshness_states import incident
 
 
 @pytest.fixture

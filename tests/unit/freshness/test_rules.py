@@ -17,8 +17,7 @@ from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import Intent, IntentKind
-from tests.shared.freshness_states import NOW, audits, current, feed_state, intent, minutes, record, waits
-from tests.shared.incidents import BEGAN
+from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_state, intent, minutes, record, waits
 
 
 def test_the_beginning() -> None:

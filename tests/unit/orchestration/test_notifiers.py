@@ -19,8 +19,7 @@ from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
-from tests.shared.freshness_states import NOW
-from tests.shared.incidents import BEGAN, incident
+from tests.shared.freshness_states import BEGAN, NOW, incident
 
 
 class Recorder(BaseNotifier):
