@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -30,7 +32,8 @@ def test_executed_tasks_tell_what_the_engine_of_the_run_read_and_wrote(
         if task_id == "swap_target":
             with pytest.raises(DownstreamTasksSkipped):
                 tasks.execute("check_staging")
-        ti = task_instance(tasks.dag, task_id)
+        ti: Any = task_instance(tasks.dag, task_id)
+        ti._ti_context_from_server.dag_run.conf = {"snapshot_id": "7", "reason": "once more"}
         context = tasks.context(task_id)
         ti.task = context["task"]
         context["task"].execute(context)
