@@ -10,6 +10,7 @@ import pytest
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
 from dedup_spark.execution import part_tasks
+from dedup_spark.fingerprints import buckets
 from dedup_spark.output import data_file, sorted_files
 from dedup_spark.plans import date_tasks, fused_scan
 from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
@@ -38,3 +39,18 @@ def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
     """Divides every date over Spark tasks, whatever its size."""
     patch.setattr(date_tasks, "is_split", lambda date_bytes, total, cores: True)
     patch.setattr(part_tasks.PartTasks, "part_count", part_count)
+
+
+def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:
+    """Divides the limits by `scale`, for dates that are as much smaller than those of production."""
+    limits = adopt_date.DEFAULT_LIMITS
+    patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(limits.rows // scale, limits.hashes // scale))
+    patch.setattr(buckets, "MAX_BITS", buckets.MAX_BITS - scale.bit_length() + 1)
+    patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
+    for module, name in (
+        (ranged_rows, "_ROWS_IN_MEMORY"),
+        (spilled_hashes, "_ROWS_IN_MEMORY"),
+        (key_source, "_ROWS_AT_A_TIME"),
+        (date_merge, "ROWS_PER_RANGE"),
+    ):
+        patch.setattr(module, name, getattr(module, name) // scale)

@@ -29,9 +29,21 @@ from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle
 from tests.spark.product_rows import FIRST, SCHEMA, SECOND, found, row, rows
 
-pytestmark = pytest.mark.spark
+
+def with_two_duplicates(snapshot_id: int) -> list[dict[str, Any]]:
+    return [*rows(snapshot_id, *range(300)), row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
 
 
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10), ("_MAX_SURPLUS_ROWS", 1)])
+def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(duplicate_keys, limit, most)
+    with pytest.raises(AssertionError, match="this session has no DataFrames"):
+        area.publish(area.land(1, with_two_duplicates(1)))
+
+
+@pytest.mark.spark
 def test_what_cannot_be_streamed_is_left_to_spark(with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of several dates, several deliveries of which one is late, and more repeated keys than are looked at."""
     feed = with_spark
@@ -44,18 +56,18 @@ def test_what_cannot_be_streamed_is_left_to_spark(with_spark: SparkJobFeed, monk
     feed.publish(feed.land(3, rows(3, 1, 2)), feed.land(4, rows(4, 1)))
     assert "written by Spark: [2] deliveries have the date" in feed.entry(FIRST).plan_reason
     feed.plan = Plan.AUTO
-    for number, (limit, most) in enumerate((("_MAX_ROWS", 3), ("_MAX_BYTES", 10), ("_MAX_SURPLUS_ROWS", 1)), start=5):
-        with monkeypatch.context() as patch:
-            patch.setattr(duplicate_keys, limit, most)
-            feed.publish(feed.land(number, [*rows(number, *range(300)), row(number, 1, 70), row(number, 2, 5)]))
-        entry = feed.entry(FIRST)
-        assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
-        assert "not adopted: deliveries have too many rows of repeated keys" in entry.plan_reason
-        assert (1, 70, number) in found(feed)
+    with monkeypatch.context() as patch:
+        patch.setattr(duplicate_keys, "_MAX_ROWS", 3)
+        feed.publish(feed.land(5, with_two_duplicates(5)))
+    entry = feed.entry(FIRST)
+    assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
+    assert "not adopted: deliveries have too many rows of repeated keys" in entry.plan_reason
+    assert (1, 70, 5) in found(feed)
     feed.publish(feed.land(9, rows(9, *range(300))))
     assert (feed.entry(FIRST).plan, feed.entry(FIRST).changed) == ("adopt", 300)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.ANTIJOIN])
 def test_files_are_sorted_and_of_the_requested_size_and_keys_of_each_difference_are_shown(
     with_spark: SparkJobFeed, plan: Plan
@@ -75,6 +87,7 @@ def test_files_are_sorted_and_of_the_requested_size_and_keys_of_each_difference_
     }  # fmt: skip
 
 
+@pytest.mark.spark
 def test_all_is_written_anew_and_a_date_that_the_delivery_lacks_is_still_missing(with_spark: SparkJobFeed) -> None:
     with_spark.plan = Plan.WINDOW
     with_spark.publish(with_spark.land(1, [row(1, 1, 1), row(1, 2, 2, SECOND)]))
@@ -96,6 +109,7 @@ def publish_with_fault(spark: SparkSession, folder: Path, plan: Plan, attr_value
         feed.publish(feed.land(1, [row(1, n, n) for n in range(300)]))
 
 
+@pytest.mark.spark
 def test_a_value_or_type_that_a_plan_changes_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
     publish_with_fault(spark, tmp_path / "faultless", Plan.WINDOW, f.col("attr_value"))
     with pytest.raises(Exception, match="The plan changed a row between reading and writing it"):
@@ -120,6 +134,7 @@ def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, files: tuple[
     return [line.lstrip("+-:* ()0123456789").split(" ")[0].split("(")[0] for line in text.splitlines()]
 
 
+@pytest.mark.spark
 def test_each_row_is_moved_between_tasks_once_and_sorted_no_more_often_than_needed(spark: SparkSession) -> None:
     """A join sorts each side by key, and its result once for the files (before Spark 4.0 once more)."""
     for mode in UpdateIdMode:
