@@ -196,11 +196,6 @@ class TableVersion:
     change_log: ChangeLog | None = None  # None for a table without change data capture
 
     @property
-    def is_protected(self) -> bool:
-        """Whether the version has a row access policy or a policy tag."""
-        return bool(self.settings.row_policies) or any(column.first_policy_tag() for column in self.settings.schema)
-
-    @property
     def pending_changes(self) -> Sequence[Segment]:
         """The row changes that no apply job has applied yet. If there are any, BigQuery calls the table "active"."""
         return [changes.segment for changes in self.change_log.pending] if self.change_log else ()
