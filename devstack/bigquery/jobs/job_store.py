@@ -69,11 +69,6 @@ class JobStore:
             self._changed.notify_all()
         return record
 
-    def remove(self, record: JobRecord) -> None:
-        with self._changed:
-            self._path(record).unlink()
-            del self._records[record.key]
-
     def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
         """The job's record as soon as `until` is true for it, or as it is after `timeout_s`."""
         with self._changed:

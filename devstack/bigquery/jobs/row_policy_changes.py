@@ -22,8 +22,6 @@ from devstack.bigquery.storage.model import RowPolicy, TableId, TableSettings, T
 from devstack.bigquery.storage.row_policy_rules import Policies, check_policy, find_policy, with_policy, without_policy
 from devstack.bigquery.storage.table_change import BuildChange, Change
 
-_DROP_ALL = "Use DROP ALL ROW ACCESS POLICIES."
-
 
 def run_row_policy_statement(
     statement: CreateRowPolicy | DropRowPolicy,
@@ -76,16 +74,8 @@ def add_policy_change(
     return _change(table, policies)
 
 
-def drop_policy_change(table: TableId, name: str, *, how_to_remove_all: str | None) -> BuildChange:
-    """The change that removes a policy.
-
-    `how_to_remove_all`: None if the table's last policy may be removed. Otherwise removing it is refused, by an error
-    that ends with this sentence, which tells how to remove all policies.
-    """
-    return _change(
-        table,
-        lambda settings, _: without_policy(table, settings.row_policies, name, how_to_remove_all=how_to_remove_all),
-    )
+def _without(table: TableId, name: str) -> BuildChange:
+    return _change(table, lambda settings, _: without_policy(table, settings.row_policies, name))
 
 
 def _create(
@@ -118,7 +108,7 @@ def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_inf
     elif statement.if_exists and find_policy(policies, statement.name) is None:
         return replace(outcome, ddl_operation="SKIP")
     else:
-        build = drop_policy_change(table, statement.name, how_to_remove_all=_DROP_ALL)
+        build = _without(table, statement.name)
     catalog.commit(table, build, commit_info_of(outcome))
     return outcome
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
+from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import DmlStatement
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
@@ -82,29 +82,10 @@ class ScriptRunner:
         return QueryValue(column, self._value(cast).value)
 
     def _set(self, statement: SetVariable) -> None:
-        for name in statement.names:
-            if name.lower() not in self.state.variables:
-                raise InvalidQuery(f"Undeclared variable: {name}")
-        result = self._value(statement.value) if statement.in_parentheses else None
-        is_struct = result is not None and result.field.type == "STRUCT" and result.field.mode != "REPEATED"
-        if result is None or (len(statement.names) == 1 and not is_struct):
-            column = self.state.variables[statement.names[0].lower()].field
-            self.state.variables[statement.names[0].lower()] = self._typed(column.sql_type(), statement.value)
-            return
-        if not is_struct or len(result.field.fields) != len(statement.names):
-            raise InvalidQuery(
-                f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "
-                f"found [{result.field.sql_type()}]"
-            )
-        if result.value is None:
-            raise NotImplementedConstruct("SET (…) to a NULL STRUCT")
-        for name, source in zip(statement.names, result.field.fields, strict=True):
-            variable = self.state.variables[name.lower()]
-            if source.sql_type() != variable.field.sql_type():
-                raise InvalidQuery(
-                    f"SET gives variable {name} of type {variable.field.sql_type()} a {source.sql_type()}: add a CAST"
-                )
-            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[source.name])
+        variable = self.state.variables.get(statement.name.lower())
+        if variable is None:
+            raise InvalidQuery(f"Undeclared variable: {statement.name}")
+        self.state.variables[statement.name.lower()] = self._typed(variable.field.sql_type(), statement.value)
 
     def _branch(self, statement: If) -> Sequence[Statement]:
         for condition, statements in statement.branches:

@@ -116,17 +116,6 @@ def cancel_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return ApiResponse({"kind": "bigquery#jobCancelResponse", "job": job_resource(record, request.base_url)})
 
 
-def delete_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    record = find_job(stand_in, request)
-    if record.state != DONE:
-        raise Invalid(f"Cannot delete job {record.key}: its state is [{record.state}], expected [{DONE}]. Cancel it.")
-    for child in stand_in.jobs.store.all(record.project):
-        if child.parent_job_id == record.job_id and child.location == record.location:
-            stand_in.jobs.store.remove(child)
-    stand_in.jobs.store.remove(record)
-    return ApiResponse(None, 204)
-
-
 def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
     parent = request.query.get("parentJobId") or None

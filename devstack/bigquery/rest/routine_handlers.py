@@ -32,18 +32,9 @@ def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def get_routine(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse(_resource(stand_in.catalog.routines.get(_routine_id(stand_in, request))))
-
-
-def delete_routine(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.catalog.routines.drop(_routine_id(stand_in, request))
-    return ApiResponse(None, 204)
-
-
-def _routine_id(stand_in: StandIn, request: ApiRequest) -> RoutineId:
     routine = RoutineId(request.project(), request.path["dataset"], request.path["routine"])
     stand_in.catalog.datasets.get(routine.dataset_id)
-    return routine
+    return ApiResponse(_resource(stand_in.catalog.routines.get(routine)))
 
 
 def _resource(procedure: Procedure) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
-from devstack.bigquery.jobs.row_policy_changes import add_policy_change, check_predicate, drop_policy_change
+from devstack.bigquery.jobs.row_policy_changes import add_policy_change, check_predicate
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_handlers import requested_table
 from devstack.bigquery.rest.table_resource import etag_of, rfc3339
@@ -20,7 +20,6 @@ from devstack.bigquery.storage.callers import OVERRIDE_TIME_TRAVEL
 from devstack.bigquery.storage.model import RowPolicy, TableId
 from devstack.bigquery.storage.row_policy_rules import find_policy, get_policy, policy_reference
 
-_FORCE = "Delete it with force=true."
 _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 _GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
 
@@ -52,21 +51,6 @@ def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     items, next_page = paginate(list(policies), request, size_parameter="pageSize")
     body: dict[str, Any] = {"rowAccessPolicies": [_resource(table, policy) for policy in items]} if items else {}
     return ApiResponse(body | next_page)
-
-
-def get_one_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table = _table(request)
-    policies = stand_in.catalog.get(table).settings.row_policies
-    return ApiResponse(_resource(table, get_policy(table, policies, request.path["policy"])))
-
-
-def delete_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table = _table(request)
-    build = drop_policy_change(
-        table, request.path["policy"], how_to_remove_all=None if request.flag("force") else _FORCE
-    )
-    stand_in.catalog.commit(table, build)
-    return ApiResponse({})
 
 
 def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop, parse_undrop
 from devstack.bigquery.sql.dml_parser import (
@@ -132,14 +132,11 @@ def _declare(cursor: TokenCursor) -> Declare:
 
 def _set(cursor: TokenCursor) -> SetVariable:
     cursor.expect("SET")
-    in_parentheses = cursor.accept("(")
-    if in_parentheses:
-        names = cursor.comma_separated(cursor.identifier)
-        cursor.expect(")")
-    else:
-        names = [cursor.identifier()]
+    if cursor.at("("):
+        raise NotImplementedConstruct("SET of variables in parentheses")
+    name = cursor.identifier()
     cursor.expect("=")
-    return SetVariable(tuple(names), parse_expression(cursor), in_parentheses)
+    return SetVariable(name, parse_expression(cursor))
 
 
 def _if(cursor: TokenCursor) -> If:

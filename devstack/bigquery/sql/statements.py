@@ -47,9 +47,8 @@ class Declare:
 
 @dataclass(frozen=True)
 class SetVariable:
-    names: tuple[str, ...]
+    name: str
     value: exp.Expression
-    in_parentheses: bool = False  # SET (a, b) = …: the value is a STRUCT with a field for each name
 
 
 @dataclass(frozen=True)

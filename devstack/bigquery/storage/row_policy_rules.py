@@ -63,17 +63,16 @@ def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: 
     return tuple(changed if policy is earlier else policy for policy in policies)
 
 
-def without_policy(table: TableId, policies: Policies, name: str, *, how_to_remove_all: str | None) -> Policies:
+def without_policy(table: TableId, policies: Policies, name: str) -> Policies:
     """The policies without the policy of this name.
 
-    Without any policy everybody sees all rows, so the last policy can be removed only by a request that removes all
-    policies. `how_to_remove_all`: None for such a request; for others, the sentence with which the error message ends.
-    Raises NotFound if the table has no policy of this name, and Invalid if the last policy cannot be removed.
+    Raises NotFound if the table has no policy of this name, and Invalid for its last one: without any policy everybody
+    sees all rows, so it can be removed only by a statement that removes all policies.
     """
     removed = get_policy(table, policies, name)
-    if len(policies) == 1 and how_to_remove_all is not None:
+    if len(policies) == 1:
         raise Invalid(
             f"Cannot drop row access policy {name}: it is the last one on table {table}, whose rows would all be open. "
-            f"{how_to_remove_all}"
+            "Use DROP ALL ROW ACCESS POLICIES."
         )
     return tuple(policy for policy in policies if policy is not removed)

