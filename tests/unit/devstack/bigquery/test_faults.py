@@ -17,13 +17,6 @@ def test_a_fault_fires_from_the_nth_match_for_its_times(warehouse: Warehouse) ->
         assert warehouse.http.get(f"/bigquery/v2/projects/{PROJECT}/jobs").status_code == 200
 
 
-def test_a_queued_job_waits_for_the_faults_to_be_cleared(warehouse: Warehouse) -> None:
-    with warehouse.fault(match={"job_type": "query"}, effect="queue"):
-        job = warehouse.client.query("SELECT 1", retry=None, job_retry=None)
-        assert warehouse.client.get_job(job.job_id).state == "PENDING"
-    assert [tuple(row.values()) for row in job.result(retry=None)] == [(1,)]
-
-
 @pytest.mark.parametrize(
     "body",
     [

@@ -300,9 +300,3 @@ def test_the_queries_of_jobs_in_the_documents_run(history: Warehouse, sql: str) 
         assert [row[1:3] for row in found] == [("RUNNING", None)]  # this query
     else:
         assert found == [("load", 1, 0, 0, 0)]
-
-
-def test_jobs_are_shown_for_180_days(warehouse: Warehouse) -> None:
-    warehouse.job("SELECT 1 AS x")
-    warehouse.advance(days=181)
-    assert warehouse.rows(f"SELECT COUNT(*) FROM {JOBS}") == [(1,)]  # this query

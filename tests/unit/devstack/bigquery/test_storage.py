@@ -1,23 +1,16 @@
-"""Versions, time travel, expiration, clones, quotas and schemas of tables; what a kill and a restart leave."""
+"""Versions, time travel, expiration, clones, quotas and schemas of tables, and their files on disk."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-import time
 from datetime import date, timedelta
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import LoadJobConfig
 
-from testkit.local_servers import REPOSITORY
-from tests.thoroughness import seeds
 from tests.unit.devstack.bigquery.warehouse import PROJECT, Warehouse
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
@@ -255,44 +248,3 @@ def test_a_column_that_bigquery_has_not_is_refused(shared: Warehouse, field: dic
 @pytest.mark.parametrize("name", ["a b", "a/b", "x" * 201])
 def test_impossible_table_names_are_refused(shared: Warehouse, name: str) -> None:
     assert shared.refusal(f"CREATE TABLE d.`{name}` (n INT64)")[0] in ("invalid", "invalidQuery")
-
-
-WRITER = """
-import sys
-from itertools import count
-from pathlib import Path
-from tests.unit.devstack.bigquery.warehouse import Warehouse
-warehouse = Warehouse(Path(sys.argv[1]))
-for number in count(int(sys.argv[2])):
-    rows = f"SELECT DATE_ADD(DATE '2026-01-01', INTERVAL d DAY) AS day, {number} AS n FROM UNNEST([0, 1, 2, 3]) AS d"
-    warehouse.job(f"CREATE OR REPLACE TABLE d.staging PARTITION BY day AS {rows}")
-    print("staging", number, flush=True)
-    warehouse.job("CREATE OR REPLACE TABLE d.target CLONE d.staging")
-    print("target", number, flush=True)
-    warehouse.advance(seconds=1)
-"""
-
-
-@pytest.mark.parametrize("seed", seeds(1))
-def test_a_kill_at_any_moment_leaves_each_table_as_the_old_or_the_new_version(warehouse: Warehouse, seed: int) -> None:
-    committed = {"staging": 0, "target": 0}
-    for first in (1, 1001):
-        committed |= write_until_killed(warehouse.folder, first, Random(seed + first).uniform(0.0, 0.25))
-        warehouse.restart()
-        for name, number in committed.items():
-            found = warehouse.rows(f"SELECT n, COUNT(*) FROM d.{name} GROUP BY n")
-            assert found in ([(number, 4)], [(number + 1, 4)])
-
-
-def write_until_killed(folder: Path, first: int, seconds: float) -> dict[str, int]:
-    """The last commits that the process reported before its end."""
-    command = [sys.executable, "-c", WRITER, str(folder), str(first)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    writer = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, env=environment)
-    assert writer.stdout is not None
-    lines = [writer.stdout.readline(), writer.stdout.readline()]
-    time.sleep(seconds)  # kill at a random moment
-    writer.kill()
-    lines += writer.stdout.readlines()
-    writer.wait()
-    return {line.split()[0]: int(line.split()[1]) for line in lines if line.endswith("\n")}
