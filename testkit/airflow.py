@@ -223,7 +223,7 @@ class LineageListener(OpenLineageListener):
     """The provider's listener, which sends events in the calling thread. `events`: those that it sent."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.events: list[dict[str, Any]] = []
         transport = type("Recorder", (Transport,), {"kind": "recorder", "emit": lambda _, event: self._record(event)})
         self.adapter = OpenLineageAdapter(client=OpenLineageClient(transport=transport()))

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.checks import manifest_checks as checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, require_no_failure
+from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, listed, require_no_failure
 from dedup_clone.checks.clustering_hint import clustering_hint
 from dedup_clone.checks.share_checks import check_shares, shares
 from dedup_clone.contract.delivery import Delivery
@@ -198,3 +198,11 @@ def test_the_hint_is_given_when_most_rows_are_in_overlapping_row_groups(
     if hint is not None:
         assert "[90%]" in hint
         assert "sorted by [product_id], or set [dedup.plan: rewrite]" in hint
+
+
+@pytest.mark.parametrize(
+    ("things", "text"),
+    [([], "none"), ([1], "1"), ([1, 2, 3, 4, 5], "1, 2, 3, 4, 5"), ([*range(7)], "0, 1, 2, 3, 4, and 2 more")],
+)
+def test_evidence_lists_the_first_five_and_counts_the_rest(things: list[int], text: str) -> None:
+    assert listed(things) == text

@@ -41,20 +41,45 @@ def test_target_has_the_layout_of_staging(target: TableMetadata | None, level: L
     assert tables.check_layout(table(), target, TABLE).level is level
 
 
+def labelled(generation: int) -> TableMetadata:
+    return table("f", labels={"dedup_clone_generation": str(generation)})
+
+
 @pytest.mark.parametrize(
-    ("target", "parent", "level"),
+    ("target", "parent", "level", "found", "to_do"),
     [
-        pytest.param(None, None, Level.PASS, id="first publish"),
-        pytest.param(None, 1, Level.FAIL, id="target was dropped"),
-        pytest.param(table("f"), None, Level.FAIL, id="a table of that name is not ours"),
-        pytest.param(table("f", labels={"dedup_clone_generation": "1"}), 1, Level.PASS, id="the parent's"),
-        pytest.param(table("f", labels={"dedup_clone_generation": "2"}), 1, Level.PASS, id="swapped already"),
-        pytest.param(table("f", labels={"dedup_clone_generation": "3"}), 1, Level.FAIL, id="somebody else's"),
-        pytest.param(table("f", labels={}), 1, Level.FAIL, id="labels removed by hand"),
+        pytest.param(None, None, Level.PASS, "absent", "", id="first publish"),
+        pytest.param(None, 1, Level.FAIL, "absent", "target was deleted", id="target was dropped"),
+        pytest.param(
+            table("f"),
+            None,
+            Level.FAIL,
+            "no label with a generation",
+            "bootstrap",
+            id="a table of that name is not ours",
+        ),
+        pytest.param(labelled(9), None, Level.FAIL, "generation 9", "make recover", id="the records are lost"),
+        pytest.param(labelled(1), 1, Level.PASS, "generation 1", "", id="the parent's"),
+        pytest.param(labelled(2), 1, Level.PASS, "generation 2", "", id="swapped already"),
+        pytest.param(labelled(3), 1, Level.FAIL, "generation 3", "labels were changed", id="somebody else's"),
+        pytest.param(table("f"), 1, Level.FAIL, "no label with a generation", "labels", id="labels removed by hand"),
     ],
 )
-def test_only_the_parents_target_is_replaced(target: TableMetadata | None, parent: int | None, level: Level) -> None:
-    assert tables.check_target_is_parent(target, parent, 2).level is level
+def test_only_the_parents_target_is_replaced(
+    target: TableMetadata | None, parent: int | None, level: Level, found: str, to_do: str
+) -> None:
+    result = tables.check_target_is_parent(target, parent, 2)
+    assert (result.level, result.found) == (level, found)
+    assert to_do in result.next_step
+
+
+def test_the_evidence_of_layout_clone_and_labels_says_what_was_found() -> None:
+    layout = tables.check_layout(table(), table("f", cluster_by=(), partition_column=None), TABLE)
+    assert layout.expected == "partitioned by date, clustered by product_id"
+    assert layout.found == f"f_staging: {layout.expected}; f: partitioned by nothing, clustered by nothing"
+    assert tables.check_target_is_clone(table("f"), "f_staging", NOW).found == "no clone"
+    labels = tables.check_target_labels(labelled(2), 2, "abc")
+    assert labels.found == "dedup_clone_generation 2, dedup_clone_manifest absent"
 
 
 def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
