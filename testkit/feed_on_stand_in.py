@@ -25,8 +25,6 @@ from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.dedup_result import end_if_all_refused
-from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
-from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.load import (
     begin_load,
     dates_to_load,
@@ -299,25 +297,6 @@ class FeedOnStandIn(ControlledStandIn):
             self.load(spec)
         self.swap(spec, self.check(spec))
         return self.commit(spec)
-
-    def erase(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> LedgerRecord:
-        """Erase the keys of a CSV text, as the erase DAG does."""
-        spec = self.resolve_erasure(keys, run_id=run_id, reason=reason)
-        self.deduplicate(spec)
-        self.load(spec)
-        self.swap(spec, self.check(spec))
-        record = self.commit(spec)
-        self.delete_leftovers(run_id=run_id)
-        return record
-
-    def delete_leftovers(self, *, run_id: str = "erase") -> None:
-        """Run the last task of the erase DAG, which deletes what still contains the erased rows."""
-        delete_leftovers(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, ""))
-
-    def resolve_erasure(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> PublishSpec:
-        """Upload a CSV text as the file of keys, and run the task of the erase DAG that acquires the lease."""
-        self.services.store.put(self.services.layout.keys_to_erase(KEYS_FILE), keys)
-        return resolve_erasure(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason))
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
         """What the rollback DAG shows for approval."""

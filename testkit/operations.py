@@ -17,7 +17,7 @@ from unittest.mock import patch
 from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.publish.erasure.key_hashes import key_text
@@ -73,9 +73,14 @@ def incident_names(world: FeedOnStandIn) -> list[str]:
     return [incident.name for incident in incidents(world)]
 
 
+def pending_job(world: FeedOnStandIn) -> PendingJob | None:
+    """The BigQuery job of the feed that the watchdog sees waiting for its start."""
+    return _state_for_watchdog(world).pending_job
+
+
 def waits_for_statement(world: FeedOnStandIn) -> bool:
     """Whether the watchdog sees that a DML statement of the feed waits in BigQuery's queue."""
-    job = _state_for_watchdog(world).pending_job
+    job = pending_job(world)
     return job is not None and job.is_statement
 
 

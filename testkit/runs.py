@@ -19,7 +19,6 @@ from google.api_core.exceptions import Forbidden, ServiceUnavailable
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.feed_state import PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.orchestration.runners.sizing import size_run
@@ -406,18 +405,6 @@ def load_dates_of(run: Run, days: list[date]) -> list[float]:
     candidate, manifest = load.read_candidate(run.world.services, run.spec)
     load.load_dates(run.world.services, run.spec, candidate, manifest, tuple(days), sleep=pauses.append)
     return pauses
-
-
-def pending_job(world: FeedOnStandIn) -> PendingJob | None:
-    """The BigQuery job of the feed that the watchdog sees waiting for its start."""
-    state = read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_failed_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    )
-    return state.pending_job
 
 
 def _numbered(step: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld,
 from testkit import runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.lost_answers import losing_answers
+from testkit.operations import pending_job
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4), row(8, 3, day=YESTERDAY)]  # 1 changed, 2 missing, 4 new, 3 equal
@@ -247,18 +248,18 @@ def test_no_write_whose_answer_is_lost_is_taken_for_that_of_another_run(world: F
 
 def test_the_time_of_a_pending_load_is_seen_and_counted(world: FeedOnStandIn) -> None:
     run = runs.publish(world, world.land(7, [row(7, 1)])).until("dedup")
-    assert runs.pending_job(world) is None
+    assert pending_job(world) is None
     world.add_fault({"match": {"job_id": f"{run.attempt}-load-1$"}, "effect": "queue", "seconds": 2.0})
     load = threading.Thread(target=run.until, args=("load",))
     load.start()
     seen = None
     while load.is_alive() and not seen:
-        seen = runs.pending_job(world)
+        seen = pending_job(world)
         time.sleep(0.02)
     load.join()
     assert seen is not None
     assert (seen.job_id.endswith(f"{run.attempt}-load-1"), seen.is_statement) == (True, False)
-    assert runs.pending_job(world) is None
+    assert pending_job(world) is None
     record = run.finish()
     assert record.lag_s
     assert 1.9 <= record.phases["queued"] <= record.lag_s

@@ -13,6 +13,7 @@ from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, L
 from testkit import runs
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.operations import Audit
 from tests.shared.task_api import TaskApi
 
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
@@ -46,6 +47,8 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
     for start in refused:
         with pytest.raises(FeedHeldElsewhere):
             start()
+    with pytest.raises(AirflowSkipException, match="publishes the feed"):
+        Audit(other).step("choose")
     airflow = TaskApi(monkeypatch)
     failed = DagTasks(other, airflow, monkeypatch, "publish", f"run-{name}")
     failed.has_taken(run.spec)
