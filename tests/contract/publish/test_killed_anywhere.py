@@ -1,6 +1,6 @@
 """What runs is killed, or sleeps, before one of its writes: whoever goes on, it ends as if nothing had happened.
 
-Every third write is tried, all of them at night.
+Every third write is tried, or fewer in long stories; all of them at night.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.contract.publish import changes_rows
 from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
 from tests.thoroughness import times
 
+pytestmark = pytest.mark.timeout(times(300, 3000))
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4)]
 Worlds = Callable[..., Iterator[tuple[FeedOnStandIn, int]]]
@@ -32,10 +33,13 @@ Work = Callable[[FeedOnStandIn], Any]
 
 @pytest.fixture
 def killed(clients: tuple[Storage, BigQuery]) -> Worlds:
-    """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number."""
+    """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number.
 
-    def worlds(prepare: Work, work: Work, first: int = 1) -> Iterator[tuple[FeedOnStandIn, int]]:
-        for number in count(first, times(3, 1)):
+    `first`: the first write that is tried. `every`: in `make test` only so many.
+    """
+
+    def worlds(prepare: Work, work: Work, first: int = 1, every: int = 3) -> Iterator[tuple[FeedOnStandIn, int]]:
+        for number in count(first, times(every, 1)):
             world = FeedOnStandIn(new_feed("killed_"), *clients)
             prepare(world)
             if not kill_before_write(number, partial(work, world)):
@@ -94,7 +98,7 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
 
 def test_a_publish_that_only_seemed_dead(clients: tuple[Storage, BigQuery]) -> None:
     """It sleeps before a write while another run ends it and publishes, and does no harm when it wakes up."""
-    for number in count(2, times(3, 1)):
+    for number in count(2, times(5, 1)):
         world, woken = FeedOnStandIn(new_feed("asleep_"), *clients), []
         publish_first(world)
         name = world.land(8, SECOND)
@@ -134,7 +138,7 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
         runs.recover_lease(world)
         world.publish(stopped(world), **accepts)
 
-    for world, number in killed(prepare, work, 3):
+    for world, number in killed(prepare, work, 3, 7):
         runs.recover_lease(world)
         is_live = world.rows() == expected(*garbage)
         assert is_live or world.rows() == expected(*base), number
