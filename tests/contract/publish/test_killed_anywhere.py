@@ -24,22 +24,32 @@ from tests.contract.publish import changes_rows
 from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
 from tests.thoroughness import times
 
-pytestmark = pytest.mark.timeout(times(300, 3000))
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4)]
 Worlds = Callable[..., Iterator[tuple[FeedOnStandIn, int]]]
 Work = Callable[[FeedOnStandIn], Any]
 
 
-@pytest.fixture
-def killed(clients: tuple[Storage, BigQuery]) -> Worlds:
-    """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number.
+@pytest.fixture(params=range(4))
+def numbers(request: pytest.FixtureRequest) -> Callable[..., Iterator[int]]:
+    """`numbers(first, every)`: a quarter of the writes to try, so that no test takes long.
 
     `first`: the first write that is tried. `every`: in `make test` only so many.
     """
 
-    def worlds(prepare: Work, work: Work, first: int = 1, every: int = 3) -> Iterator[tuple[FeedOnStandIn, int]]:
-        for number in count(first, times(every, 1)):
+    def quarter(first: int = 1, every: int = 3) -> Iterator[int]:
+        step = times(every, 1)
+        return count(first + step * request.param, 4 * step)
+
+    return quarter
+
+
+@pytest.fixture
+def killed(clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]]) -> Worlds:
+    """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number."""
+
+    def worlds(prepare: Work, work: Work, **which: int) -> Iterator[tuple[FeedOnStandIn, int]]:
+        for number in numbers(**which):
             world = FeedOnStandIn(new_feed("killed_"), *clients)
             prepare(world)
             if not kill_before_write(number, partial(work, world)):
@@ -83,7 +93,7 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
     def work(world: FeedOnStandIn) -> None:
         world.publish(world.state.deliveries("arrivals")[-1])
 
-    for world, number in killed(prepare, work, 2):
+    for world, number in killed(prepare, work, first=2):
         if number % 2:  # the watchdog comes first
             runs.load_waiting_changes(world)
         runs.recover_lease(world)
@@ -96,9 +106,11 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
         assert changes_rows.pending(world) == []
 
 
-def test_a_publish_that_only_seemed_dead(clients: tuple[Storage, BigQuery]) -> None:
+def test_a_publish_that_only_seemed_dead(
+    clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]]
+) -> None:
     """It sleeps before a write while another run ends it and publishes, and does no harm when it wakes up."""
-    for number in count(2, times(5, 1)):
+    for number in numbers(first=2, every=5):
         world, woken = FeedOnStandIn(new_feed("asleep_"), *clients), []
         publish_first(world)
         name = world.land(8, SECOND)
@@ -138,7 +150,7 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
         runs.recover_lease(world)
         world.publish(stopped(world), **accepts)
 
-    for world, number in killed(prepare, work, 3, 7):
+    for world, number in killed(prepare, work, first=3, every=7):
         runs.recover_lease(world)
         is_live = world.rows() == expected(*garbage)
         assert is_live or world.rows() == expected(*base), number
@@ -172,7 +184,7 @@ def test_a_rollback(killed: Worlds) -> None:
 
 
 def test_a_bootstrap(killed: Worlds) -> None:
-    for world, number in killed(maintain, lambda world: runs.bootstrap(world).finish(), 2):
+    for world, number in killed(maintain, lambda world: runs.bootstrap(world).finish(), first=2):
         assert world.rows() == expected(*MAINTAINED), number
         runs.recover_lease(world)
         if world.state.generation is None:
@@ -209,7 +221,7 @@ def test_a_rebuild(killed: Worlds) -> None:
 def test_an_erasure(killed: Worlds) -> None:
     keys, left = "product_id\n1\n", [ROWS[1], ROWS[2]]
 
-    for world, number in killed(publish_first, lambda world: runs.erasure(world, keys).finish(), 2):
+    for world, number in killed(publish_first, lambda world: runs.erasure(world, keys).finish(), first=2):
         runs.recover_lease(world)
         if world.state.generation == 1:
             assert world.rows() == expected(*ROWS), number
