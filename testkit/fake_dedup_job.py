@@ -223,7 +223,8 @@ class FakeDedupJob:
         return [{name: row.get(name) for name in names} for row in found]
 
     def _file(self, uri: str) -> list[Row]:
-        return pq.read_table(io.BytesIO(self._read(uri))).to_pylist()
+        rows: list[Row] = pq.read_table(io.BytesIO(self._read(uri))).to_pylist()
+        return rows
 
     def _record(self, kind: type[Any], uri: str) -> Any:
         return from_json(kind, self._read(uri).decode(), where=uri)

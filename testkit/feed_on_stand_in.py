@@ -138,7 +138,7 @@ class FeedOnStandIn(ControlledStandIn):
         """The objects in another folder of the state bucket, such as those of all feeds in `_reporting`."""
         return StateReader(self.storage, self.places.state, folder)
 
-    def declare(self, **sections: Any) -> None:
+    def configure(self, **sections: Any) -> None:
         """Change the feed file. A dict has fields of a section; the others of that section stay as they are."""
         values = self.feed.model_dump()
         for name, value in sections.items():
@@ -233,7 +233,8 @@ class FeedOnStandIn(ControlledStandIn):
         """The load job of an attempt: its id is recorded in the lease, and it is not made yet."""
         candidate, manifest = read_candidate(self.services, spec)
         begin_load(self.services, spec, manifest)
-        return self._record_job(spec, "load", table_load_configuration(self.services, candidate, manifest))
+        job: LoadJob = self._record_job(spec, "load", table_load_configuration(self.services, candidate, manifest))
+        return job
 
     def finish_load(self, spec: PublishSpec, job: LoadJob) -> None:
         """Wait for the load job, and record that staging is loaded."""
@@ -311,7 +312,7 @@ class FeedOnStandIn(ControlledStandIn):
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
         job = self._record_job(spec, step, configuration, number)
         with suppress(Conflict):  # the client repeats a request whose answer was lost
-            job._begin()  # type: ignore[no-untyped-call]
+            job._begin()
         self.bigquery.get_job(job.job_id, project=self.places.project, location=self.places.location).result()
 
     def _record_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> Any:

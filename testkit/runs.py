@@ -445,7 +445,7 @@ def queries_that_read(size: int) -> Iterator[None]:
 
 def policies_of(world: FeedOnStandIn, table: str, *, page_size: int) -> tuple[tuple[str, ...], dict[str, str]]:
     """The row access policies and the column tags that the product finds, in answers of this page size."""
-    connection = world.bigquery._connection
+    connection: Any = world.bigquery._connection
     ask = connection.api_request
 
     def ask_for_small_pages(**request: Any) -> Any:

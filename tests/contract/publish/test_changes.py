@@ -25,7 +25,7 @@ FIXED_COLUMNS = {"publish_date", "generation", "snapshot_id", "change_type", "ol
 def world(clients: tuple[Storage, BigQuery]) -> Iterator[FeedOnStandIn]:
     """A feed with changes and one generation, which has none."""
     world = FeedOnStandIn(new_feed(), *clients)
-    world.declare(changes=True)
+    world.configure(changes=True)
     assert publish(world, row(7, 1), row(7, 2, day=YESTERDAY)) is None
     yield world
     world.clear_faults()
@@ -59,7 +59,7 @@ def test_the_table_has_old_and_new_rows_and_expires(world: FeedOnStandIn) -> Non
     assert (table.time_partitioning.field, table.clustering_fields) == ("publish_date", ["generation"])
     assert table.time_partitioning.expiration_ms == 60 * 86_400_000
     assert world.state.names("changes/") == []
-    world.declare(changes_days=7)
+    world.configure(changes_days=7)
     publish(world, row(11, 1, 32))
     table = world.bigquery.get_table(f"warehouse.{world.feed.feed}_changes")
     assert table.time_partitioning.expiration_ms == 7 * 86_400_000
@@ -113,7 +113,7 @@ def test_the_watchdog_loads_what_is_missing_although_another_feed_is_damaged(
     world: FeedOnStandIn, clients: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = FeedOnStandIn(new_feed("a_damaged_"), *clients)
-    damaged.declare(changes=True)
+    damaged.configure(changes=True)
     publish(damaged, row(7, 1))
     for one in (damaged, world):
         fail_loads(one, times=1)

@@ -38,7 +38,7 @@ def rows(snapshot_id: int, *products: range) -> list[Row]:
 def feed(world: FeedOnStandIn) -> FeedOnStandIn:
     """A feed with the default bounds, whose snapshot 3 is live."""
     bounds = {"max_missing_dates": 1, "max_new_share": 0.2, "max_survivor_share": 0.2, "max_changed_share": 0.5}
-    world.declare(checks={**bounds, "max_times_usual": 10.0})
+    world.configure(checks={**bounds, "max_times_usual": 10.0})
     world.publish(world.land(3, rows(3, CLEAN)))
     return world
 
@@ -136,7 +136,7 @@ def test_the_job_runs_again_if_its_input_differs(feed: FeedOnStandIn, difference
     if difference == "parent":
         feed.publish(feed.land(5, rows(5, CLEAN)))
     elif difference == "settings":
-        feed.declare(dedup={"exact": True})
+        feed.configure(dedup={"exact": True})
     else:
         feed.state.lose("data/00000002")
     feed.publish(garbage, **ACCEPTS)
@@ -272,7 +272,7 @@ def test_a_replay_goes_on_when_the_run_that_waited_is_dead_and_nobody_is_asked_i
     with pytest.raises(CheckFailed):
         run.finish()
     run.end()
-    world.declare(checks={"max_new_share": 1.0})
+    world.configure(checks={"max_new_share": 1.0})
     run = runs.publish(world, waiting.name, run_id="third", **ACCEPTS).until("check")
     assert run.approval_text is None
     run.finish()

@@ -86,7 +86,7 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
     """The table of changes gets the rows of each generation once."""
 
     def prepare(world: FeedOnStandIn) -> None:
-        world.declare(changes=True)
+        world.configure(changes=True)
         publish_first(world)
         world.land(8, SECOND)
 
@@ -137,7 +137,7 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
     accepts = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
 
     def prepare(world: FeedOnStandIn) -> None:
-        world.declare(checks={"max_new_share": 0.2})
+        world.configure(checks={"max_new_share": 0.2})
         world.publish(world.land(7, base))
         world.land(8, garbage)
 

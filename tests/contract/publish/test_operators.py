@@ -162,7 +162,7 @@ def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> Non
     world.publish(world.land(7, [row(7, 1)]))
     with pytest.raises(AirflowFailException, match="is not held"):
         by_hand.execute(RESOLVE, **AGAIN, discard=True)
-    world.declare(checks={"max_new_share": 0.2})
+    world.configure(checks={"max_new_share": 0.2})
     name = world.land(8, [row(8, product) for product in range(1, 4)])
     with pytest.raises(CheckFailed):
         world.publish(name)
@@ -244,7 +244,7 @@ def awaiting_approval(by_hand: DagTasks, monkeypatch: pytest.MonkeyPatch) -> Dag
     """A replay whose accepted check failed and that waits for approval."""
     world = by_hand.world
     world.publish(world.land(7, [row(7, n) for n in range(10)]))
-    world.declare(checks={"max_changed_share": 0.5})
+    world.configure(checks={"max_changed_share": 0.5})
     world.land(8, [row(8, n, 99) for n in range(10)])
     by_hand.execute(RESOLVE, snapshot_id="8", accepted_checks=["changed_share"], reason="prices were reset")
     by_hand.execute("dedup_snapshot")
@@ -339,7 +339,7 @@ def test_whoever_approves_reads_who_asked_and_why(
         archive.put(9, [row(9, 1)])
         form["archive"] = archive.request.archive
     if dag == "rebuild":
-        world.declare(table={"cluster_by": ("store_id",)})
+        world.configure(table={"cluster_by": ("store_id",)})
     tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)
     tasks.user = "vera"
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))

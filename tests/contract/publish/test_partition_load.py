@@ -32,7 +32,7 @@ TOLERANCE = 25
 
 @pytest.fixture
 def changing(world: FeedOnStandIn) -> FeedOnStandIn:
-    world.declare(update_id_mode="last_changed")
+    world.configure(update_id_mode="last_changed")
     world.publish(world.land(7, BASE))
     return world
 
@@ -70,7 +70,7 @@ def test_only_changed_dates_are_loaded_unless_many_changed_or_have_too_many_file
 def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(
     world: FeedOnStandIn, real_dedup: SparkDedupProcess
 ) -> None:
-    world.declare(update_id_mode="last_changed")
+    world.configure(update_id_mode="last_changed")
     world.dedup = real_dedup
     world.publish(world.land(7, BASE))
     assert publish(world, 8, [{**one, "update_id": 8} for one in BASE]) == []

@@ -187,7 +187,7 @@ def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) 
 
 
 def test_a_snapshot_beyond_its_bounds_or_unusual_for_its_feed_stops_before_the_swap(world: FeedOnStandIn) -> None:
-    world.declare(checks={"max_changed_share": 0.5, "max_times_usual": 10.0})
+    world.configure(checks={"max_changed_share": 0.5, "max_times_usual": 10.0})
     base = [row(7, n) for n in range(200)]
     world.publish(world.land(7, base))
     wild = world.land(8, [row(8, n, 99) for n in range(200)])

@@ -90,7 +90,7 @@ def test_dates_of_an_older_snapshot_fill_gaps_and_its_own_publish_is_still_right
     assert [d["snapshot_id"] for d in world.state.manifest()["deliveries"]] == [7]
     waiting = [a["delivery"]["snapshot_id"] for a in world.state.index["arrivals"] if a["fate"] == "waiting"]
     assert waiting == [5]
-    world.declare(checks={"max_missing_dates": 0})  # dates that were not asked for are not missing
+    world.configure(checks={"max_missing_dates": 0})  # dates that were not asked for are not missing
     world.publish(newest, dates=(YESTERDAY,), **DATES)
     assert world.rows() == expected(*live, row(5, 2))
     world.publish(late)
@@ -137,10 +137,10 @@ def test_dates_that_are_not_there_and_feeds_that_cannot_tell_them_are_refused(wo
     assert f"(the oldest is {old + timedelta(days=1)}): {old}; not in the delivery: {absent}." in message
     assert f"Choose among: {YESTERDAY}..{TODAY}." in message
     newer = world.land(8, [row(8, 1)])
-    world.declare(landing={"date_folders": False})
+    world.configure(landing={"date_folders": False})
     with pytest.raises(ConfigurationError, match="lands no date folders"):
         world.resolve(name, dates=(TODAY,), **DATES)
-    world.declare(landing={"date_folders": True}, update_id_mode="last_changed")
+    world.configure(landing={"date_folders": True}, update_id_mode="last_changed")
     with pytest.raises(ConfigurationError, match=rf"newest published delivery \[{name}\] can"):
         world.resolve(newer, dates=(TODAY,), **DATES)
     assert world.state.lease is None

@@ -106,7 +106,7 @@ def _descriptions(fields: list[SchemaField]) -> list[str | None]:
 
 
 def test_what_spark_used_is_priced_also_of_an_attempt_that_a_check_stops(world: FeedOnStandIn) -> None:
-    world.declare(checks={"max_changed_share": 0.5})
+    world.configure(checks={"max_changed_share": 0.5})
     run = runs.publish(world, world.land(7, [row(7, n) for n in range(10)])).until("resolve")
     world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(USED))
     cost = run.finish().cost

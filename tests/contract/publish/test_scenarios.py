@@ -167,7 +167,7 @@ def a_foreign_publish_between_check_and_swap(steps: Steps) -> list[tuple[Any, ..
 
 def a_snapshot_that_a_check_stops_and_then_a_clean_one(steps: Steps) -> list[tuple[Any, ...]]:
     """What was stopped is published by nobody but a person."""
-    steps.world.declare(checks={"max_new_share": 0.2, "max_missing_dates": 9})
+    steps.world.configure(checks={"max_new_share": 0.2, "max_missing_dates": 9})
     steps.publish(steps.world.land(7, BASE))
     with contextlib.suppress(CheckFailed):
         steps.publish(steps.world.land(8, [row(8, product) for product in range(100, 140)]))

@@ -36,7 +36,7 @@ def describe(world: FeedOnStandIn, text: str) -> None:
     columns = [c.model_dump() for c in world.feed.table.columns]
     for column in columns:
         column["description"] = text if column["name"] == "attr_value" else ""
-    world.declare(table={"columns": columns})
+    world.configure(table={"columns": columns})
 
 
 def found(world: FeedOnStandIn, name: str = "") -> bigquery.Table:
@@ -125,7 +125,7 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
     for what in OPTIONS:
         SET_BY_HAND[what][0](world)
     before = found(world)
-    world.declare(table=DECLARED)
+    world.configure(table=DECLARED)
     describe(world, DESCRIPTION)
     world.publish(world.land(8, SECOND))
     for rolled_back in (False, True):
@@ -140,7 +140,7 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
     world.publish(world.land(9, [row(9, 1, 90)]), **{**BY_SQL, "engine": "merge"})  # reads a target with a filter
     sql = f"SELECT product_id, attr_value FROM .{world.feed.target} WHERE date >= '{TODAY}' ORDER BY 1"
     assert world.query(sql) == [(1, 90), (2, 20)]
-    world.declare(table={"options": {}, "primary_key": False})
+    world.configure(table={"options": {}, "primary_key": False})
     world.publish(world.land(10, SECOND))
     table = found(world)
     assert (table.friendly_name, table.labels.get("team"), table.require_partition_filter) == (None, None, None)
@@ -165,7 +165,7 @@ def test_tables_that_expire_by_a_default_of_their_dataset_are_not_published(worl
 
 def test_all_tables_of_a_feed_have_its_kms_key(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    world.declare(table={"options": {"kms_key": KMS_KEY}})
+    world.configure(table={"options": {"kms_key": KMS_KEY}})
     run = runs.publish(world, world.land(8, SECOND), **BY_SQL).until("dedup")
     incoming = found(world, f"{world.feed.target}_incoming")
     run.finish()
@@ -182,7 +182,7 @@ ROW_POLICY, TRUE_FILTER = "own_stores", "dedup_clone_publisher"
 @pytest.fixture
 def governed(world: FeedOnStandIn) -> FeedOnStandIn:
     """A feed that declares a row access policy and a column's tag."""
-    world.declare(table={"policies": {"row_access": (ROW_POLICY,), "column_tags": {"attr_value": TAG}}})
+    world.configure(table={"policies": {"row_access": (ROW_POLICY,), "column_tags": {"attr_value": TAG}}})
     return world
 
 
@@ -289,8 +289,8 @@ def test_an_engine_in_sql_is_refused_for_policies_declared_or_not(governed: Feed
         with pytest.raises(ConfigurationError, match="every reader of the dataset"):
             governed.resolve(governed.land(7, FIRST), **{**BY_SQL, "engine": engine})
         with pytest.raises(ValidationError, match="every reader of the dataset"):
-            governed.declare(engine=engine)
-    governed.declare(table={"policies": {"row_access": (), "column_tags": {}}})
+            governed.configure(engine=engine)
+    governed.configure(table={"policies": {"row_access": (), "column_tags": {}}})
     governed.publish(governed.land(7, FIRST))
     run = runs.publish(governed, governed.land(8, SECOND), **BY_SQL).until("resolve")
     add_row_policy(governed, "product_id = 1", ROW_POLICY)

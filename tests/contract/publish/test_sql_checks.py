@@ -156,7 +156,7 @@ def test_a_query_that_cannot_run_stops_the_next_publish_before_its_dedup(
 def test_a_query_may_name_a_column_that_the_publish_adds(world: FeedOnStandIn, declare: Declare) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     columns = [column.model_dump() for column in world.feed.table.columns]
-    world.declare(table={"columns": [*columns, {"name": "colour", "type": "STRING", "since": 9}]})
+    world.configure(table={"columns": [*columns, {"name": "colour", "type": "STRING", "since": 9}]})
     declare("SELECT colour FROM {{ staging }} WHERE colour = ''")
     run = runs.publish(world, world.land(8, [row(8, 1)])).until("check")
     assert result(run)["level"] == "pass"
@@ -169,7 +169,7 @@ def test_a_query_may_name_a_column_that_the_publish_adds(world: FeedOnStandIn, d
 def test_an_id_whose_date_changed_stops_the_publish_and_is_named(world: FeedOnStandIn, engine: str) -> None:
     check = "sql_unique_across_dates"
     world.publish(world.land(7, [row(7, 1, day=YESTERDAY), row(7, 2)]), engine=engine)
-    world.declare(checks={"unique_across_dates": ("product_id", "store_id")})
+    world.configure(checks={"unique_across_dates": ("product_id", "store_id")})
     name = world.land(8, [row(8, 1), row(8, 2)])
     run = runs.publish(world, name, engine=engine).until("load")
     with pytest.raises(CheckFailed, match=check):
@@ -183,7 +183,7 @@ def test_an_id_whose_date_changed_stops_the_publish_and_is_named(world: FeedOnSt
     run.end()
     world.publish(name, **{**ACCEPTS, "accepted_checks": (check,), "engine": engine})
     assert world.rows() == expected(row(7, 1, day=YESTERDAY), row(8, 1), row(8, 2))
-    world.declare(checks={"unique_across_dates": ()})
+    world.configure(checks={"unique_across_dates": ()})
     world.publish(world.land(9, [row(9, 1, day=YESTERDAY), row(9, 2)]), engine=engine)
 
 
@@ -191,9 +191,9 @@ def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    world.declare(checks={"unique_across_dates": ("product_id", "store_id")})
+    world.configure(checks={"unique_across_dates": ("product_id", "store_id")})
     world.publish(world.land(8, [row(8, 1)]))  # ids of one date pass
-    world.declare(max_bytes_billed=64 << 30)
+    world.configure(max_bytes_billed=64 << 30)
     name = world.land(9, [row(9, 1)])
     with runs.queries_that_read((64 << 30) + 1), pytest.raises(CheckFailed, match="raise max_bytes_billed"):
         world.resolve(name)

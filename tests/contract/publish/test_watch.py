@@ -171,7 +171,7 @@ def test_a_run_that_a_check_on_the_data_stopped_is_repeated_only_to_try_the_newe
     """Its delivery is held, and a person decides; of several, all but the newest are."""
     world = watch.world
     world.publish(world.land(6, [row(6, n) for n in range(10)]))
-    world.declare(checks={"max_new_share": 0.2})
+    world.configure(checks={"max_new_share": 0.2})
     if stopped_with_others:
         world.land(7, [row(7, n) for n in range(50)])
     world.land(8, [row(8, n) for n in range(10 if stopped_with_others else 50)])
