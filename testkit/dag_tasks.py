@@ -101,7 +101,7 @@ class ClientHook(BigQueryHook):
         self._client = client
         self.inserted: list[str] = []
 
-    def get_client(self, **_: Any) -> Client:
+    def get_client(self, *_: Any, **__: Any) -> Client:
         return self._client
 
     def insert_job(self, **arguments: Any) -> Any:
@@ -151,7 +151,8 @@ class DagTasks:
         ti = SimpleNamespace(xcom_push=push, xcom_pull=pull, map_index=-1, task_id=task_id, try_number=1)
         run = self.airflow.runs[self.dag.dag_id][self.run_id]
         run.triggering_user_name = self.user
-        params = {**{name: param.value for name, param in self.dag.params.items()}, **self.form}
+        defaults: Any = self.dag.params
+        params = {**{name: param.value for name, param in defaults.items()}, **self.form}
         task = self.dag.get_task(task_id).prepare_for_execution()
         context: Any = {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": params, "dag_run": run}
         context["outlet_events"] = self.events
