@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.candidate.new_manifest import PlanResults, assemble_generation
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent
-from dedup_spark.plan_selection import DatePlan, select_plans
+from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
 from dedup_spark.plans.adopt.adopt_task import DeclinedAdoption
 from dedup_spark.plans.written_date import DateCost
 
@@ -120,3 +122,20 @@ def test_a_date_that_adopt_declined_is_left_to_spark_for_each_reason_named_once(
 def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:
     plans = select(Plan.REWRITE, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
     assert {day for day, plan in plans.items() if plan.task} == {BOTH, OLD}
+
+
+def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_is_live() -> None:
+    """It would be missing otherwise. The parent is as after a replay of one date alone."""
+    arrival: Any = SimpleNamespace(delivery=Delivery(7, 1))
+    request: Any = SimpleNamespace(
+        plan=Plan.AUTO, retention_day=BOTH, deliveries=[arrival], update_id_mode=UpdateIdMode.LAST_SEEN
+    )
+    entries = {
+        BOTH: replace(entry(BOTH), plan=DateOutcome.COPIED_FORWARD),
+        NEW: replace(entry(NEW), plan=DateOutcome.REWRITE),
+    }
+    parent = Parent("", entries, (), 7, 0, deliveries=frozenset([arrival.delivery]), complete_since=BOTH)
+    plans = unchanged_plans(request, parent)
+    assert plans is not None
+    generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, PlanResults(), parent)
+    assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]

@@ -1,10 +1,13 @@
-"""Which rows of differing buckets are compared, against plain sets: no difference is ever missed."""
+"""Which rows of differing buckets are compared, and how many changed, against plain sets."""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 from functools import reduce
 from operator import or_
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_clone.contract.table import Column
-from dedup_spark.comparison import bucket_selection
+from dedup_spark.comparison import bucket_selection, spilled_hashes
 from dedup_spark.comparison.bucket_selection import (
     ALL_KEYS,
     ONE_KEY,
@@ -21,10 +24,15 @@ from dedup_spark.comparison.bucket_selection import (
     BucketSelection,
     select_differing_keys,
 )
+from dedup_spark.comparison.changed_rows import count_missing
+from dedup_spark.comparison.spilled_hashes import ChangedRowsCounter, SpillableHashes
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
+from dedup_spark.plans.adopt import adopt_date, differences
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 BITS = 4
 HASHER = KeyHasher((Column("key", "INT64"),), Seed(b"a secret"))
@@ -199,3 +207,92 @@ def test_sub_bucket_whose_short_sums_agree_by_chance_is_found_by_the_fingerprint
     left = selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
     assert set(left) >= set(np.flatnonzero(selection.kinds == SUB_BUCKETS))
     assert SUB_BUCKETS in selection.kinds
+
+
+def product_rows(snapshot_id: int, products: range) -> list[dict[str, Any]]:
+    values = {"date": date(2026, 3, 1), "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": snapshot_id}
+    return [{"product_id": product, **values} for product in products]
+
+
+@pytest.mark.parametrize(("deliveries", "copies"), [(1, 0), (2, 1)])
+def test_sums_are_copied_only_for_a_further_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deliveries: int, copies: int
+) -> None:
+    """Each copy takes up to 128 MB."""
+    monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=1000))
+    monkeypatch.setattr(differences, "_EXTRA_PASS_SHARE", 0.0)
+    monkeypatch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
+    made, copy = [], SubBucketSums.copy
+
+    def counted(sums: SubBucketSums) -> SubBucketSums:
+        made.append(copy(sums))
+        return made[-1]
+
+    monkeypatch.setattr(SubBucketSums, "copy", counted)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    area.publish(area.land(1, product_rows(1, range(400))))
+    area.publish(*(area.land(number, product_rows(number, range(20, 420))) for number in range(2, 2 + deliveries)))
+    (entry,) = area.manifest.dates if area.manifest else ()
+    assert (entry.plan, entry.new_keys, entry.survivors, len(area.product_rows())) == ("adopt", 20, 20, 420)
+    assert len(made) == copies
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    common=st.integers(0, 3000),
+    wanted=st.integers(0, 40),
+    present=st.integers(0, 40),
+    same_bits=st.booleans(),
+)
+def test_hashes_that_the_other_list_lacks_are_counted(
+    seed: int, common: int, wanted: int, present: int, same_bits: bool
+) -> None:
+    """With `same_bits` all hashes begin with the same bits, so that the bitmap cannot tell them apart."""
+    random = np.random.default_rng(seed)
+    hashes = np.unique(random.integers(0, 2**63, common + wanted + present).astype(np.uint64) << np.uint64(1))
+    if same_bits:
+        hashes = np.unique(hashes >> np.uint64(24) << np.uint64(1))
+    random.shuffle(hashes)
+    one, other = hashes[: common + wanted], np.concatenate([hashes[:common], hashes[common + wanted :]])
+    random.shuffle(other)
+    assert count_missing(one, other) == len(set(one.tolist()) - set(other.tolist()))
+
+
+RANDOM = np.random.default_rng(20261122)
+FIRSTS, VALUE_HASHES = (RANDOM.integers(0, 2**64, 5000, dtype=np.uint64) for _ in range(2))
+
+
+def spilled(value_hashes: np.ndarray, at_a_time: int) -> list[SpillableHashes]:
+    """As two threads would collect them."""
+    both = [SpillableHashes(), SpillableHashes()]
+    for start in range(0, len(value_hashes), at_a_time):
+        rows = slice(start, start + at_a_time)
+        both[start % 2].add(FIRSTS[rows], value_hashes[rows])
+    return both
+
+
+@pytest.mark.parametrize(("in_memory", "on_disk"), [(1 << 20, False), (700, True), (2000, True), (0, True)])
+def test_changed_rows_are_counted_in_memory_and_on_disk(
+    monkeypatch: pytest.MonkeyPatch, in_memory: int, on_disk: bool
+) -> None:
+    monkeypatch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", in_memory)
+    now = VALUE_HASHES.copy()
+    now[100:160] *= np.uint64(3)
+    parent, newest = spilled(VALUE_HASHES, 333), spilled(now[::-1], 501)
+    assert any(part.is_on_disk for part in (*parent, *newest)) is on_disk
+    assert ChangedRowsCounter(parent, newest, None).total() == 60
+
+
+def test_only_selected_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 1000)
+    wanted = np.uint64(2**63) > FIRSTS
+    newest = spilled(VALUE_HASHES * np.uint64(3), 100)
+    found = ChangedRowsCounter(
+        spilled(VALUE_HASHES, 100), newest, lambda f: np.flatnonzero(f < np.uint64(2**63))
+    ).total()
+    assert found == wanted.sum()
+
+
+def test_without_hashes_nothing_changed() -> None:
+    assert ChangedRowsCounter([SpillableHashes()], [], None).total() == 0

@@ -1,4 +1,4 @@
-"""Fingerprints of key sets: equal for equal keys in any order and any files, different for different keys."""
+"""Hashes, seeds and fingerprints: equal for equal keys and rows in any order and any files, different for others."""
 
 from __future__ import annotations
 
@@ -7,19 +7,117 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup_clone.contract.table import Column, TableContract
-from dedup_spark.column_types import SCALARS
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_spark.column_types import SCALARS, arrow_schema
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import MAX_BITS, MIN_BITS, BucketFingerprints, bits_for, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
-from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.fingerprints.seed import Seed, read_seed
 from dedup_spark.fingerprints.value_hashing import ValueHasher
+
+
+def test_seed_is_made_once_for_each_feed(tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    assert read_seed(one) == read_seed(one)
+    assert read_seed(one) != read_seed(other)
+    assert len(read_seed(one).secret) == 32
+
+
+@pytest.mark.parametrize("content", ["", "12", "no hexadecimal digits", "ab" * 31])
+def test_damaged_seed_is_refused_with_the_next_step(tmp_path: Path, content: str) -> None:
+    uri = tmp_path / "seed"
+    uri.write_text(content)
+    with pytest.raises(ContractViolation, match=r"seed.* is damaged.*Restore the object"):
+        read_seed(str(uri))
+
+
+def test_secret_is_not_shown() -> None:
+    seed = Seed(b"a secret")
+    assert "secret" not in repr(seed).replace("Seed()", "")
+    assert seed.public_id != Seed(b"another").public_id
+    assert b"a secret" not in seed.public_id.to_bytes(8, "big")
+
+
+SEED = Seed(b"a secret")
+
+REPEATED = ColumnMode.REPEATED
+PAIR = (Column("a", "INT64"), Column("b", "STRING"))
+DISTINCT: dict[str, tuple[Column, list[Any]]] = {
+    "INT64": (Column("v", "INT64"), [None, 0, 1, -1, 2**63 - 1]),
+    "FLOAT64": (Column("v", "FLOAT64"), [None, 0.0, 1.5, float("nan"), float("inf"), -float("inf")]),
+    "STRING": (Column("v", "STRING"), [None, "", "a", "aa", "x" * 5000, "x" * 4999]),
+    "BYTES": (Column("v", "BYTES"), [None, b"", b"\x00", b"\x00\x00"]),
+    "BOOL": (Column("v", "BOOL"), [None, False, True]),
+    "DATE": (Column("v", "DATE"), [None, date(1970, 1, 1), date(2026, 1, 1)]),
+    "TIMESTAMP": (Column("v", "TIMESTAMP"), [None, datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)]),
+    "DATETIME": (Column("v", "DATETIME"), [None, datetime(1970, 1, 1), datetime(2026, 1, 1)]),  # noqa: DTZ001
+    "NUMERIC": (Column("v", "NUMERIC"), [None, Decimal(0), Decimal("0.000000001"), Decimal("-1E28")]),
+    "STRUCT": (
+        Column("v", "STRUCT", fields=PAIR),
+        [None, {"a": None, "b": None}, {"a": 0, "b": None}, {"a": 0, "b": ""}, {"a": None, "b": "0"}],
+    ),
+    "ARRAY": (Column("v", "INT64", REPEATED), [[], [0], [0, 0], [0, 1], [1, 0], [None], [None, 0]]),
+    "ARRAY of STRING": (Column("v", "STRING", REPEATED), [[], [""], ["ab"], ["a", "b"], ["b", "a"], ["", "ab"]]),
+    "ARRAY of STRUCT": (
+        Column("v", "STRUCT", REPEATED, (Column("a", "INT64"), Column("inner", "STRING", REPEATED))),
+        [[], [{"a": 1, "inner": []}], [{"a": 1, "inner": ["x"]}], [{"a": 1, "inner": []}, {"a": 1, "inner": ["x"]}]],
+    ),
+}
+
+
+def value_hashes(column: Column, values: Sequence[Any], keys: Sequence[int] | None = None) -> list[int]:
+    array = pa.array(values, arrow_schema((column,)).field(0).type)
+    first = np.array(keys or [7] * len(values), dtype=np.uint64)
+    return ValueHasher((column,), SEED).hash(first, [array]).tolist()
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_distinct_values_have_distinct_hashes_and_equal_ones_the_same(name: str) -> None:
+    column, values = DISTINCT[name]
+    assert len(set(value_hashes(column, values))) == len(values)
+    assert value_hashes(column, values * 2) == value_hashes(column, values) * 2
+    assert value_hashes(column, values[::-1]) == value_hashes(column, values)[::-1]
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_slices_hash_as_their_own_rows(name: str) -> None:
+    column, values = DISTINCT[name]
+    array = pa.array(values * 3, arrow_schema((column,)).field(0).type).slice(1, len(values))
+    first = np.full(len(array), 7, dtype=np.uint64)
+    assert ValueHasher((column,), SEED).hash(first, [array]).tolist() == value_hashes(
+        column, (values * 3)[1 : 1 + len(values)]
+    )
+
+
+def test_an_array_that_is_null_has_the_hash_of_an_empty_one() -> None:
+    inner = Column("v", "STRUCT", fields=(Column("items", "STRING", REPEATED),))
+    for column, empty, null in ((DISTINCT["ARRAY"][0], [], None), (inner, {"items": []}, {"items": None})):
+        assert len(set(value_hashes(column, [empty, null]))) == 1
+
+
+def test_numbers_that_the_contract_calls_equal_have_equal_hashes() -> None:
+    zero, minus_zero, one_nan, other_nan = value_hashes(
+        Column("v", "FLOAT64"), [0.0, -0.0, float("nan"), float(np.array([0xFFF8000000000001], "u8").view("f8")[0])]
+    )
+    assert (zero, one_nan) == (minus_zero, other_nan)
+
+
+def test_equal_values_of_other_keys_have_other_hashes() -> None:
+    assert len(set(value_hashes(Column("v", "INT64"), [5, 5, 5], [1, 2, 3]))) == 3
+
+
+def test_without_value_columns_the_key_alone_decides() -> None:
+    first = np.arange(5, dtype=np.uint64)
+    assert len(set(ValueHasher((), SEED).hash(first, []).tolist())) == 5
+
 
 ROWS = 3000
 MAKERS = {
@@ -236,3 +334,33 @@ def test_fingerprints_of_other_keys_of_another_seed_or_of_another_date_count_as_
     assert stored.read(uri, hasher("INT64", seed=Seed(b"another")), found.digest()) is None
     assert stored.read(uri, OWN, fingerprint(("INT64",), range(5)).digest()) is None
     assert stored.read(str(tmp_path / "none"), OWN, found.digest()) is None
+
+
+# Keys that a stranger built so that both hashes agreed, when these had a public seed and a linear mixing.
+COLLIDING = (
+    "p><ZpaxEnYC)ORoZ{!t}ClPUqy=5wXu5/rFxz{#f$$W;{Q;QfNI8D!(}N/V66BEWzztM;eIJJ[K;FN+2"
+    "|I0#KDbc41/==hN)L/YP@L?KWV/*nv91CSoFg$0o-[g6sd.=M^MY~b4SCVTY(^RX&3W25{M}$#MA0J,L"
+    "3.%z0<ybr1NT=~T6gN[}O3>I'8QKRiuHHi-[`YDK=J^K6Ub1.*O2L''@~beE1v*=F-U[\"ydi;}`[|O/?"
+    '+0V>XEZO~AY65=iYLFF!7,/F/[\\5?G!)AhW%}{KZt:1MPzj9Yf!JRhLHKIz,9gG+8:+/f"kBcEHCDytH',
+    "p><ZpaxEnYC)ORoZ{!t}ClPuqy=UwXuU/rFxz{#F$$W[{Q;1fNI8D!(]N/VV6BE7zztM;eIJJ[K;FN+2"
+    "|I0#KDbC41/]=hNIL/YP@L?kWV/Jnv9QCSoFg$0o-[g6sd.=M^MY~b4sCVT9(^R8&3W25{M]$#M!0J,,"
+    "3.%z0<yBr1N4=~TVgN[}O3>I'8QKRiuHHi-[`YDk=J^+6UbQ.*O2L''`~be%1v*]F-U[\"ydI;}`;|O/_"
+    '+0V>XEZO~AY65=iYLFF!7,/f/[\\U?G!IAhW%}{KZt:1MPzj9Yf!JRhLhKIzL9gGK8:+/f"kbcEH#Dyt(',
+)
+
+
+@pytest.mark.parametrize("secret", [b"1", b"2", (0x5DEECE66D1CE4E5D).to_bytes(8, "big")])
+def test_texts_whose_former_hashes_agreed_are_told_apart_with_any_seed(secret: bytes) -> None:
+    for hashes in hasher("STRING", seed=Seed(secret)).both([pa.array(COLLIDING)]):
+        assert hashes[0] != hashes[1]
+
+
+def test_changes_of_the_highest_bits_cancel_in_neither_hash() -> None:
+    """What one multiplication does to the highest bit of a word is known without the seed; the next word undid it."""
+    words = np.random.default_rng(8).integers(-(2**63), 2**63, (2, 5000))
+    twins = words ^ np.array([[-(2**63)], [-(2**63) | 2**31]])
+    own, other = (
+        np.array(hasher("INT64", "INT64").both([pa.array(column) for column in pair])) for pair in (words, twins)
+    )
+    assert (own[0] != other[0]).all()
+    assert ((own != other).any(axis=0)).all()

@@ -1,4 +1,4 @@
-"""The driver reports every four seconds how far the job is, whatever fails meanwhile."""
+"""What the driver logs, reports and says of failures, and how many threads a task gets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -20,11 +20,20 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.page.feed_reader import JobProgress
 from dedup_spark import command, dispatch, storage
 from dedup_spark.execution import job_log, progress_report
+from dedup_spark.execution.fan_out import thread_counts
 from dedup_spark.execution.job_log import JobLog, Progress
 from dedup_spark.execution.progress_report import FILE_NAME, INTERVAL_S, ProgressReport
+from dedup_spark.execution.session import describe_failure
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.unit.spark_jobs.dated_rows import rows
+
+
+def rows(snapshot_id: int, dates: int) -> list[dict[str, Any]]:
+    """One row on each of so many dates."""
+    values = {"store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": snapshot_id}
+    days = [date(2026, 3, 31) - timedelta(days=number) for number in range(dates)]
+    return [{"date": day, "product_id": number, **values} for number, day in enumerate(days)]
+
 
 PREFIX = "feed=orders snapshot_id=- generation=1 at work for 0 s, "
 
@@ -189,3 +198,95 @@ def test_dates_that_spark_joins_are_counted_while_its_job_runs(tmp_path: Path, m
     with pytest.raises(SparkStarts):
         area.publish(area.land(1, rows(1, 3)))
     assert (phases[-1].phase, phases[-1].estimated_done(0.7)) == ("antijoin by spark", 2)
+
+
+TRACE = "\tat org.apache.spark.Foo.run(Foo.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+LOST = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most "
+    "recent failure: Lost task 0.3 in stage 1.0 (TID 9) (worker executor 2): ExecutorLostFailure (executor 2 exited)"
+)
+STOPPED = (
+    "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n"
+    f"This stopped SparkContext was created at:\n\n{TRACE}\nThe currently active SparkContext was created at:\n\n"
+    "(No active SparkContext.)\n"
+)
+
+
+def py4j_text(java_text: str) -> str:
+    return f"An error occurred while calling o48.save.\n: {java_text}\n{TRACE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "described"),
+    [
+        (
+            py4j_text(f"{LOST}\n{TRACE}Caused by: a.SparkException: worker crashed\n{TRACE}Caused by: b.EOFException"),
+            "Caused by: a.SparkException: worker crashed; Caused by: b.EOFException",
+        ),
+        (py4j_text(f"{LOST}\n{TRACE}Caused by: b.EOFException"), f"{LOST}; Caused by: b.EOFException"),
+        (py4j_text(f"{LOST}\n{TRACE}Caused by: a.IOException: disk full"), "Caused by: a.IOException: disk full"),
+        (py4j_text(f"{LOST}\nDriver stacktrace:"), LOST),
+        (py4j_text(STOPPED), "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."),
+        ("first\none line", "one line"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_cause_without_a_message_is_named_with_what_it_led_to(text: str, described: str) -> None:
+    assert describe_failure(ValueError(text)) == described
+
+
+def stop_lost_spark() -> NoReturn:
+    raise ConnectionRefusedError
+
+
+@pytest.mark.parametrize("stop", [lambda: None, stop_lost_spark])
+def test_the_last_line_says_what_to_do_about_a_missing_object(
+    stop: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=stop))
+    assert command.main(["--request", f"{tmp_path}/request.json"]) == 1
+    last = caplog.records[-1].getMessage()
+    assert "No such file or directory" in last
+    assert last.endswith("; correct this, unless it is temporary, then retry")
+
+
+def test_a_phase_that_is_named_by_an_outcome_is_logged_as_text() -> None:
+    log = JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
+    with log.phase(DateOutcome.ADOPT):
+        pass
+    assert [repr(name) for name in log.seconds] == ["'adopt'"]
+
+
+def test_no_date_is_counted_twice_at_the_moment_when_it_is_done() -> None:
+    class ReportedAtEachChange(Progress):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name in ("done_count", "running_count") and "_reported" in vars(self):
+                seen.append(self.estimated_done(1.0))
+
+    seen: list[int] = []
+    log = JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
+    log.progress = ReportedAtEachChange("adopt", date_count=3)
+    with log.dates_at_work(3):
+        pass
+    assert max(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("loads", "cores", "expected"),
+    [
+        ([2, 2, 2, 2, 2, 1, 1, 1], 2, [1, 1, 1, 1, 1, 1, 1, 2]),  # thirteen dates: the last would be alone
+        ([1] * 6, 2, [1] * 6),
+        ([1] * 9, 4, [1, 1, 1, 1, 1, 1, 1, 1, 4]),
+        ([1] * 10, 4, [1, 1, 1, 1, 1, 1, 1, 1, 2, 2]),
+        ([5], 4, [4]),
+        ([9, 1, 1, 1], 2, [1, 1, 1, 1]),  # beside a long one nothing is spare
+        ([1, 1], 1, [1, 1]),
+        ([], 2, []),
+    ],
+)
+def test_only_the_tasks_of_a_last_round_that_is_not_full_get_more_than_one_core(
+    loads: list[int], cores: int, expected: list[int]
+) -> None:
+    assert thread_counts(loads, cores) == expected

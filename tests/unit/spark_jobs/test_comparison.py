@@ -1,0 +1,290 @@
+"""Keys packed, compared and paired, and rows sorted into ranges of buckets, against plain Python."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_clone.contract.table import Column
+from dedup_spark.column_types import SCALARS, arrow_schema
+from dedup_spark.comparison import duplicate_keys, ranged_rows
+from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
+from dedup_spark.comparison.hashed_files import HashedFiles, RowHashers
+from dedup_spark.comparison.key_comparison import diff_keys, indices_of
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.ranged_rows import RangedRows
+from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.fingerprints.buckets import bucket_of
+from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy
+from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
+from tests.shared.random_rows import FIRST_DAY, random_rows
+from tests.thoroughness import SEEDS
+
+VALUES: dict[str, list[Any]] = {
+    "INT64": [-(2**63), -1, 0, 1, 2**31, 2**63 - 1],
+    "narrow": [5, 6, 7, 1000],
+    "STRING": ["", "a", "ab", "é", "\x00"],
+    "BYTES": [b"", b"\x00", b"\xff", b"a" * 2000],
+    "BOOL": [False, True],
+    "NUMERIC": [Decimal("-0.000000001"), Decimal(0), Decimal(10) ** 28],
+    "DATE": [date(1, 1, 1), date(9999, 12, 31), date(2026, 3, 1) + timedelta(days=1)],
+}
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        ("narrow",),
+        ("narrow", "BOOL", "narrow"),
+        ("INT64",),
+        ("INT64", "INT64"),
+        ("INT64", "DATE", "INT64", "INT64"),
+        ("STRING", "BYTES", "NUMERIC", "narrow"),
+        ("BOOL", "INT64", "STRING", "INT64"),
+    ],
+    ids=" ".join,
+)
+def test_packed_keys_are_equal_exactly_where_keys_are(types: tuple[str, ...]) -> None:
+    random = Random(str(types))
+    keys = [tuple(random.choice(VALUES[kind]) for kind in types) for _ in range(400)]
+    columns = tuple(Column(f"c{n}", kind if kind in SCALARS else "INT64") for n, kind in enumerate(types))
+    cuts = [0, 150, 150, 400]
+    parts = [
+        [
+            pa.chunked_array(
+                [
+                    pa.array([key[n] for key in keys[start:stop]][half::2], SCALARS[column.type].in_arrow)
+                    for half in (0, 1)
+                ]
+            )
+            for n, column in enumerate(columns)
+        ]
+        for start, stop in pairwise(cuts)
+    ]
+    ordered = [key for start, stop in pairwise(cuts) for half in (0, 1) for key in keys[start:stop][half::2]]
+    packed = pack_keys(columns, parts)
+    found = np.concatenate(packed.lists).tolist()
+    assert [len(part) for part in packed.lists] == [150, 0, 250]
+    assert len(set(zip(ordered, found, strict=True))) == len(set(ordered)) == len(set(found))
+    assert max(found) < 2**63
+    assert packed.has_ranks == (types not in [("narrow",), ("narrow", "BOOL", "narrow")])
+
+
+def test_without_rows_there_are_no_packed_keys() -> None:
+    columns = (Column("a", "INT64"), Column("b", "STRING"))
+    empty = [pa.chunked_array([], SCALARS[c.type].in_arrow) for c in columns]
+    assert [len(part) for part in pack_keys(columns, [empty, empty]).lists] == [0, 0]
+
+
+def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return np.array(values, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_comparison_equals_plain_set_arithmetic(seed: int) -> None:
+    random = Random(seed)
+    top = 2**63 - 1
+    new = [random.choice([random.randrange(40), top - random.randrange(5)]) for _ in range(random.randrange(60))]
+    old = [random.choice([random.randrange(40), top - random.randrange(5)]) for _ in range(random.randrange(60))]
+    found = diff_keys(_keys(new), _keys(old), 3)
+    assert Counter(found.surplus.tolist()) == Counter(new) - Counter(set(new))
+    assert found.missing.tolist() == sorted(set(old) - set(new))
+    assert found.added_count == len(set(new) - set(old))
+    assert found.added_sample.tolist() == sorted(set(new) - set(old))[:3]
+    wanted = found.missing
+    assert indices_of(_keys(old), wanted).tolist() == [n for n, key in enumerate(old) if key in set(wanted.tolist())]
+
+
+def test_ranges_cover_every_bucket_with_rows_once() -> None:
+    for rows in ([0.0, 5, 0, 7, 1], [100.0] * 16, [0.0] * 15 + [1.0], [1000.0, 0, 0, 0]):
+        parts = split_buckets(np.array(rows), limit=6)
+        covered = Counter(bucket for part in parts for bucket in range(part.start, part.stop))
+        assert all(covered[bucket] == 1 for bucket, count in enumerate(rows) if count)
+    assert split_buckets(np.zeros(4), 6) == []
+
+
+COLUMNS = (Column("name", "STRING"), Column("number", "INT64"))
+Key = tuple[str, int]
+Row = tuple[Key, int, int]  # key, update_id, value
+
+KEYS = st.tuples(st.sampled_from(["", "a", "bb"]), st.sampled_from([-(2**63), 0, 5, 2**63 - 1]))
+SOME_VALUES, IDS = st.integers(0, 2), st.integers(1, 9)
+
+
+def selected_rows(rows: Sequence[Row]) -> SelectedRows:
+    names, numbers = [key[0] for key, _, _ in rows], [key[1] for key, _, _ in rows]
+    return SelectedRows(
+        key_columns=(
+            pa.chunked_array([names] if rows else [], pa.string()),
+            pa.chunked_array([numbers] if rows else [], pa.int64()),
+        ),
+        file_numbers=np.zeros(len(rows), np.int32),
+        row_numbers=np.arange(len(rows)),
+        update_ids=np.array([snapshot_id for _, snapshot_id, _ in rows], np.int64),
+        first_hashes=np.zeros(len(rows), np.uint64),
+        value_hashes=np.array([value for _, _, value in rows], np.uint64),
+        value_columns=None,
+    )
+
+
+def paired(delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int) -> RowPairs | None:
+    keys, parent_keys = pack_keys(COLUMNS, [delivered.key_columns, parent.key_columns]).lists
+    return pair_rows(keys, parent_keys, delivered, parent, policy, snapshot_id)
+
+
+@settings(deadline=None)
+@given(
+    delivered=st.dictionaries(KEYS, SOME_VALUES),
+    parent=st.dictionaries(KEYS, st.tuples(IDS, SOME_VALUES)),
+    snapshot_id=IDS,
+    policy=st.sampled_from([MergePolicy.LATE, MergePolicy.BY_VALUE]),
+)
+def test_pairs_are_those_of_a_dictionary(
+    delivered: dict[Key, int], parent: dict[Key, tuple[int, int]], snapshot_id: int, policy: MergePolicy
+) -> None:
+    new_rows = [(key, snapshot_id, value) for key, value in delivered.items()]
+    old_rows = [(key, known, value) for key, (known, value) in parent.items()]
+    found = paired(selected_rows(new_rows), selected_rows(old_rows), policy, snapshot_id)
+    assert found
+    assert {new_rows[n][0] for n in found.new} == delivered.keys() - parent.keys()
+    assert {old_rows[n][0] for n in found.missing} == parent.keys() - delivered.keys()
+    differs = {key for key in delivered.keys() & parent.keys() if delivered[key] != parent[key][1]}
+    outranks = {key for key in delivered.keys() & parent.keys() if parent[key][0] <= snapshot_id}
+    replaces = differs if policy is MergePolicy.BY_VALUE else outranks
+    assert {new_rows[n][0] for n in found.replacing} == replaces
+    assert [new_rows[n][0] for n in found.replacing] == [old_rows[n][0] for n in found.replaced]
+    assert {old_rows[n][0] for n in found.changed} == replaces & differs
+
+
+def test_in_order_a_delivered_row_always_replaces_the_row_of_its_key() -> None:
+    parent = selected_rows([(("a", 1), 3, 7), (("a", 2), 3, 7)])
+    found = paired(selected_rows([(("a", 1), 4, 7)]), parent, MergePolicy.IN_ORDER, 4)
+    assert found
+    assert (found.replaced.tolist(), found.changed.tolist(), found.missing.tolist()) == ([0], [], [1])
+
+
+def test_without_rows_of_the_parent_all_is_new() -> None:
+    found = paired(selected_rows([(("a", 1), 4, 7), (("a", 2), 4, 7)]), selected_rows([]), MergePolicy.BY_VALUE, 4)
+    assert found
+    assert sorted(found.new.tolist()) == [0, 1]
+
+
+def test_rows_are_not_paired_when_the_delivery_has_duplicate_keys() -> None:
+    twice = selected_rows([(("a", 1), 4, 7), (("a", 1), 4, 8)])
+    assert paired(twice, selected_rows([]), MergePolicy.BY_VALUE, 4) is None
+
+
+BITS = 4
+HASHES = np.random.default_rng(4).integers(0, 2**63, 1000).astype(np.uint64)
+
+
+def ranged(start: int, stop: int, *, with_values: bool) -> SelectedRows:
+    numbers = np.arange(start, stop)
+    texts = pa.chunked_array([pa.array([f"key {number}" for number in numbers], pa.string())])
+    return SelectedRows(
+        key_columns=(texts,),
+        file_numbers=numbers.astype(np.int32) % 3,
+        row_numbers=numbers,
+        update_ids=numbers + 7,
+        value_hashes=HASHES[start:stop],
+        value_columns=(pa.chunked_array([pa.array(numbers)]),) if with_values else None,
+        first_hashes=HASHES[start:stop],
+    )
+
+
+@pytest.mark.parametrize("in_memory", [10_000, 150, 1])
+@pytest.mark.parametrize("all_have_values", [True, False])
+@pytest.mark.parametrize("stops", [[16], [1, 9, 16], [4, 5, 6, 16]])
+def test_each_range_has_its_rows(
+    monkeypatch: pytest.MonkeyPatch, in_memory: int, stops: list[int], *, all_have_values: bool
+) -> None:
+    monkeypatch.setattr(ranged_rows, "_ROWS_IN_MEMORY", in_memory)
+    ranges = [BucketRange(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+    selected = RangedRows(ranges, BITS)
+    edges = [0, 0, 100, 300, 301, 1000]
+    for start, stop in itertools.pairwise(edges):
+        selected.add(ranged(start, stop, with_values=all_have_values or start > 0))
+    found = []
+    for number, part in enumerate(ranges):
+        of_range = selected.of_range(number)
+        buckets = bucket_of(of_range.first_hashes, BITS)
+        assert ((part.start <= buckets) & (buckets < part.stop)).all()
+        assert of_range.key_columns[0].to_pylist() == [f"key {row}" for row in of_range.row_numbers]
+        assert np.array_equal(of_range.first_hashes, HASHES[of_range.row_numbers])
+        assert np.array_equal(of_range.value_hashes, of_range.first_hashes)
+        assert np.array_equal(of_range.update_ids, of_range.row_numbers + 7)
+        if of_range.value_columns:
+            assert of_range.value_columns[0].to_pylist() == of_range.row_numbers.tolist()
+        else:
+            assert not all_have_values
+        found += of_range.row_numbers.tolist()
+    assert sorted(found) == list(range(1000))
+
+
+@pytest.mark.parametrize("at_a_time", [3, 4096])
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS)
+def test_of_each_key_the_row_with_the_greatest_values_is_retained(seed: int, at_a_time: int) -> None:
+    rows = random_rows(Random(seed), snapshot_id=1, days=1, missing_days=[])
+    table, columns = oracle_table(NESTED), pa.Table.from_pylist(rows, schema=arrow_schema(NESTED.columns))
+    keys = sorted({table.key(row) for row in rows})
+    packed = np.array([keys.index(table.key(row)) for row in rows], dtype=np.uint64)
+    values = tuple(columns[column.name] for column in NESTED.value_columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", at_a_time)
+        surplus = set(duplicate_keys.lower_ranked(packed, np.ones(len(rows), np.int64), values).tolist())
+    retained = [row for number, row in enumerate(rows) if number not in surplus]
+    expected = OracleState(table).apply([OracleDelivery(1, rows)], FIRST_DAY).table_rows()
+    assert OracleState(table, rows={table.key(row): row for row in retained}).table_rows() == expected
+    assert len(retained) == len(keys)
+
+
+def test_of_rows_with_update_ids_of_their_own_the_highest_counts_before_any_value() -> None:
+    values = (pa.chunked_array([[9, 1, 2, None]]),)
+    surplus = duplicate_keys.lower_ranked(np.array([5, 5, 5, 5], np.uint64), np.array([1, 2, 2, 1]), values)
+    assert sorted(surplus.tolist()) == [0, 1, 3]
+
+
+# About the bytes of a row in memory: three key columns, and room for two hashes.
+ROW_BYTES = (3 + 2) * 8
+
+
+def write(path: Path, rows: int) -> str:
+    """A file with row groups of ten rows, each of which is read as a batch."""
+    values = {"date": date(2026, 3, 1), "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": 1}
+    content = pa.Table.from_pylist([{"product_id": n, **values} for n in range(rows)], arrow_schema(PRODUCTS.columns))
+    pq.write_table(content, path, row_group_size=10)
+    return str(path)
+
+
+def test_file_too_large_for_the_cache_leaves_it_to_other_files(tmp_path: Path) -> None:
+    uris = [write(tmp_path / "large.parquet", 150), write(tmp_path / "small.parquet", 100)]
+    hashers = RowHashers.for_table(PRODUCTS, Seed(b"a secret"), compare_values=False)
+    reader = KeyReader(PRODUCTS)
+    files = HashedFiles(reader, hashers, uris, [1, 1], MemoryBudget(120 * ROW_BYTES))
+    for number in (0, 1):
+        assert sum(hashed.batch.rows for hashed, _ in files.first_pass(number)) == (150, 100)[number]
+    read_once = reader.bytes_read
+    assert sum(hashed.batch.rows for hashed in files.second_pass(1, with_values=False)) == 100
+    assert reader.bytes_read == read_once
+    assert sum(hashed.batch.rows for hashed in files.second_pass(0, with_values=False)) == 150
+    assert reader.bytes_read > read_once
