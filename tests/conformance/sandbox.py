@@ -200,7 +200,7 @@ class Sandbox:
     def now(self) -> datetime:
         """The current time of BigQuery."""
         ((now,),) = self.rows("SELECT CURRENT_TIMESTAMP()")
-        return now  # type: ignore[no-any-return]
+        return now
 
     def view(self, name: str) -> str:
         """The dataset's INFORMATION_SCHEMA view of this name, for a FROM clause."""
@@ -209,7 +209,7 @@ class Sandbox:
     def partitions(self, table: str, column: str = "total_rows") -> dict[str, Any]:
         """A column of PARTITIONS for each partition of a table. `table`: its name in the dataset."""
         sql = f"SELECT partition_id, {column} FROM {self.view('PARTITIONS')} WHERE table_name = '{table}'"
-        return dict(self.rows(sql))  # type: ignore[arg-type]
+        return dict(self.rows(sql))
 
     def rest(self, path: str = "", method: str = "GET", body: Any = None, **query: Any) -> Any:
         """The answer to a REST call, for what the client library lacks. `path`: what follows that of the dataset."""

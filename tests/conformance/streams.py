@@ -27,11 +27,17 @@ def writer() -> Iterator[BigQueryWriteClient]:
         yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 
+def stream_of(table: str) -> str:
+    """The default stream of the table with this full name."""
+    project, dataset, name = table.split(".")
+    return f"projects/{project}/datasets/{dataset}/tables/{name}/streams/_default"
+
+
 def send(table: str, *requests: list[Any]) -> list[Any]:
     """Send requests with these rows over one connection. Returns the responses."""
-    project, dataset, name = table.split(".")
-    stream = f"projects/{project}/datasets/{dataset}/tables/{name}/streams/_default"
     kinds = [type(rows[0]) for rows in requests]
     new = [kind if number == 0 or kind is not kinds[number - 1] else None for number, kind in enumerate(kinds)]
     with writer() as client:
-        return append(client, *(append_request(stream, kind, rows) for kind, rows in zip(new, requests, strict=True)))
+        return append(
+            client, *(append_request(stream_of(table), kind, rows) for kind, rows in zip(new, requests, strict=True))
+        )

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from dedup_clone.warehouse.policies import READ_PAST
-from tests.conformance.broken_session import BrokenSession, Change
 from tests.conformance.rules import Verdict, verdict_of
 from tests.conformance.sandbox import Sandbox, Servers, local_servers, throwaway
 from tests.conformance.server_changes import (
+    BrokenSession,
+    Change,
     address,
     answered,
     clone,
@@ -67,11 +68,6 @@ TABLE: list[tuple[str, str, Change]] = [
     ),
     ("a_clone_shows_its_base_and_its_time", "a clone has no definition", of_targets(without("cloneDefinition"))),
     ("a_clone_shows_its_base_and_its_time", "times show seconds", clone(cloneTime="2026-01-01T00:00:00.000Z")),
-    (
-        "a_clone_shows_its_base_and_its_time",
-        "a clone is listed as a base table",
-        sql("SELECT table_type", "SELECT 'BASE TABLE' AS table_type"),
-    ),
     ("another_partitioning_is_refused", "a table is dropped before it is replaced", DROP_FIRST),
     ("another_partitioning_is_refused", "it is refused for something else", refused("CLONE", "backend error")),
     ("another_clustering_is_refused", "a table is dropped before it is replaced", DROP_FIRST),
@@ -81,11 +77,6 @@ TABLE: list[tuple[str, str, Change]] = [
         sql(r"(CREATE OR REPLACE TABLE `\S+` CLONE `\S+`)$", rf"\1 {OPTIONS}"),
     ),
     ("a_clone_has_the_layout_of_its_base", "a clone is not clustered", of_targets(without("clustering"))),
-    (
-        "a_clone_has_the_layout_of_its_base",
-        "a clone has another schema",
-        of_targets(lambda t: t["schema"]["fields"].pop()),
-    ),
     (
         "the_fourth_clone_in_a_chain_is_refused",
         "clones have any depth",
@@ -114,11 +105,6 @@ TABLE: list[tuple[str, str, Change]] = [
         answered(r"/tables/created_target(\?|$)", lambda t: t.update(creationTime="1700000000000")),
     ),
     (
-        "a_replaced_table_has_a_new_creation_time",
-        "a load makes a table new",
-        answered(r"/tables/created(\?|$)", lambda t: t.update(creationTime=t["lastModifiedTime"])),
-    ),
-    (
         "a_transaction_has_no_ddl",
         "DDL runs in a transaction",
         sql(r"BEGIN TRANSACTION;(.*);\s*COMMIT TRANSACTION", r"\1"),
@@ -139,7 +125,6 @@ TABLE: list[tuple[str, str, Change]] = [
     ),
     # loads, exports, files in queries
     ("an_object_lists_the_files_of_a_load", "lists of files are not taken", NO_LISTS),
-    ("an_object_lists_the_files_of_a_load", "a list is read as a file", job("load", without("fileSetSpecType"))),
     (
         "a_load_names_at_most_ten_thousand_files",
         "the rest is left out",
@@ -220,7 +205,6 @@ TABLE: list[tuple[str, str, Change]] = [
         sql("last_modified_time FROM", "TIMESTAMP '2026-01-01 00:00:00' FROM"),
     ),
     ("metadata_show_the_expiration", "nothing expires", expiration(None)),
-    ("metadata_show_the_expiration", "options lack it", sql("option_name = 'partition_expiration_days'", "FALSE")),
     ("a_metadata_query_bills_its_minimum", "it costs more", query_statistics(totalBytesBilled=str(20 * 2**20))),
     ("a_count_reads_nothing", "COUNT(*) reads", query_statistics(totalBytesProcessed="8000")),
     ("a_dry_run_says_what_a_query_reads", "a dry run guesses", query_statistics(totalBytesProcessed="1")),
@@ -243,7 +227,6 @@ TABLE: list[tuple[str, str, Change]] = [
     ),
     ("a_partition_filter_can_be_required", "it is overlooked", sql("= TRUE", "= FALSE")),
     ("a_type_becomes_wider", "columns cannot be widened", refused("ALTER COLUMN", "unsupported")),
-    ("a_type_becomes_wider", "columns stay as they are", sql("ALTER TABLE .* SET DATA TYPE .*", "SELECT 1")),
     ("parameters_of_types_hold_for_writes", "parameters are overlooked", sql(r"STRING\(3\)", "STRING")),
     ("reserved_column_names_are_refused", "any name is taken", sql(r"`_FILE_x`", "`x`")),
     ("an_array_of_a_result_has_no_null", "NULL is left out", sql(r"\[1, NULL\]", "[1]")),
@@ -258,7 +241,7 @@ TABLE: list[tuple[str, str, Change]] = [
         "clones do not expire",
         answered(r"/tables/cloned(\?|$)", without("expirationTime")),
     ),
-    ("a_table_is_changed_as_it_was_read", "the last change counts", posted("/tables/", without("etag"), "PATCH")),
+    ("a_table_is_changed_as_it_was_read", "the last change counts", answered("/tables/etag", without("etag"))),
     ("a_script_lists_its_child_jobs", "all jobs are listed", address("parentJobId=[^&]*&?", "")),
     ("results_come_in_pages", "all rows are in one page", address("maxResults=10&?", "")),
     # policies
@@ -350,26 +333,11 @@ TABLE: list[tuple[str, str, Change]] = [
     ),
     ("every_type_is_published_with_required_columns", "bytes are cut", selected("SUBSTR(raw, 1, 1)", "raw")),
     (
-        "every_type_is_published_with_required_columns",
-        "files of landing are refused",
-        refused(r'"gs://[\w-]+-landing/'),
-    ),
-    (
         "every_type_is_published_by_a_query",
         "a query takes no WRITE_TRUNCATE_DATA",
         refused(r'"query": .*"WRITE_TRUNCATE_DATA"'),
     ),
-    (
-        "every_type_is_published_by_a_query",
-        "decimals are rounded",
-        selected("CAST(CAST(price AS FLOAT64) AS NUMERIC)", "price"),
-    ),
     ("every_type_is_loaded", "a load takes no schema", refused('"load": {.*"schema"')),
-    (
-        "every_type_is_loaded",
-        "a local time is shifted",
-        selected("DATETIME_ADD(local_at, INTERVAL 1 HOUR)", "local_at"),
-    ),
     ("every_type_is_loaded", "infinity becomes NULL", selected("IF(IS_INF(amount), NULL, amount)", "amount")),
     ("every_type_is_exported", "a partition is the table", whole_table("extract", "sourceTable")),
     ("every_type_is_exported", "arrays are lost", selected("IF(TRUE, [], tags)", "tags")),
@@ -461,5 +429,5 @@ def test_each_rule_is_broken_in_the_table_and_names_files_that_exist() -> None:
     assert {rule for rule, _, _ in TABLE} == set(rules)
     assert len({(rule, does) for rule, does, _ in TABLE}) == len(TABLE)
     root = Path(__file__).parents[2]
-    relied = {path for test in rules.values() for path in test.pytestmark[0].kwargs["relies"].split()}  # type: ignore
+    relied = {path for test in rules.values() for path in test.pytestmark[0].kwargs["relies"].split()}
     assert sorted(path for path in relied if not (root / path).exists()) == []

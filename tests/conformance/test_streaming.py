@@ -37,7 +37,7 @@ def delete(key: int, at: str = "") -> Any:
 
 
 def names(sandbox: Sandbox, table: str) -> dict[int, str]:
-    return dict(sandbox.rows(f"SELECT id, name FROM `{table}`"))  # type: ignore[arg-type]
+    return dict(sandbox.rows(f"SELECT id, name FROM `{table}`"))
 
 
 @rule(PAGE, CDC, OTHER_ENGINE)
@@ -110,7 +110,7 @@ def test_within_max_staleness_changes_are_not_seen(sandbox: Sandbox) -> None:
     table = keyed(sandbox, "stale", "OPTIONS (max_staleness = INTERVAL 2 HOUR)")
     send(table, [delete(100)])
     uri = f"gs://{sandbox.bucket.name}/stale.parquet"
-    config = ExtractJobConfig(destination_format="PARQUET")  # type: ignore[no-untyped-call]
+    config = ExtractJobConfig(destination_format="PARQUET")
     sandbox.client.extract_table(table, uri, job_config=config, location=sandbox.servers.location).result()
     exported = pq.read_table(io.BytesIO(sandbox.bucket.blob("stale.parquet").download_as_bytes()))
     assert sorted(exported.column("id").to_pylist()) == sorted(FIRST)
