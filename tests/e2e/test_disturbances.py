@@ -12,9 +12,9 @@ import pytest
 
 from testkit.stack import Stack
 from testkit.waiting import wait_for
-from tests.e2e.deliveries import Deliveries, wait_for_rows
+from tests.e2e.alerts import WATCHDOG
 from tests.e2e.feeds import DISTURBED as FEED
-from tests.e2e.watchdog import WATCHDOG
+from tests.e2e.landed_deliveries import Deliveries, wait_for_rows
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

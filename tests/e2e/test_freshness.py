@@ -11,8 +11,8 @@ import pytest
 
 from testkit.stack import Stack, row
 from testkit.waiting import wait_for
+from tests.e2e.alerts import AT_RISK, MISSED, Watchdog
 from tests.e2e.feeds import HELD_BACK, SLA_MINUTES, SLOWED, TODAY
-from tests.e2e.watchdog import AT_RISK, MISSED, Watchdog
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -14,9 +14,9 @@ from testkit.holding_proxy import Hold
 from testkit.stack import Stack
 from testkit.waiting import wait_for
 from tests.e2e import victims
-from tests.e2e.deliveries import Deliveries
 from tests.e2e.feeds import BY_SPARK, DISTURBED
 from tests.e2e.kill_points import MOMENTS, POINTS, Moment
+from tests.e2e.landed_deliveries import Deliveries
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -20,8 +20,8 @@ from devstack.stack import postgres
 from testkit.stack import SCHEMA, Row, Stack, as_tuples, row, running_stack
 from testkit.value_search import Value, contains, encodings
 from testkit.waiting import wait_for
-from tests.e2e.deliveries import assert_records, small_snapshot
 from tests.e2e.feeds import DECLARED, TODAY, YESTERDAY, keep_only, write_feed
+from tests.e2e.landed_deliveries import assert_records, small_snapshot
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 

@@ -20,8 +20,8 @@ from dedup_clone.settings.feed import read_feed
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.stack import Stack, running_stack
 from testkit.waiting import wait_for
-from tests.e2e.deliveries import Deliveries, small_snapshot
 from tests.e2e.feeds import keep_only, write_feed
+from tests.e2e.landed_deliveries import Deliveries, small_snapshot
 from tests.e2e.victims import find_part
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(5400)]

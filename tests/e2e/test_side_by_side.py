@@ -21,8 +21,8 @@ from testkit.stack import COLUMNS, Row, Stack, as_tuples, files_of_snapshot, row
 from testkit.stored_changes import expected_changes, stored_changes
 from testkit.waiting import wait_for
 from tests.e2e.changed_feed import a_feed_file_changes
-from tests.e2e.deliveries import wait_for_rows
 from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, ROLLED_BACK, TODAY, WITH_CHANGES, YESTERDAY
+from tests.e2e.landed_deliveries import wait_for_rows
 from tests.e2e.rebuilt_feed import a_table_is_rebuilt
 
 pytestmark = pytest.mark.timeout(1800)

@@ -8,8 +8,8 @@ from dedup_clone.contract.errors import FeedHeldElsewhere
 from dedup_clone.settings.feed import read_feed
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.stack import Stack, as_tuples
-from tests.e2e.deliveries import small_snapshot
 from tests.e2e.feeds import CONTESTED as FEED
+from tests.e2e.landed_deliveries import small_snapshot
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
