@@ -42,7 +42,7 @@ from testkit.waiting import wait_for
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
-RUN_TIMEOUT_S = 600.0
+RUN_TIMEOUT_S = 1200.0
 RUN_POLL_S = 1.0  # many tests follow runs at once, and every request takes time from the runs
 # Within this time the scheduler sees that a process has ended. No request tells whether it has seen this.
 SCHEDULER_NOTICES_S = 4.0
