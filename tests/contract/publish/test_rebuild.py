@@ -107,7 +107,7 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
     world.publish(world.land(7, FIRST))
     fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
     world.add_fault({**fault, "times": 1000})
-    world.publish(world.land(8, [row(8, 1, 21)]))
+    world.publish(world.land(8, [row(8, 1, 21), row(8, 2, 30)]))
     world.feed = as_text(world.feed)
     runs.rebuild(world, renamed=RENAMED).finish()
     world.clear_faults()
@@ -115,8 +115,9 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
     world.now = lambda: clock() + timedelta(hours=1)
     runs.load_waiting_changes(world)
     assert select(world, "generation, new_row.attr_value", name) == [(2, 21)]
-    newest = {key: value for key, value in row(9, 1).items() if key != "attr_value"} | {"value": "22", "note": None}
-    world.publish(land_declared(world, 9, [newest]))
+    common = {"date": TODAY, "store_id": 2072, "attribute_id": 1, "note": None, "update_id": 9}
+    newest = [{**common, "product_id": product, "value": value} for product, value in ((1, "22"), (2, "30"))]
+    world.publish(land_declared(world, 9, newest))
     assert select(world, "generation, old_row.value AS a, new_row.value AS b", name) == [(4, "21", "22")]
 
 
