@@ -28,8 +28,6 @@ from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.contract.engines.nested_snapshots import OLDEST, snapshot
 
-pytestmark = pytest.mark.spark
-
 SIZE = Column("size", "INT64")
 Clients = tuple[Storage, BigQuery]
 
@@ -75,6 +73,7 @@ def declare(world: FeedAgainstOracle, table: TableContract, before: TableContrac
     world.declare_columns([settings(column, columns) for column in table.columns])
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("mode", [UpdateIdMode.LAST_SEEN, UpdateIdMode.LAST_CHANGED])
 def test_columns_are_added_and_then_widened_by_the_next_publish(
     clients: Clients, real_dedup: SparkDedupProcess, mode: UpdateIdMode
@@ -141,6 +140,7 @@ REFUSED: list[tuple[TableContract, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.spark
 def test_a_change_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
     clients: Clients, real_dedup: SparkDedupProcess
 ) -> None:
@@ -197,6 +197,7 @@ def exportable(random: Random, number: int) -> list[Row]:
     ]
 
 
+@pytest.mark.spark
 def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
     clients: Clients, real_dedup: SparkDedupProcess
 ) -> None:

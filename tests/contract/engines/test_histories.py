@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
@@ -23,13 +24,10 @@ from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS
 from tests.contract.engines.nested_snapshots import snapshot
 from tests.permutations import orders, steps
 from tests.thoroughness import seeds
-
-pytestmark = pytest.mark.spark
 
 STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_changed_share=0)
 WAYS = [
@@ -92,15 +90,22 @@ class History:
             self.apply([name])
 
 
-@pytest.mark.parametrize("seed", seeds(10))
-def test_random_history(clients: Clients, real_dedup: SparkDedupProcess, seed: int) -> None:
+def histories() -> list[Any]:
+    """Seeds, each with an engine and its form in turn."""
+    ways = [(seed, *WAYS[seed % len(WAYS)]) for seed in seeds(10)]
+    return [pytest.param(*way, marks=[pytest.mark.spark] if way[1] is Engine.SPARK else []) for way in ways]
+
+
+@pytest.mark.parametrize(("seed", "engine", "form"), histories())
+def test_random_history(
+    clients: Clients, request: pytest.FixtureRequest, seed: int, engine: Engine, form: SqlForm
+) -> None:
     random = Random(seed)
-    engine, form = WAYS[seed % len(WAYS)]
     is_random = random.random() < 0.5
     table = random_table(random, floats_in_arrays=engine is Engine.SPARK) if is_random else NESTED
     world = FeedAgainstOracle(clients, feed_with_table(table, engine, form, date_folders=random.random() < 0.5))
     if engine is Engine.SPARK:
-        world.dedup = real_dedup
+        world.dedup = request.getfixturevalue("real_dedup")
     lenient, strict = world.feed, world.feed.model_copy(update={"checks": STRICT})
     generated = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2) if is_random else None
     history = History(world, generated.snapshot if generated else lambda number: snapshot(random, number))
