@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from tests.page.accessibility import faults
 
 from devstack.stack.names_and_logins import LOGINS
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from testkit.stack import Stack, row
 from tests.e2e.feeds import ROLLED_BACK as FEED
 from tests.e2e.feeds import TODAY
+from tests.page.serving import faults
 
 pytestmark = pytest.mark.timeout(600)
 

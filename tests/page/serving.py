@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -23,13 +24,24 @@ from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.state.store import StoredText
 from devstack.stack.ports import any_free_port
+from testkit.browser import Page
 from testkit.waiting import wait_for
 from tests.shared import page_indexes
 from tests.shared.page_store import MemoryStore, at_work
 
 EVIL = "<img src=x onerror=\"document.title='stolen'\"><b>bold</b>"
 RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
+AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
+FAULTS = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations.flatMap(
+    (v) => v.nodes.map((n) => `${v.impact}: ${v.id}: ${n.target.join(" ")}: ${n.failureSummary}`)))"""
 DOWN = "down"  # among the states of a task: Airflow does not answer
+
+
+def faults(page: Page) -> list[str]:
+    """All violations of rules of accessibility, each with its element and how to fix it."""
+    page.value(AXE.read_text() + "; true")
+    found: list[str] = page.value(FAULTS)
+    return found
 
 
 def let_in() -> None:

@@ -21,15 +21,12 @@ from dedup_clone.state.index import DeliveryState
 from dedup_clone.state.store import StoredText
 from testkit.browser import Browser, Page
 from tests.page.conftest import SHOWN, show
-from tests.page.serving import serve, site
+from tests.page.serving import AXE, faults, serve, site
 from tests.shared import page_indexes
 from tests.shared.page_store import MemoryStore, at_work
 
 REPOSITORY = Path(__file__).parents[2]
 SCREENSHOTS = Path(os.environ.get("DEDUP_CLONE_SCREENSHOTS") or REPOSITORY / ".local" / "screenshots")
-AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
-FAULTS = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations.flatMap(
-    (v) => v.nodes.map((n) => `${v.impact}: ${v.id}: ${n.target.join(" ")}: ${n.failureSummary}`)))"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 HIDDEN = "document.getElementById('hero').hidden && document.getElementById('cards').hidden"
@@ -44,13 +41,6 @@ def dom(page: Page) -> str:
     """The document after its scripts have run."""
     text: str = page.value("document.documentElement.outerHTML")
     return text
-
-
-def faults(page: Page) -> list[str]:
-    """All violations of rules of accessibility, each with its element and how to fix it."""
-    page.value(AXE.read_text() + "; true")
-    found: list[str] = page.value(FAULTS)
-    return found
 
 
 # Each: name, address, width in pixels, the system's theme.
