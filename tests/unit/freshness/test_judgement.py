@@ -261,7 +261,13 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
 @pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
 def test_the_incidents_of_a_state(case: str) -> None:
     known, expected = CASES[case]
-    assert [incident.name for incident in find_incidents(NOW, known)] == expected
+    found = find_incidents(NOW, known)
+    assert [incident.name for incident in found] == expected
+    for incident in found:
+        assert incident.what
+        assert incident.readers_see
+        assert incident.next_step.endswith(".")
+        assert incident.since <= NOW
 
 
 def test_each_kind_has_a_case_but_those_that_are_found_elsewhere() -> None:
@@ -312,13 +318,25 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
         ["PENDING for 30 min, 50% of the freshness SLA", "DML statements"],
     ),
     (feed_state(pending_job=replace(PENDING, is_statement=False)), "job_pending", ["slots"]),
+    (
+        feed_state(target=target(table(labels={"dedup_clone_generation": "5"}))),
+        "target_drift",
+        ["label dedup_clone_generation is [5], expected [7]", "--set_label dedup_clone_generation:7"],
+    ),
+    (
+        feed_state(target=target(table(clone_of=None, clone_time=None, expiration_days=None))),
+        "target_drift",
+        ["it is a clone of [None]", "partitions expire after [None] days", "generation [7]"],
+    ),
+    (feed_state(target=target(None, table=None)), "target_drift", ["make recover FEED=sales"]),
 ]
 
 
 @pytest.mark.parametrize(("state", "kind", "said"), SAID, ids=[said[0] for _, _, said in SAID])
 def test_an_incident_says_what_is_wrong_and_what_to_do(state: FeedState, kind: str, said: list[str]) -> None:
     (found,) = [incident for incident in find_incidents(NOW, state) if incident.kind == kind]
-    assert found.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
+    if kind != "target_drift":
+        assert found.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
     text = f"{found.what} {found.next_step}"
     assert [words for words in said if words not in text] == []
 
