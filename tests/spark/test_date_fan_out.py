@@ -1,4 +1,4 @@
-"""Many small dates share Spark tasks: each result still belongs to its own date."""
+"""Many small dates share Spark tasks, and what tasks return, raise and import."""
 
 from __future__ import annotations
 
@@ -42,62 +42,45 @@ def done(task: Order) -> Done:
     return Done(task.day, context.partitionId())
 
 
-def run(spark: SparkSession, tasks: list[Order]) -> list[Done]:
-    return map_dates(lambda: spark, done, tasks, "test")
+def orders(first: int, last: int, size: int) -> list[Order]:
+    return [Order(FIRST + timedelta(days=number), size) for number in range(first, last)]
 
 
-def test_many_small_dates_share_tasks_and_results_come_in_the_order_of_the_dates(spark: SparkSession) -> None:
-    tasks = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(300)]
-    done = run(spark, tasks)
-    assert [one.day for one in done] == [task.day for task in tasks]
-    assert len({one.task for one in done}) == 8  # four for each of the session's two cores
-
-
-def test_large_dates_have_a_task_each(spark: SparkSession) -> None:
-    tasks = [Order(FIRST + timedelta(days=number), bytes=2 << 30) for number in range(30)]
-    assert len({one.task for one in run(spark, tasks)}) == 30
-
-
-def test_the_largest_dates_are_assigned_to_different_tasks_and_come_first_there(spark: SparkSession) -> None:
-    large = [Order(FIRST + timedelta(days=number), bytes=200 << 20) for number in range(8)]
-    small = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(8, 300)]
-    done = run(spark, [*large, *small])
-    assert len({one.task for one in done[:8]}) == 8
+def test_small_dates_share_tasks_and_large_ones_are_spread_over_them(spark: SparkSession) -> None:
+    """There are four tasks for each of the session's two cores, or one for each large date."""
+    mixed = orders(0, 8, 200 << 20) + orders(8, 300, 1_000)
+    for tasks, count in ((orders(0, 300, 1_000), 8), (orders(0, 30, 2 << 30), 30), (mixed, 8)):
+        found = map_dates(lambda: spark, done, tasks, "test")
+        assert [one.day for one in found] == [task.day for task in tasks]
+        assert len({one.task for one in found}) == count
+    assert len({one.task for one in found[:8]}) == 8  # of the large ones, which come first there
 
 
 def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spark: SparkSession) -> None:
-    tasks = [Order(FIRST + timedelta(days=number), bytes=1 << 29) for number in range(13)]
-
     def shared(task: Order, threads: int) -> Order:
         return replace(task, threads=threads)
 
-    found = map_dates(lambda: spark, lambda task: task.threads, tasks, "test", shared)
+    found = map_dates(lambda: spark, lambda task: task.threads, orders(0, 13, 1 << 29), "test", shared)
     assert sorted(found) == [1] * 12 + [2]
 
 
-def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
-    assert FanOut(lambda: spark).map(lambda item: item * item, range(100), 0, "test") == [n * n for n in range(100)]
-    assert FanOut(lambda: spark).map(lambda item: item, [], 0, "test") == []
+def test_results_come_in_order_and_errors_of_this_project_as_they_were_raised(spark: SparkSession) -> None:
+    """Workers import from no archive, whose directory Python would read again for each task."""
 
-
-def test_an_error_of_this_project_reaches_the_driver_as_it_was_raised(spark: SparkSession) -> None:
     def refuse(item: int) -> int:
         if item == 7:
             raise DeliveryRefused("object [seven] was replaced")
-        return item
-
-    with pytest.raises(DeliveryRefused, match=r"^object \[seven\] was replaced$"):
-        FanOut(lambda: spark).map(refuse, range(20), 0, "test")
-
-
-def test_workers_import_from_no_archive(spark: SparkSession) -> None:
-    """Python would read the archive's directory again for each task."""
+        return item * item
 
     def archives(_: int) -> list[str]:
         return [path for path in (*sys.path, *sys.path_importer_cache) if path.endswith((".zip", ".jar"))]
 
-    found = FanOut(lambda: spark).map(archives, [0], 0, "test")
-    assert [path for path in found[0] if "pyspark" in path] == []
+    fan_out = FanOut(lambda: spark)
+    assert fan_out.map(refuse, [*range(7), 8], 0, "test") == [*(n * n for n in range(7)), 64]
+    assert fan_out.map(refuse, [], 0, "test") == []
+    with pytest.raises(DeliveryRefused, match=r"^object \[seven\] was replaced$"):
+        fan_out.map(refuse, range(20), 0, "test")
+    assert [path for path in fan_out.map(archives, [0], 0, "test")[0] if "pyspark" in path] == []
 
 
 def test_while_a_slow_task_runs_the_tasks_that_are_done_are_counted(spark: SparkSession, tmp_path: Path) -> None:

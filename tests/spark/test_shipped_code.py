@@ -27,7 +27,6 @@ REPOSITORY = Path(__file__).parents[2]
 NAMES = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 
 
-@pytest.mark.exhaustive
 def test_driver_and_workers_import_from_the_shipped_files(tmp_path: Path) -> None:
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     rows = [dict(zip(NAMES, (date(2026, 3, 1), 7, 1, 1, value, 5), strict=True)) for value in (1, 2)]

@@ -33,6 +33,7 @@ from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
 from dedup_spark.plans.adopt import adopt_date, differences
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.thoroughness import times
 
 BITS = 4
 HASHER = KeyHasher((Column("key", "INT64"),), Seed(b"a secret"))
@@ -64,7 +65,7 @@ def no_bucket_compared_for_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 KEYS = st.sets(st.integers(0, 400), max_size=250)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(50, 1000), deadline=None)
 @given(base=KEYS, gone=st.sets(st.integers(0, 400), max_size=12), come=st.lists(st.integers(0, 400), max_size=12))
 def test_rows_that_are_not_compared_are_the_same_in_both_inputs(
     base: set[int], gone: set[int], come: list[int]
@@ -78,7 +79,7 @@ def test_rows_that_are_not_compared_are_the_same_in_both_inputs(
     assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(50, 1000), deadline=None)
 @given(base=KEYS, newest=st.sets(st.integers(0, 400), max_size=12), older=st.lists(KEYS, min_size=1, max_size=2))
 def test_rows_that_are_not_compared_are_the_same_in_all_inputs(
     base: set[int], newest: set[int], older: list[set[int]]
@@ -150,7 +151,7 @@ def narrowed(old: list[int], new: list[int]) -> BucketSelection:
     return selection.narrowed(sums.differing())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(50, 1000), deadline=None)
 @given(base=KEYS, gone=st.sets(st.integers(0, 400), max_size=60), come=st.lists(st.integers(0, 400), max_size=60))
 def test_rows_outside_differing_sub_buckets_are_the_same_in_both_inputs(
     base: set[int], gone: set[int], come: list[int]
@@ -163,7 +164,7 @@ def test_rows_outside_differing_sub_buckets_are_the_same_in_both_inputs(
     assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(50, 1000), deadline=None)
 @given(base=KEYS, changes=st.lists(st.sets(st.integers(0, 400), max_size=60), min_size=2, max_size=4))
 def test_rows_outside_sub_buckets_that_differ_in_any_pair_are_the_same_in_all_inputs(
     base: set[int], changes: list[set[int]]
@@ -233,11 +234,11 @@ def test_sums_are_copied_only_for_a_further_input(
     area.publish(area.land(1, product_rows(1, range(400))))
     area.publish(*(area.land(number, product_rows(number, range(20, 420))) for number in range(2, 2 + deliveries)))
     (entry,) = area.manifest.dates if area.manifest else ()
-    assert (entry.plan, entry.new_keys, entry.survivors, len(area.product_rows())) == ("adopt", 20, 20, 420)
+    assert (entry.plan, entry.new_keys, entry.survivors, len(area.rows())) == ("adopt", 20, 20, 420)
     assert len(made) == copies
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(50, 1000), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     common=st.integers(0, 3000),
