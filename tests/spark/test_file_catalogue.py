@@ -50,7 +50,7 @@ def test_duckdb_reads_every_file_as_it_was_meant(catalogue: Catalogue, tmp_path:
     assert_has_rows_of(catalogue, rows)
 
 
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE, Plan.WINDOW, Plan.ANTIJOIN])
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE, Plan.WINDOW])
 def test_every_plan_reads_every_landed_file(area: SparkJobFeed, catalogue: Catalogue, plan: Plan) -> None:
     area.plan = plan
     files = {f"day={day}/a.parquet": content for day, content in catalogue.values()}

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dedup_clone.contract.table import Column
 from dedup_spark.column_types import SCALARS, arrow_schema
@@ -32,8 +31,6 @@ from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.buckets import bucket_of
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy
-from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.shared.random_rows import FIRST_DAY, random_rows
@@ -120,77 +117,6 @@ def test_ranges_cover_every_bucket_with_rows_once() -> None:
         covered = Counter(bucket for part in parts for bucket in range(part.start, part.stop))
         assert all(covered[bucket] == 1 for bucket, count in enumerate(rows) if count)
     assert split_buckets(np.zeros(4), 6) == []
-
-
-COLUMNS = (Column("name", "STRING"), Column("number", "INT64"))
-Key = tuple[str, int]
-Row = tuple[Key, int, int]  # key, update_id, value
-
-KEYS = st.tuples(st.sampled_from(["", "a", "bb"]), st.sampled_from([-(2**63), 0, 5, 2**63 - 1]))
-SOME_VALUES, IDS = st.integers(0, 2), st.integers(1, 9)
-
-
-def selected_rows(rows: Sequence[Row]) -> SelectedRows:
-    names, numbers = [key[0] for key, _, _ in rows], [key[1] for key, _, _ in rows]
-    return SelectedRows(
-        key_columns=(
-            pa.chunked_array([names] if rows else [], pa.string()),
-            pa.chunked_array([numbers] if rows else [], pa.int64()),
-        ),
-        file_numbers=np.zeros(len(rows), np.int32),
-        row_numbers=np.arange(len(rows)),
-        update_ids=np.array([snapshot_id for _, snapshot_id, _ in rows], np.int64),
-        first_hashes=np.zeros(len(rows), np.uint64),
-        value_hashes=np.array([value for _, _, value in rows], np.uint64),
-        value_columns=None,
-    )
-
-
-def paired(delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int) -> RowPairs | None:
-    keys, parent_keys = pack_keys(COLUMNS, [delivered.key_columns, parent.key_columns]).lists
-    return pair_rows(keys, parent_keys, delivered, parent, policy, snapshot_id)
-
-
-@settings(deadline=None)
-@given(
-    delivered=st.dictionaries(KEYS, SOME_VALUES),
-    parent=st.dictionaries(KEYS, st.tuples(IDS, SOME_VALUES)),
-    snapshot_id=IDS,
-    policy=st.sampled_from([MergePolicy.LATE, MergePolicy.BY_VALUE]),
-)
-def test_pairs_are_those_of_a_dictionary(
-    delivered: dict[Key, int], parent: dict[Key, tuple[int, int]], snapshot_id: int, policy: MergePolicy
-) -> None:
-    new_rows = [(key, snapshot_id, value) for key, value in delivered.items()]
-    old_rows = [(key, known, value) for key, (known, value) in parent.items()]
-    found = paired(selected_rows(new_rows), selected_rows(old_rows), policy, snapshot_id)
-    assert found
-    assert {new_rows[n][0] for n in found.new} == delivered.keys() - parent.keys()
-    assert {old_rows[n][0] for n in found.missing} == parent.keys() - delivered.keys()
-    differs = {key for key in delivered.keys() & parent.keys() if delivered[key] != parent[key][1]}
-    outranks = {key for key in delivered.keys() & parent.keys() if parent[key][0] <= snapshot_id}
-    replaces = differs if policy is MergePolicy.BY_VALUE else outranks
-    assert {new_rows[n][0] for n in found.replacing} == replaces
-    assert [new_rows[n][0] for n in found.replacing] == [old_rows[n][0] for n in found.replaced]
-    assert {old_rows[n][0] for n in found.changed} == replaces & differs
-
-
-def test_in_order_a_delivered_row_always_replaces_the_row_of_its_key() -> None:
-    parent = selected_rows([(("a", 1), 3, 7), (("a", 2), 3, 7)])
-    found = paired(selected_rows([(("a", 1), 4, 7)]), parent, MergePolicy.IN_ORDER, 4)
-    assert found
-    assert (found.replaced.tolist(), found.changed.tolist(), found.missing.tolist()) == ([0], [], [1])
-
-
-def test_without_rows_of_the_parent_all_is_new() -> None:
-    found = paired(selected_rows([(("a", 1), 4, 7), (("a", 2), 4, 7)]), selected_rows([]), MergePolicy.BY_VALUE, 4)
-    assert found
-    assert sorted(found.new.tolist()) == [0, 1]
-
-
-def test_rows_are_not_paired_when_the_delivery_has_duplicate_keys() -> None:
-    twice = selected_rows([(("a", 1), 4, 7), (("a", 1), 4, 8)])
-    assert paired(twice, selected_rows([]), MergePolicy.BY_VALUE, 4) is None
 
 
 BITS = 4

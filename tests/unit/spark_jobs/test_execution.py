@@ -16,9 +16,8 @@ import pytest
 
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import Plan
 from dedup_clone.page.feed_reader import JobProgress
-from dedup_spark import command, dispatch, storage
+from dedup_spark import command, storage
 from dedup_spark.execution import job_log, progress_report
 from dedup_spark.execution.fan_out import thread_counts
 from dedup_spark.execution.job_log import JobLog, Progress
@@ -181,23 +180,6 @@ def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, mo
     assert {("examine", 2, 2), ("changes", 2, 2)} <= {
         (phase.phase, phase.done_count, phase.date_count) for phase in phases
     }
-
-
-def test_dates_that_spark_joins_are_counted_while_its_job_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=Plan.ANTIJOIN)
-    phases: list[Progress] = []
-    monkeypatch.setattr(job_log, "Progress", lambda phase: phases.append(Progress(phase)) or phases[-1])
-
-    class SparkStarts(Exception):
-        pass
-
-    def run_dataframe_plan(*_: object) -> NoReturn:
-        raise SparkStarts
-
-    monkeypatch.setattr(dispatch, "run_dataframe_plan", run_dataframe_plan)
-    with pytest.raises(SparkStarts):
-        area.publish(area.land(1, rows(1, 3)))
-    assert (phases[-1].phase, phases[-1].estimated_done(0.7)) == ("antijoin by spark", 2)
 
 
 TRACE = "\tat org.apache.spark.Foo.run(Foo.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"

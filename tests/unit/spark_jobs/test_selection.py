@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import date
 from functools import reduce
 from operator import or_
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +27,6 @@ from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
-from dedup_spark.plans.adopt import adopt_date, differences
-from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import PRODUCTS
 from tests.thoroughness import times
 
 BITS = 4
@@ -94,14 +88,6 @@ def test_rows_that_are_not_compared_are_the_same_in_all_inputs(
         assert Counter(new) - compared(new, selection) == Counter(other) - compared(other, selection)
 
 
-def test_keys_that_differ_in_two_older_deliveries_are_compared_alone() -> None:
-    base = list(range(100))
-    others = [base, base[1:], [*base, 1000]]
-    selection = select_differing_keys(fingerprints(base), list(map(fingerprints, others)), has_base=True)
-    found = [compared(keys, selection) for keys in (base, *others)]
-    assert found == [Counter([0]), Counter([0]), Counter(), Counter([0, 1000])]
-
-
 def test_one_missing_key_of_a_bucket_is_compared_alone() -> None:
     old = list(range(100))
     selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
@@ -115,15 +101,6 @@ def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
     assert (selection.kinds == ONE_KEY).sum() == 1
     assert (compared(new, selection), compared(old, selection)) == (Counter([7, 7]), Counter([7]))
     assert not len(selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)]))
-
-
-def test_other_rows_of_the_bucket_are_only_hashed() -> None:
-    old = list(range(100))
-    selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
-    (first, _) = HASHER.both([pa.array(old, pa.int64())])
-    rows = selection.select_rows(first)
-    assert sorted([*rows.selected, *rows.hash_only]) == list(selection.rows_not_skipped(first))
-    assert len(rows.hash_only) == selection.narrowed_rows(first).size - 1
 
 
 def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
@@ -210,34 +187,6 @@ def test_sub_bucket_whose_short_sums_agree_by_chance_is_found_by_the_fingerprint
     assert SUB_BUCKETS in selection.kinds
 
 
-def product_rows(snapshot_id: int, products: range) -> list[dict[str, Any]]:
-    values = {"date": date(2026, 3, 1), "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": snapshot_id}
-    return [{"product_id": product, **values} for product in products]
-
-
-@pytest.mark.parametrize(("deliveries", "copies"), [(1, 0), (2, 1)])
-def test_sums_are_copied_only_for_a_further_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deliveries: int, copies: int
-) -> None:
-    """Each copy takes up to 128 MB."""
-    monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=1000))
-    monkeypatch.setattr(differences, "_EXTRA_PASS_SHARE", 0.0)
-    monkeypatch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
-    made, copy = [], SubBucketSums.copy
-
-    def counted(sums: SubBucketSums) -> SubBucketSums:
-        made.append(copy(sums))
-        return made[-1]
-
-    monkeypatch.setattr(SubBucketSums, "copy", counted)
-    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
-    area.publish(area.land(1, product_rows(1, range(400))))
-    area.publish(*(area.land(number, product_rows(number, range(20, 420))) for number in range(2, 2 + deliveries)))
-    (entry,) = area.manifest.dates if area.manifest else ()
-    assert (entry.plan, entry.new_keys, entry.survivors, len(area.rows())) == ("adopt", 20, 20, 420)
-    assert len(made) == copies
-
-
 @settings(max_examples=times(50, 1000), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -283,17 +232,3 @@ def test_changed_rows_are_counted_in_memory_and_on_disk(
     parent, newest = spilled(VALUE_HASHES, 333), spilled(now[::-1], 501)
     assert any(part.is_on_disk for part in (*parent, *newest)) is on_disk
     assert ChangedRowsCounter(parent, newest, None).total() == 60
-
-
-def test_only_selected_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 1000)
-    wanted = np.uint64(2**63) > FIRSTS
-    newest = spilled(VALUE_HASHES * np.uint64(3), 100)
-    found = ChangedRowsCounter(
-        spilled(VALUE_HASHES, 100), newest, lambda f: np.flatnonzero(f < np.uint64(2**63))
-    ).total()
-    assert found == wanted.sum()
-
-
-def test_without_hashes_nothing_changed() -> None:
-    assert ChangedRowsCounter([SpillableHashes()], [], None).total() == 0
