@@ -1,18 +1,15 @@
-"""Calls the BigQuery stand-in for its contract tests: a client, small tables, load jobs, and `/_standin/` endpoints."""
+"""Calls the BigQuery stand-in for its contract tests: a client, small tables, and `/_standin/` endpoints."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
-from google.cloud import bigquery, storage
+from google.cloud import bigquery
 from google.oauth2.credentials import Credentials
 
 PROJECT = "local-dev"
@@ -21,10 +18,6 @@ STAND_IN_USER = "user:stand-in@local.invalid"  # who makes a request without a t
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 TODAY = datetime.now(UTC).date()
-
-
-def days_ago(days: int) -> date:
-    return TODAY - timedelta(days=days)
 
 
 def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
@@ -67,22 +60,6 @@ class Control:
         requests.delete(f"{self._root}/faults", timeout=30).raise_for_status()
 
 
-def snapshot(days: Sequence[date | None], number: int, rows_per_day: int = 2) -> pa.Table:
-    """`rows_per_day` rows for each day, with the keys 0, 1, … and all with the same number."""
-    rows = [{"day": day, "id": key, "number": number} for day in days for key in range(rows_per_day)]
-    return pa.Table.from_pylist(
-        rows, schema=pa.schema([("day", pa.date32()), ("id", pa.int64()), ("number", pa.int64())])
-    )
-
-
-def upload(bucket: storage.Bucket, name: str, rows: pa.Table) -> str:
-    """Upload the rows as a Parquet file, and return its gs:// URI."""
-    content = io.BytesIO()
-    pq.write_table(rows, content)
-    bucket.blob(name).upload_from_string(content.getvalue())
-    return f"gs://{bucket.name}/{name}"
-
-
 SCHEMA = [
     bigquery.SchemaField("day", "DATE"),
     bigquery.SchemaField("id", "INTEGER"),
@@ -103,21 +80,3 @@ def load_rows(client: bigquery.Client, table: str, rows: Iterable[tuple[date, in
     """Load rows of (day, id, number) by a job."""
     content = [{"day": f"{day}", "id": key, "number": number} for day, key, number in rows]
     client.load_table_from_json(content, table, job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
-
-
-def load(client: bigquery.Client, uris: str | list[str], table: str, disposition: str, **options: Any) -> Any:
-    """Load Parquet files into a table, and return the job that has succeeded. `table`: with its dataset."""
-    config = bigquery.LoadJobConfig(source_format="PARQUET", write_disposition=disposition, **options)
-    return client.load_table_from_uri(uris, f"{PROJECT}.{table}", job_config=config).result()
-
-
-def rows_of(client: bigquery.Client, sql: str, **options: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in client.query(sql, **options).result()]
-
-
-def numbers_by_day(client: bigquery.Client, table: str) -> dict[date, set[int]]:
-    """The different numbers in a table's rows of each day."""
-    found: dict[date, set[int]] = {}
-    for day, number in rows_of(client, f"SELECT DISTINCT day, number FROM {table}"):
-        found.setdefault(day, set()).add(number)
-    return found

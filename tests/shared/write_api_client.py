@@ -107,10 +107,3 @@ def stream_rows(client: bigquery.Client, table: str, rows: Sequence[Mapping[str,
     with write_client(address) as writer:
         (response,) = append(writer, append_request(default_stream(table), kind, [kind(**row) for row in rows]))
     assert not response.error.message
-
-
-def storage_error(status: Any) -> types.StorageError:
-    """The StorageError in the details of a status."""
-    found = types.StorageError.pb(types.StorageError())
-    assert status.details[0].Unpack(found)
-    return types.StorageError(found)
