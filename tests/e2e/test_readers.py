@@ -64,7 +64,7 @@ class Publisher:
         self._state = self._next = OracleState(TABLE)
         self._states: dict[int, OracleState] = {}
         self._swap = feed.swap
-        feed.swap = self._timed_swap  # type: ignore[method-assign]
+        feed.swap = self._timed_swap
 
     def _timed_swap(self, spec: Any, *arguments: Any) -> None:
         began = time.monotonic()
