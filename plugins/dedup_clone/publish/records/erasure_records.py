@@ -25,8 +25,12 @@ FAIL_SAFE = timedelta(days=7)
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
     """The generations of all erasures up to `generation`, ascending; none if it is None."""
-    found = {generation_of(info.name) for info in services.store.objects(services.layout.erasures)}
-    return sorted(n for n in found if n is not None and generation is not None and n <= generation)
+    if generation is None:
+        return []
+    names = {info.name for info in services.store.objects(services.layout.erasures)}
+    found = {n for name in names if (n := generation_of(name)) is not None and n <= generation}
+    # A copy in a subfolder ends like a record, too.
+    return sorted(n for n in found if services.layout.erasure(n) in names)
 
 
 def last_erasure_generation(services: Services, generation: int | None) -> int:
