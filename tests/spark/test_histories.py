@@ -43,6 +43,7 @@ def test_what_is_done_for_large_dates_changes_nothing(
     random_history(Random(1000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("seed", range(60) if NIGHT else range(3))
 def test_plans_of_spark_dataframes_and_all_others_are_the_oracles(
     spark: SparkSession, tmp_path: Path, seed: int
@@ -51,6 +52,7 @@ def test_plans_of_spark_dataframes_and_all_others_are_the_oracles(
     random_history(Random(2000 + seed), tmp_path, spark, list(Plan)).play(steps=4, weights=PUBLISHES)
 
 
+@pytest.mark.spark
 def test_every_order_in_which_four_snapshots_and_a_correction_can_arrive_ends_in_the_same_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:
