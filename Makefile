@@ -9,7 +9,7 @@ LOCK := requirements/dev.lock
 # Each start of Airflow would otherwise compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# deploy, doctor, plan, recover and probe work with the profile that is named: PROFILE=staging.
+# deploy, doctor, plan and recover work with the profile that is named: PROFILE=staging.
 ifdef PROFILE
 export DEDUP_CLONE_PROFILE := $(PROFILE)
 endif
@@ -162,8 +162,9 @@ alert-test: setup ## Send a test alert to everybody who is told of incidents (PR
 doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
 
-probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, POLICY_TAG=, REPORT=file)
-	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
+probe: setup ## Try on BigQuery and Cloud Storage the rules that the product relies on, in a throwaway dataset (PROJECT=, LOCATION=, POLICY_TAG=, REPORT=file)
+	@test -n "$(PROJECT)" -a -n "$(LOCATION)" || { echo "make probe needs PROJECT=… LOCATION=…" >&2; exit 1; }
+	@$(PY) -m pytest -q tests/conformance -m probe --project $(PROJECT) --location $(LOCATION) \
 		$(if $(POLICY_TAG),--policy-tag $(POLICY_TAG)) $(if $(REPORT),--report $(REPORT))
 
 feed: setup ## Make a feed file from landed sample files, and validate them with it (NAME=, SAMPLE=folder or gs://…, OWNER=)
