@@ -378,7 +378,7 @@ TABLE: list[tuple[str, str, Change]] = [
 ]
 
 
-def tests_of_rules() -> dict[str, Callable[[Sandbox], None]]:
+def functions_of_rules() -> dict[str, Callable[[Sandbox], None]]:
     """The tests of this folder that are marked as probes, by their names without `test_`."""
     names = [path.stem for path in Path(__file__).parent.glob("test_*.py") if path.stem != Path(__file__).stem]
     modules = [importlib.import_module(f"tests.conformance.{name}") for name in names]
@@ -417,7 +417,7 @@ def test_a_broken_rule_is_found(
     with throwaway(broken) as own:
         session.change, session.applied = change, 0
         try:
-            error = outcome(tests_of_rules()[rule], own)
+            error = outcome(functions_of_rules()[rule], own)
         finally:
             session.change = Change()
     assert session.applied, "the change met no request"
@@ -425,7 +425,7 @@ def test_a_broken_rule_is_found(
 
 
 def test_each_rule_is_broken_in_the_table_and_names_files_that_exist() -> None:
-    rules = tests_of_rules()
+    rules = functions_of_rules()
     assert {rule for rule, _, _ in TABLE} == set(rules)
     assert len({(rule, does) for rule, does, _ in TABLE}) == len(TABLE)
     root = Path(__file__).parents[2]
