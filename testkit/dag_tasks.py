@@ -1,7 +1,7 @@
 """Executes tasks of a feed's DAGs in this process, as Airflow's task runner does, and its watch and its watchdog.
 
 A run that is executed without Airflow is in testkit/runs.py. `airflow` answers what tasks ask about DAGs and runs
-(tests/shared/task_api.py).
+(testkit/airflow.py).
 """
 
 from __future__ import annotations

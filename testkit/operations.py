@@ -66,7 +66,7 @@ class Audit:
 
 def incidents(world: FeedOnStandIn) -> list[Any]:
     """The incidents that the watchdog finds now."""
-    return list(find_incidents(world.services.now(), _state_for_watchdog(world)))
+    return list(find_incidents(world.services.now(), feed_state(world)))
 
 
 def incident_names(world: FeedOnStandIn) -> list[str]:
@@ -75,7 +75,7 @@ def incident_names(world: FeedOnStandIn) -> list[str]:
 
 def pending_job(world: FeedOnStandIn) -> PendingJob | None:
     """The BigQuery job of the feed that the watchdog sees waiting for its start."""
-    return _state_for_watchdog(world).pending_job
+    return feed_state(world).pending_job
 
 
 def waits_for_statement(world: FeedOnStandIn) -> bool:
@@ -84,8 +84,8 @@ def waits_for_statement(world: FeedOnStandIn) -> bool:
     return job is not None and job.is_statement
 
 
-def _state_for_watchdog(world: FeedOnStandIn) -> FeedState:
-    """What the watchdog reads now, without what only Airflow knows."""
+def feed_state(world: FeedOnStandIn) -> FeedState:
+    """What the watchdog reads of the feed now, without what only Airflow knows."""
     return read_feed_state(
         world.services,
         watch_dag=None,

@@ -6,11 +6,9 @@ methods of `FeedOnStandIn`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import date, timedelta
-from types import SimpleNamespace
+from datetime import date
 from typing import Any, cast
 from unittest.mock import Mock, patch
 
@@ -18,9 +16,6 @@ from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
-from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.read_feed_state import read_feed_state
-from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.publish import load
@@ -548,50 +543,3 @@ class Archive:
     def notice(self) -> list[str]:
         """Register what has landed. Returns the names of the new deliveries."""
         return register_all(self.world)
-
-
-class Audit:
-    """One run of the content audit DAG. Steps: choose, target, files, compare. Results pass as JSON between them."""
-
-    def __init__(self, world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> None:
-        self.world = world
-        self._results: dict[str, str] = {}
-        pull = SimpleNamespace(xcom_pull=lambda task_ids: json.loads(self._results[task_ids]))
-        self._context: Any = {"ti": pull, "dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
-        self._tasks: dict[str, tuple[Any, str]] = {
-            "choose": (audit_tasks.select_dates, audit_tasks.CHOOSE_TASK),
-            "target": (audit_tasks.fingerprint_target_partitions, audit_tasks.TARGET_TASK),
-            "files": (audit_tasks.fingerprint_generation_files, audit_tasks.FILES_TASK),
-            "compare": (audit_tasks.compare, "compare"),
-        }
-
-    def step(self, name: str) -> Any:
-        """Run one task. Raises Airflow's exceptions, as the task does."""
-        task, task_id = self._tasks[name]
-        setup: Any = None  # the tasks use it only to open the services
-        with patch.object(audit_tasks, "open_feed_services", lambda _: self.world.services):
-            found = task(setup, self._context)
-        self._results[task_id] = json.dumps(found)
-        return found
-
-    def run(self) -> list[tuple[str, int, str]]:
-        """Run all tasks. Returns date, generation and outcome of each partition that was compared."""
-        for name in list(self._tasks)[:-1]:
-            self.step(name)
-        return [(found["date"], found["generation"], found["outcome"]) for found in self.step("compare")]
-
-
-def incidents(world: FeedOnStandIn) -> list[Any]:
-    """The incidents that the watchdog finds now, without what only Airflow knows."""
-    state = read_feed_state(
-        world.services,
-        watch_dag=None,
-        publish_dag=None,
-        find_failed_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
-    )
-    return list(find_incidents(world.services.now(), state))
-
-
-def incident_names(world: FeedOnStandIn) -> list[str]:
-    return [incident.name for incident in incidents(world)]

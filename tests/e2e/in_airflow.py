@@ -48,7 +48,7 @@ def add_asking_dag(dags: Path) -> None:
 def answers(asked_dag: str, asked_run: str, scheduled_dag: str) -> dict[str, Any]:
     """What Airflow answers a task about a run, by question, as far as the product relies on it.
 
-    `scheduled_dag`: a DAG of which a scheduled run has succeeded. A test asks the double (tests/shared/task_api.py).
+    `scheduled_dag`: a DAG of which a scheduled run has succeeded. A test asks the double (testkit/airflow.py).
     """
     dag_id, run_id = asked_dag, asked_run
     ids, tomorrow = {"dag_id": dag_id, "run_id": run_id}, datetime.now(UTC) + timedelta(days=1)

@@ -15,6 +15,7 @@ import sqlalchemy
 from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse
 
 from devstack.stack import postgres
+from testkit.airflow import TaskApi
 from testkit.holding_proxy import HoldPhase, ProxiedRequest, Service
 from testkit.stack import Stack, as_tuples, row
 from testkit.waiting import TIMEOUT_S, wait_for
@@ -22,7 +23,6 @@ from tests.e2e import victims
 from tests.e2e.alerts import AT_RISK, Watchdog
 from tests.e2e.feeds import DELETED, ENDED_BADLY, FAILED, KILLED, MARKED_FAILED, MARKED_SUCCESS, TODAY
 from tests.e2e.in_airflow import ASKING_DAG, ASKING_TASK, answers
-from tests.shared.task_api import TaskApi
 
 pytestmark = pytest.mark.timeout(900)
 

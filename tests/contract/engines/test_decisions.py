@@ -22,13 +22,13 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_spark.column_types import arrow_schema
 from testkit import operations, runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.enum_files import enum_file
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.table_contracts import PRODUCTS
 from testkit.waiting import wait_for
-from tests.shared.task_api import TaskApi
 
 QUERY, MERGE = Engine.BIGQUERY, Engine.MERGE
 Clients = tuple[Storage, BigQuery]

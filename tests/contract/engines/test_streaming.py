@@ -17,6 +17,7 @@ from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
 from testkit import operations, runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
@@ -36,7 +37,6 @@ from tests.contract.engines.streamed_feed import (
     snapshot,
     staging_state,
 )
-from tests.shared.task_api import TaskApi
 from tests.thoroughness import seeds
 
 STALENESS = timedelta(minutes=15)

@@ -14,13 +14,13 @@ from dedup_clone.freshness.late_run import current_task
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.ledger import job_steps
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.feed_state_reader import read_state
+from testkit.operations import feed_state
 
 HOUR = timedelta(hours=1)
 
 
 def wrong(world: FeedOnStandIn, *, after: timedelta = timedelta(0)) -> list[str]:
-    return [incident.name for incident in find_incidents(datetime.now(UTC) + after, read_state(world.services))]
+    return [incident.name for incident in find_incidents(datetime.now(UTC) + after, feed_state(world))]
 
 
 def mark(world: FeedOnStandIn, folder: str) -> None:
@@ -30,19 +30,19 @@ def mark(world: FeedOnStandIn, folder: str) -> None:
 def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn) -> None:
     assert wrong(world) == []
     mark(world, "snapshot_id=7")
-    (unregistered,) = read_state(world.services).waiting
+    (unregistered,) = feed_state(world).waiting
     assert (unregistered.delivery.snapshot_id, unregistered.is_registered) == (7, False)
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
     name = world.land(7, [row(7, 1)])
-    (registered,) = read_state(world.services).waiting
+    (registered,) = feed_state(world).waiting
     assert registered.is_registered
     assert registered.arrived_at == world.services.arrivals.read(registered.delivery).arrived_at
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
-    (cleaned,) = read_state(world.services).waiting
+    (cleaned,) = feed_state(world).waiting
     assert abs(cleaned.arrived_at - registered.arrived_at) < timedelta(seconds=1)
     assert wrong(world, after=2 * HOUR) == ["promise_missed"]
     record = world.publish(name)
-    state = read_state(world.services)
+    state = feed_state(world)
     assert (state.waiting, state.live) == ((), record)
     assert wrong(world, after=2 * HOUR) == []
 
@@ -58,7 +58,7 @@ def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(w
     world.publish(good)
     world.publish(good, replay=True, reason="again")
     assert wrong(world) == [f"delivery_refused-{name}"]
-    assert "1 newer refused" in evaluate(datetime.now(UTC), read_state(world.services)).headline
+    assert "1 newer refused" in evaluate(datetime.now(UTC), feed_state(world)).headline
     corrected = world.land(8, [row(8, 1)])
     assert wrong(world) == [f"delivery_refused-{name}"]
     world.publish(corrected)
@@ -71,9 +71,7 @@ def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnSt
     world.publish(good)
     world.publish(good, replay=True, reason="again")
     assert wrong(world) == [f"delivery_refused-{bad}"]
-    assert (
-        "; a correction of snapshot 7 was refused" in evaluate(datetime.now(UTC), read_state(world.services)).headline
-    )
+    assert "; a correction of snapshot 7 was refused" in evaluate(datetime.now(UTC), feed_state(world)).headline
     worse = world.land(7, [row(7, 1, 22)])
     refuse(world, worse)
     assert wrong(world) == [f"delivery_refused-{worse}"]
@@ -127,7 +125,7 @@ def test_a_retention_that_was_changed_in_the_feed_file_is_no_drift_until_the_nex
     world.feed = world.feed.model_copy(update={"table": table})
     assert wrong(world) == []
     world.publish(world.land(8, [row(8, 1)]))
-    state = read_state(world.services)
+    state = feed_state(world)
     assert state.target is not None
     assert (state.target.retention_days, wrong(world)) == (days, [])
 
@@ -145,7 +143,7 @@ def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
         return find_backlog(*arguments)
 
     monkeypatch.setattr(read_feed_state, "find_backlog", register_two)
-    assert [w.delivery.snapshot_id for w in read_state(world.services).waiting] == [7]
+    assert [w.delivery.snapshot_id for w in feed_state(world).waiting] == [7]
 
 
 def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generation(
@@ -165,7 +163,7 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
         return attempts
 
     monkeypatch.setattr(read_feed_state, "ended_attempts", commit_after)
-    state = read_state(world.services)
+    state = feed_state(world)
     assert state.live is not None
     assert state.refused == ()
 
@@ -210,5 +208,5 @@ def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyP
         raise AssertionError("the watchdog ran a query")
 
     monkeypatch.setattr(world.bigquery, "query", refuse_queries)
-    read_state(world.services)
+    feed_state(world)
     assert asked == []

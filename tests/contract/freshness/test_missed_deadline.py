@@ -22,9 +22,9 @@ from dedup_clone.orchestration.publish.publish_form import publish_params, read_
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.retired import Retirement, TargetAction
+from testkit.airflow import TaskApi
+from testkit.dag_tasks import Watch, setup_of
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.feed_setups import setup_of
-from tests.contract.watch import Watch
 
 LATE = timedelta(minutes=61)
 MISSED = ["ALERT: freshness SLA missed (promise_missed)"]
@@ -147,7 +147,7 @@ def test_whatever_airflow_hands_over_it_does_not_raise(callback: Callback, dag_r
 def test_the_watch_dag_hands_over_the_markers_creation_although_landing_was_cleaned(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch, context = Watch(world, monkeypatch), {}
+    watch, context = Watch(world, TaskApi(monkeypatch), monkeypatch), {}
     watch.mark(7)
     for is_clean in (False, True):
         if is_clean:

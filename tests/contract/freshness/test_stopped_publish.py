@@ -23,14 +23,14 @@ from dedup_clone.state.index import Index, IndexFile
 from dedup_clone.state.staging import Staging, StagingState
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
-from tests.contract.feed_state_reader import read_state
+from testkit.operations import feed_state
 from tests.shared.freshness_states import NOW
 
 HELD = "snapshot 8 is held: 100 % changed rows, 50 % allowed"
 
 
 def headline(world: FeedOnStandIn) -> str:
-    return evaluate(datetime.now(UTC), read_state(world.services)).headline
+    return evaluate(datetime.now(UTC), feed_state(world)).headline
 
 
 def index_of(world: FeedOnStandIn) -> Index:
@@ -123,7 +123,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     label_target(world, 9)
     with pytest.raises(CheckFailed):
         world.resolve(name, run_id="early")
-    state = read_state(world.services)
+    state = feed_state(world)
     assert ([r.check for r in state.failed_checks], state.is_stopped_before_dedup) == (["target_is_parent"], True)
     assert "1 more waits, stopped: target_is_parent: generation 9, expected generation 1" in headline(world)
     repeated = replace(
@@ -137,7 +137,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     label_target(world, 1)
     world.deduplicate(world.resolve(name, run_id="later"))
     discard_attempt(world)
-    assert (read_state(world.services).failed_checks, stopped_run(world)) == ((), None)
+    assert (feed_state(world).failed_checks, stopped_run(world)) == ((), None)
 
 
 def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish(
@@ -145,7 +145,7 @@ def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish
 ) -> None:
     name = world.land(7, [row(7, 1)])
     world.services.store.put(world.services.layout.checks_before_dedup, "{")
-    assert read_state(world.services).failed_checks == ()
+    assert feed_state(world).failed_checks == ()
 
     def fail(*arguments: object, **named: object) -> bool:
         raise OSError("no answer")
@@ -160,7 +160,7 @@ def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_genera
     world.swap(spec, checked)
     world.bigquery.query_and_wait(f"DELETE FROM `warehouse.{world.feed.target}` WHERE product_id = 1")
     record, _ = commit_attempt(world.services, spec.attempt)
-    state = read_state(world.services)
+    state = feed_state(world)
     assert [r.check for r in state.failed_after_swap] == ["target_rows"]
     (incident,) = [
         i for i in find_incidents(datetime.now(UTC), state) if i.kind is IncidentKind.CHECKS_FAILED_AFTER_SWAP
@@ -170,13 +170,13 @@ def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_genera
     assert "Readers see snapshot 7; failed after its swap: target_rows: " in headline(world)
     assert "the newest one" not in headline(world)
     world.publish(world.land(8, [row(8, 1), row(8, 2)]))
-    assert read_state(world.services).failed_after_swap == ()
+    assert feed_state(world).failed_after_swap == ()
 
 
 def test_rows_of_an_attempt_that_was_not_committed_are_in_headline_and_alerts(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.services.staging.write(Staging(StagingState.BEHIND_TARGET, "00000002-dead", 2, "", is_streamed=True))
-    state = read_state(world.services)
+    state = feed_state(world)
     assert state.readers_see(NOW).endswith(", and perhaps some rows of the next")
     assert headline(world).startswith("Readers see snapshot 7 and perhaps some rows of the next")
     assert "the newest one" not in headline(world)

@@ -21,14 +21,15 @@ from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resol
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.index import IndexFile
+from testkit.airflow import TaskApi
+from testkit.dag_tasks import Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from tests.contract.watchdog import Watchdog
 from tests.shared.freshness_states import incident
 
 
 @pytest.fixture
 def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Watchdog:
-    return Watchdog(world, monkeypatch, caplog)
+    return Watchdog(world, TaskApi(monkeypatch), monkeypatch, caplog)
 
 
 MINUTE = timedelta(minutes=1)

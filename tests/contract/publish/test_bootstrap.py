@@ -15,12 +15,12 @@ from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, Configura
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
 from tests.shared.stand_in_client import FINE_GRAINED_READ, STAND_IN_USER, Control
-from tests.shared.task_api import TaskApi
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 

@@ -12,11 +12,11 @@ import pytest
 
 from dedup_clone.contract.errors import ApprovalTooLate, CheckFailed, ConfigurationError, LeaseHeld, LostRace
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.fake_dedup_job import FakeDedupJob
 from testkit.feed_on_stand_in import FeedOnStandIn, Row, expected, row
 from testkit.killed_writes import failing_writes
-from tests.shared.task_api import TaskApi
 
 ACCEPTS: dict[str, Any] = {"replay": True, "accepted_checks": ("new_share",), "reason": "a new region"}
 CLEAN = range(10)

@@ -10,11 +10,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.engine import Engine
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, setup_of
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.shared.lineage_events import TASKS, Listener, expected, task_instance
 from tests.shared.lineage_events import listener as listener
-from tests.shared.task_api import TaskApi
 
 
 @pytest.mark.parametrize("engine", [Engine.SPARK, Engine.BIGQUERY])

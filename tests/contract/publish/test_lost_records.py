@@ -10,11 +10,11 @@ from google.api_core.exceptions import ServiceUnavailable
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LostRace
 from deploy import recover as command
 from testkit import operations, runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.state_reader import DAMAGE
 from tests.contract.publish.existing_tables import create_table, insert
-from tests.shared.task_api import TaskApi
 
 ROWS = [row(8, 1, 21), row(7, 2)]
 NINTH = [row(9, 2, 30)]

@@ -19,10 +19,10 @@ from airflow.sdk.exceptions import (
 
 from dedup_clone.contract.errors import CheckFailed
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import ClientHook, DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.lost_answers import losing_answers
-from tests.shared.task_api import TaskApi
 
 AGAIN = {"snapshot_id": "7", "reason": "once more"}
 RESOLVE, CHECK, APPROVE, SWAP = "resolve_publish", "check_staging", "approve_accepted", "swap_target"

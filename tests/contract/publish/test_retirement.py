@@ -12,11 +12,11 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, LeaseHeld
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.existing_tables import create_table, exported_rows, insert
-from tests.shared.task_api import TaskApi
 
 ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 

@@ -11,9 +11,9 @@ import pytest
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.settings.check_settings import SqlCheck
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from tests.shared.task_api import TaskApi
 
 POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"
 AVERAGE = "SELECT AVG(s.attr_value) AS average FROM {{ staging }} AS s"

@@ -18,11 +18,11 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.feed import Feed
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from tests.contract.new_feeds import new_feed
-from tests.shared.task_api import TaskApi
 from tests.shared.write_api_client import stream_rows
 
 RETENTION_DAYS = 730

@@ -11,10 +11,10 @@ from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.operations import Audit
-from tests.shared.task_api import TaskApi
 
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
 

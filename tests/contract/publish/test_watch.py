@@ -10,9 +10,9 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import CheckFailed
 from testkit import runs
+from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watch, Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
-from tests.shared.task_api import TaskApi
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
