@@ -84,7 +84,7 @@ night: setup ## Run all tests with all their cases, and 20 times as many random 
 	@devstack/require.sh >/dev/null
 	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 tests/e2e tests
 
-soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour
+soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour (FEEDS=24)
 	@devstack/require.sh >/dev/null
 	$(PY) -m pytest -v -m soak tests/e2e
 
