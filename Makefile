@@ -75,14 +75,14 @@ land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAP
 
 test: setup ## Run the tests: those of the real stack beside the others, which need the processor
 	@devstack/require.sh >/dev/null
-	$(PY) -m pytest -q $(SIDE_BY_SIDE) tests/e2e tests
+	$(PY) -m pytest -q $(SIDE_BY_SIDE)
 
 fast: setup ## Run the unit tests, which start no server: less than a minute
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit
 
 night: setup ## Run all tests with all their cases, and 20 times as many random histories: hours
 	@devstack/require.sh >/dev/null
-	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 tests/e2e tests
+	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800
 
 soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour (FEEDS=24)
 	@devstack/require.sh >/dev/null

@@ -71,6 +71,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: typing.Any) -> OneSt
     return OneStack(config, log)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e/"))  # the stack takes longest
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
