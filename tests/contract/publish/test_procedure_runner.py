@@ -30,12 +30,14 @@ class ProcedureTask(SimulatedRun):
 
     def __init__(self, setup: Any, request_uri: str) -> None:
         super().__init__(setup)
-        self.request_uri = request_uri
+        make_operator = self.make_operator
 
-    def operator(self) -> Any:
-        task = super().operator()
-        task.request_uri = self.request_uri
-        return task
+        def with_request() -> Any:
+            task = make_operator()
+            task.request_uri = request_uri
+            return task
+
+        self.make_operator = with_request
 
 
 @pytest.fixture
