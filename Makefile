@@ -32,8 +32,8 @@ MERMAID := mermaid@11.6.0
 # Environments of other versions, each a file in requirements/portability. The lock has Spark 4.0.
 PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
-# One process begins with the real stack, which mostly waits; two run the other tests. A Spark session belongs to a
-# process, so a file stays whole. In the order of the folders the long files come before the many short ones.
+# A Spark session belongs to a process, so a file stays whole. In the order of the folders the long ones come before
+# the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo up down status land test fast night soak portability docs bench check golden lock deploy alert-test doctor plan probe recover
@@ -73,16 +73,18 @@ status: ## Say which parts of the stack run
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run the tests: those of the real stack beside the others, which need the processor
+test: setup ## Run the tests: the quick ones three files at a time, then the real stack by itself
 	@devstack/require.sh >/dev/null
-	$(PY) -m pytest -q $(SIDE_BY_SIDE)
+	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/e2e
+	$(PY) -m pytest -q tests/e2e
 
 fast: setup ## Run the unit tests, which start no server: less than a minute
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit
 
 night: setup ## Run all tests with all their cases, and 20 times as many random histories: hours
 	@devstack/require.sh >/dev/null
-	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800
+	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 --ignore tests/e2e
+	NIGHT=1 $(PY) -m pytest -q tests/e2e
 
 soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour (FEEDS=24)
 	@devstack/require.sh >/dev/null

@@ -18,7 +18,6 @@ import hypothesis
 import pytest
 import requests.sessions
 from google.api_core.future.polling import DEFAULT_POLLING
-from xdist.scheduler import LoadFileScheduling
 
 from devstack.stack import ports
 
@@ -58,21 +57,6 @@ hypothesis.settings.load_profile("tests")
 # Garbage collections that examine all imported objects again take much of the time of short tests. So garbage is not
 # collected during imports, and later collections skip the objects that exist by then.
 gc.disable()
-
-
-class OneStack(LoadFileScheduling):
-    """Gives each file to one worker, and all tests of the real stack, which share it, to one worker."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: typing.Any) -> OneStack:
-    return OneStack(config, log)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e/"))  # the stack takes longest
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
