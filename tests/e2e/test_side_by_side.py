@@ -24,6 +24,7 @@ from tests.e2e.changed_feed import a_feed_file_changes
 from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, ROLLED_BACK, TODAY, WITH_CHANGES, YESTERDAY
 from tests.e2e.landed_deliveries import wait_for_rows
 from tests.e2e.rebuilt_feed import a_table_is_rebuilt
+from tests.thoroughness import NIGHT
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -206,10 +207,10 @@ def a_publish_is_rolled_back(stack: Stack) -> None:
 
 
 STORIES: tuple[Callable[[Stack], None], ...] = (
-    a_feed_file_changes,
+    # Ten minutes for what tests/contract/publish tests without Airflow.
+    *((a_feed_file_changes, a_table_is_rebuilt) if NIGHT else ()),
     deliveries_come_in_many_ways,
     snapshots_are_copied_by_hand,
-    a_table_is_rebuilt,
     a_failed_check_is_accepted,
     each_engine_publishes,
     a_publish_is_rolled_back,
