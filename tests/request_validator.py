@@ -85,3 +85,12 @@ def _parts(raw: bytes, content_type: str) -> Iterator[str]:
     _, *parts, _ = raw.split(f"--{boundary}".encode())
     for part in parts:
         yield part.replace(b"\r\n", b"\n").partition(b"\n\n")[2].decode()
+
+
+@pytest.fixture(scope="session")
+def request_validator() -> Iterator[RequestValidator]:
+    """A validator of all requests of this process, for the tests of a folder that import this fixture."""
+    validator = RequestValidator()
+    with pytest.MonkeyPatch.context() as patch:
+        validator.install(patch)
+        yield validator

@@ -20,6 +20,7 @@ from testkit.server_clients import write_api_address
 from tests.conformance.rules import Result, as_markdown
 from tests.conformance.sandbox import BUDGET_BYTES, Sandbox, Servers, live_servers, local_servers, throwaway
 from tests.request_validator import RequestValidator
+from tests.request_validator import request_validator as request_validator
 from tests.shared.stand_in_client import Control
 
 FOLDER = Path(__file__).parent
@@ -157,14 +158,6 @@ def control(servers: Servers) -> Iterator[Control]:
     yield servers.control
     servers.control.clear_faults()
     servers.control.clear_grants()
-
-
-@pytest.fixture(scope="session")
-def request_validator() -> Iterator[RequestValidator]:
-    validator = RequestValidator()
-    with pytest.MonkeyPatch.context() as patch:
-        validator.install(patch)
-        yield validator
 
 
 @pytest.fixture(autouse=True)

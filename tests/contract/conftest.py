@@ -11,17 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.request_validator import RequestValidator
+from tests.request_validator import request_validator as request_validator
 
 # The tests in this folder send wrong requests on purpose, to see how the stand-in answers.
 WRONG_ON_PURPOSE = Path(__file__).parent / "bigquery"
-
-
-@pytest.fixture(scope="session")
-def request_validator() -> Iterator[RequestValidator]:
-    validator = RequestValidator()
-    with pytest.MonkeyPatch.context() as patch:
-        validator.install(patch)
-        yield validator
 
 
 @pytest.fixture(autouse=True)
