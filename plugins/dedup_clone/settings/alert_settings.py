@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from dedup_clone.settings.identifiers import ConnectionId
 from dedup_clone.settings.strict_yaml import StrictModel
@@ -29,14 +29,12 @@ class NotifierSettings(StrictModel):
 class AlertSettings(StrictModel):
     """The section `alerts`.
 
-    `check_interval_minutes`: interval of the watchdog's checks (deprecated name: `look_every_minutes`). `runbook`: the
+    `check_interval_minutes`: interval of the watchdog's checks. `runbook`: the
     address of docs/runbook.md; each alert links to the section on its incident. `webhooks`: Airflow connections; each
     alert is posted as JSON to the address of each connection, with the connection's login.
     """
 
-    check_interval_minutes: Annotated[
-        int, Field(ge=1, le=60, validation_alias=AliasChoices("check_interval_minutes", "look_every_minutes"))
-    ] = 5
+    check_interval_minutes: Annotated[int, Field(ge=1, le=60)] = 5
     runbook: str = "docs/runbook.md"
     webhooks: tuple[ConnectionId, ...] = ()
     notifiers: tuple[NotifierSettings, ...] = ()

@@ -6,7 +6,7 @@ from datetime import time
 from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from dedup_clone.settings.strict_yaml import StrictModel
 
@@ -42,10 +42,8 @@ class ExpectedArrivals(StrictModel):
 class FreshnessSettings(StrictModel):
     """How fresh the feed has to be (docs/freshness.md)."""
 
-    sla_minutes: Annotated[
-        int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
-    ] = Field(default=60, examples=[120])
-    """Longest time from arrival to swap (deprecated name: `promise_minutes`)."""
+    sla_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=60, examples=[120])
+    """Longest time from arrival to swap."""
     expected_arrivals: ExpectedArrivals | None = None
     """Alert when a snapshot is overdue (null: never)."""
     max_age_minutes: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[480])

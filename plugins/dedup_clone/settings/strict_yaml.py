@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
 
@@ -49,6 +49,9 @@ class StrictModel(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    removed_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys that the section once had, each with a sentence that says what to do instead."""
 
 
 def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None = None) -> Model:
@@ -146,8 +149,9 @@ def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
     line = _line(root, location)
     if fault["type"] == "extra_forbidden":
         model = _model_at(kind, location[:-1])
-        if name := _name_of_deprecated_key(model, location[-1]):
-            return f"{path}:{line}: [{key}] is the deprecated name of [{name}], which is given too: remove [{key}]"
+        removed = model.removed_keys if issubclass(model, StrictModel) else {}
+        if instead := removed.get(str(location[-1])):
+            return f"{path}:{line}: [{key}] is no longer a setting: {instead} Remove the key."
         known = sorted(model.model_fields)
         nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean [{nearest[0]}]?" if nearest else f"known keys: {', '.join(known)}."
@@ -180,14 +184,6 @@ def _model_at(kind: type[BaseModel], location: KeyPath) -> type[BaseModel]:
         if isinstance(part, str) and part in model.model_fields:
             model = section_model(model.model_fields[part].annotation) or model
     return model
-
-
-def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | None:
-    """The present name of the setting with the deprecated name `key`; None if no setting has it."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.validation_alias, AliasChoices) and key in field.validation_alias.choices:
-            return name
-    return None
 
 
 def section_model(annotation: Any) -> type[BaseModel] | None:

@@ -122,8 +122,3 @@ def test_a_class_path_that_contains_code_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match=r"alerts.notifiers.0.class_path"):
         read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"})
-
-
-def test_the_check_interval_may_have_its_deprecated_name(tmp_path: Path) -> None:
-    (tmp_path / "local.yaml").write_text(LOCAL + ALERTS.replace("check_interval_minutes", "look_every_minutes"))
-    assert read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts.check_interval_minutes == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.settings.spark_settings import SparkSize
+from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from dedup_clone.settings.table_settings import TableSettings
 
 FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
@@ -243,7 +245,6 @@ def test_expected_arrivals_are_read(tmp_path: Path) -> None:
         ('expected_arrivals: {time: ["10:00"]}', r"unknown key \[freshness.expected_arrivals.time\]"),
         ("max_age_minutes: 0", "max_age_minutes"),
         ("promis: 1", r"unknown key \[freshness.promis\]"),
-        ("promise_minutes: 60", r"deprecated name of \[sla_minutes\], which is given too"),
     ],
 )
 def test_wrong_settings_of_freshness_are_refused_with_the_key(tmp_path: Path, line: str, key: str) -> None:
@@ -251,11 +252,17 @@ def test_wrong_settings_of_freshness_are_refused_with_the_key(tmp_path: Path, li
         read_freshness(tmp_path, f"sla_minutes: 60\n  {line}")
 
 
-@pytest.mark.parametrize("key", ["sla_minutes", "promise_minutes"])
-def test_the_sla_may_have_its_deprecated_name(tmp_path: Path, key: str) -> None:
-    assert read_freshness(tmp_path, f"{key}: 45").sla_minutes == 45
-    with pytest.raises(ConfigurationError, match=rf"yaml:\d+: \[freshness.{key}\]"):
-        read_freshness(tmp_path, f"{key}: often")
+def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    class Queue(StrictModel):
+        removed_keys: ClassVar[dict[str, str]] = {"speed": "BigQuery chooses it."}
+
+    class Job(StrictModel):
+        queue: Queue
+
+    path = tmp_path / "job.yaml"
+    path.write_text("queue:\n  speed: 3\n")
+    with pytest.raises(ConfigurationError, match=r"job.yaml:2: \[queue.speed\].*BigQuery chooses it"):
+        read_model(Job, path)
 
 
 def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
