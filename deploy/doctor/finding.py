@@ -58,9 +58,8 @@ class LiveEnvironment:
 
     @property
     def creates_machines(self) -> bool:
-        """Whether Dataproc creates machines for runs. An existing cluster has its network and account already."""
-        creates_clusters = Runner.CLUSTER in self.runners and self.profile.spark.cluster.name is None
-        return Runner.SERVERLESS in self.runners or creates_clusters
+        """Whether Dataproc creates machines for runs. A cluster has its network and account already."""
+        return Runner.SERVERLESS in self.runners
 
 
 # A check yields its findings. It may raise ApiError, which `run_checks` turns into a finding.

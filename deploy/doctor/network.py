@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from math import ceil
 from typing import Any
 
-from dedup_clone.settings.spark_settings import Runner, SparkSettings, SubnetworkPlace
+from dedup_clone.settings.spark_settings import SparkSettings, SubnetworkPlace
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
-# The smallest job has two executors of four cores each. As a batch it also has a driver of four cores, and each of
-# these three has the service's default disk of 400 GB.
-SMALLEST_JOB_EXECUTOR_CORES = 8
+# The smallest batch has a driver and two executors of four cores each, with the service's default disk of 400 GB each.
 SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
 EVERY_PORT = (["0-65535"], ["1-65535"])  # in a firewall rule; nothing listens on port 0
-MIN_WORKERS = 2  # Dataproc creates no smaller cluster
-SHARED_CPU_QUOTA = frozenset({"e2", "n1"})  # other machine families have quotas of their own
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
@@ -116,30 +111,14 @@ def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:
         command = f"gcloud compute regions list --project={project}"
         yield Finding(Level.FAIL, "region", f"[{region}] cannot be read, {error}", command)
         return
-    smallest_run = _smallest_run(live)
     for quota in quotas:
-        needed = smallest_run.get(quota["metric"])
+        needed = SMALLEST_BATCH.get(quota["metric"])
         if needed is None:
             continue
         free = quota["limit"] - quota["usage"]
         if free < needed:
-            text = f"[{free:g}] of [{quota['limit']:g}] are free in [{region}], the smallest run needs [{needed}]."
+            text = f"[{free:g}] of [{quota['limit']:g}] are free in [{region}], the smallest batch needs [{needed}]."
             command = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
             yield Finding(Level.FAIL, f"quota {quota['metric']}", text, command)
         else:
             yield ok(f"quota {quota['metric']}", f"{free:g} of {quota['limit']:g} are free in {region}.")
-
-
-def _smallest_run(live: LiveEnvironment) -> dict[str, int]:
-    """What the smallest run needs of each quota: as a batch, on a cluster created for it, or the larger of both."""
-    needed = dict(SMALLEST_BATCH) if Runner.SERVERLESS in live.runners else {}
-    cluster = live.profile.spark.cluster
-    if Runner.CLUSTER not in live.runners or cluster.name is not None:
-        return needed
-    family, _, size = cluster.machine_type.split("-")
-    cores = int(size)
-    machines = 1 + max(MIN_WORKERS, ceil(SMALLEST_JOB_EXECUTOR_CORES / cores))
-    metric = "CPUS" if family in SHARED_CPU_QUOTA else f"{family.upper()}_CPUS"
-    for name, amount in ((metric, machines * cores), ("DISKS_TOTAL_GB", machines * cluster.disk_gb)):
-        needed[name] = max(amount, needed.get(name, 0))
-    return needed

@@ -35,7 +35,7 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
     except ApiError as error:
         text = f"[{name}] in [{spark.region}] cannot be read, {error}"
         if error.status == 404:
-            text += ". Correct [spark.cluster.name], or remove it: then each run creates a cluster."
+            text += ". Correct [spark.cluster.name]."
         viewer = grant_to_user(profile.project, "roles/dataproc.viewer")
         command = advice_after(error, if_refused=viewer, if_missing=f"gcloud dataproc clusters list {place}")
         yield Finding(Level.FAIL, "cluster", text, command)

@@ -62,7 +62,7 @@ def script(properties: dict[str, str]) -> str:
         settings=SparkSettings(procedure_connection="my-project.eu.spark"),
         sql_folder=SQL,
     )
-    return runs.script(SparkJobSpec("r", "gs://code/main.py", "gs://code/a.zip", properties, {}, 2, 4, 60))
+    return runs.script(SparkJobSpec("r", "gs://code/main.py", "gs://code/a.zip", properties, {}, 60))
 
 
 @pytest.mark.parametrize("properties", [{}, {"spark.a": "1"}, {"spark.a": "1", "spark.b": HOSTILE}])

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from operator import attrgetter
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -18,14 +19,11 @@ ServiceAccount = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.gs
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,49}[a-z0-9])?$")]
 Subnetwork = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./:-]+$")]
 NetworkTag = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
-MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+-[a-z]+-[0-9]+$")]
 RuntimeVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+$")]
-ImageVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?-[a-z]+[0-9]+$")]
 ConnectionPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+\.[A-Za-z0-9-]+\.[A-Za-z0-9_-]+$")]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
-MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
 MAX_DATAPROC_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
 
 _REASON_FOR_NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
@@ -64,17 +62,14 @@ class Runner(StrEnum):
 
 
 class ClusterSettings(StrictModel):
-    """Runner `cluster`: `name` is an existing cluster. Without a name, each run creates a cluster and deletes it.
-
-    The other settings describe a created cluster. `idle_delete_minutes`: if the run fails to delete the cluster,
-    Dataproc deletes it after this idle time.
-    """
+    """Runner `cluster`: `name` is an existing cluster."""
 
     name: ClusterName | None = None
-    image_version: ImageVersion = "2.3-debian12"
-    machine_type: MachineType = "n2-standard-8"
-    disk_gb: Annotated[int, Field(ge=30, le=10_000)] = 200
-    idle_delete_minutes: Annotated[int, Field(ge=MIN_IDLE_MINUTES, le=24 * 60)] = 10
+
+    removed_keys: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("image_version", "machine_type", "disk_gb", "idle_delete_minutes"),
+        "Runs create no clusters. Use runner [serverless], or name an existing cluster in [spark.cluster.name].",
+    )
 
 
 @dataclass(frozen=True)
@@ -130,14 +125,14 @@ class SparkSettings(StrictModel):
 
     def missing_setting(self, runner: Runner) -> str | None:
         """The name of the first absent setting that `runner` requires; None if none is absent."""
-        needed = {
+        needed: tuple[str, ...] = {
             Runner.LOCAL: (),
             # Runtime 3.0 would otherwise run batches with the credentials of whoever submits them: Airflow's.
             Runner.SERVERLESS: ("region", "service_account") if self.has_runtime_3 else ("region",),
-            Runner.CLUSTER: ("region",),
+            Runner.CLUSTER: ("region", "cluster.name"),
             Runner.BIGQUERY_PROCEDURE: ("procedure_connection",),
         }[runner]
-        return next((name for name in needed if getattr(self, name) is None), None)
+        return next((name for name in needed if attrgetter(name)(self) is None), None)
 
 
 class SparkSize(StrictModel):

@@ -33,7 +33,6 @@ SPARK = SparkSettings(
     procedure_connection="my-project.eu.spark",
     labels={"team": "data"},
 )
-OWN_CLUSTER = SPARK.model_copy(update={"cluster": ClusterSettings()})
 WORK = Workload(deliveries=1, delivered_bytes=10**9, newest_rows=10**8, older_rows=0, parent_rows=10**8, dates=13)
 
 

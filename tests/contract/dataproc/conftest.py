@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import OWN_CLUSTER, SPARK, SimulatedRun, setup_for, without_state
+from tests.contract.dataproc.airflow_simulator import SPARK, SimulatedRun, setup_for, without_state
 from tests.contract.dataproc.fake.clients import connect_bigquery, connect_hook
 from tests.contract.dataproc.fake.procedures import FakeProcedures
 from tests.contract.dataproc.fake.service_state import FakeCluster
@@ -19,7 +19,6 @@ Fake = FakeDataproc | FakeProcedures
 RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
     "serverless": (Runner.SERVERLESS, SPARK),
     "cluster": (Runner.CLUSTER, SPARK),
-    "own_cluster": (Runner.CLUSTER, OWN_CLUSTER),
     "procedure": (Runner.BIGQUERY_PROCEDURE, SPARK),
 }
 Simulate = Callable[..., SimulatedRun]
@@ -52,7 +51,7 @@ def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytes
     def renewed(runner: str, **state: object) -> Fake:
         fake: Fake = procedures if runner == "procedure" else dataproc
         fake.reset(**state)
-        fake.state.clusters["shared"] = FakeCluster("shared", polls_left=0, state="RUNNING")
+        fake.state.clusters["shared"] = FakeCluster("shared")
         return fake
 
     return renewed

@@ -15,16 +15,11 @@ from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import OWN_CLUSTER, SPARK
+from tests.contract.dataproc.airflow_simulator import SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 
-SUBMITS = {
-    "serverless": "CreateBatch",
-    "cluster": "SubmitJob",
-    "own_cluster": "CreateCluster",
-    "procedure": "InsertJob",
-}
+SUBMITS = {"serverless": "CreateBatch", "cluster": "SubmitJob", "procedure": "InsertJob"}
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -38,7 +33,7 @@ def test_only_a_refusal_that_may_pass_is_tried_again(
     assert (done.state, done.tries) == ("failed", tries)
     command = "gcloud compute regions describe europe-west1" if tries > 1 else "gcloud projects add-iam-policy-binding"
     assert command in done.error
-    assert (fake.state.runs, fake.state.undeleted_clusters) == ({}, [])
+    assert fake.state.runs == {}
 
 
 def test_a_region_without_dataproc_fails_at_once(fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,14 +156,6 @@ def test_errors_that_users_reported_get_the_right_hint(message: str, said: str, 
     assert hint is not None
     assert said in hint.text
     assert hint.permanent is permanent
-
-
-def test_a_cluster_of_a_run_that_is_gone_is_created_anew_by_a_retry() -> None:
-    """Not so a cluster that the profile names."""
-    message = "Not found: Cluster projects/my-project/regions/europe-west1/clusters/dc-feed-00000007-c0-1"
-    hint = ErrorHints("my-project", OWN_CLUSTER).for_message(message)
-    assert hint is not None
-    assert (hint.text.startswith("Cluster [dc-feed-00000007-c0-1] was deleted before"), hint.permanent) == (True, False)
 
 
 @pytest.mark.parametrize("runner", ["local", "kubernetes"])

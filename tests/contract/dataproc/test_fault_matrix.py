@@ -39,7 +39,6 @@ def assert_one_effective_run(fake: Fake, faults: object) -> None:
         "gs://state/worked_example/attempts/00000007-abc123/request.json"
     ], faults
     assert state.active == [], faults
-    assert state.undeleted_clusters == [], faults
     assert state.max_active == 1, faults
 
 
@@ -94,7 +93,6 @@ def test_a_task_that_fails_for_good_leaves_nothing_at_work(runner: str, fakes, s
     assert (done.state, done.tries) == ("failed", 4)
     assert "out of memory" in done.error
     assert [run.outcome for run in fake.state.runs.values()] == ["failed"] * 4
-    assert fake.state.undeleted_clusters == []
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -122,7 +122,7 @@ def test_an_attempt_without_its_request_has_no_workload(world: FeedOnStandIn) ->
 def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
     world: FeedOnStandIn, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, task = fakes("own_cluster", slowness=9), simulate("own_cluster")
+    fake, task = fakes("cluster", slowness=9), simulate("cluster")
     for module in (engine_dispatch, remote_operator):
         monkeypatch.setattr(module, "pull_spec", pull_spec)
         monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
@@ -137,12 +137,9 @@ def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
         operator.execute(context)
     name = f"dc-worked-example-{spec.attempt}-c2-1"
     assert deferred.value.trigger.name == name
-    fake.state.clusters[name].state = "RUNNING"
-    with pytest.raises(TaskDeferred):
-        operator.resume(context, {"name": name, "reason": "state_changed", "message": ""})
     assert [(run.name, run.argument) for run in fake.state.active] == [(name, spec.request_uri)]
     assert remote_operator.stop_spark_runs(operator, context) == [name]
-    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
+    assert fake.state.active == []
 
 
 def test_without_a_spec_or_with_local_spark_nothing_is_stopped(fakes, simulate: Simulate) -> None:

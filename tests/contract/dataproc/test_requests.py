@@ -19,8 +19,8 @@ from tests.contract.dataproc.fake import rules
 from tests.golden_files import assert_golden
 from tests.rest_schemas import described
 
-MADE_BY = ("CreateBatch", "SubmitJob", "CreateCluster", "InsertJob")
-SCHEMAS = {"CreateBatch": "Batch", "SubmitJob": "SubmitJobRequest", "CreateCluster": "Cluster"}
+MADE_BY = ("CreateBatch", "SubmitJob", "InsertJob")
+SCHEMAS = {"CreateBatch": "Batch", "SubmitJob": "SubmitJobRequest"}
 
 
 def creating_requests(fake: Fake) -> dict[str, Any]:
@@ -39,9 +39,8 @@ def test_requests_of_a_run(runner: str, fakes, simulate: Simulate) -> None:
     made = creating_requests(fake)
     for method, request in made.items():
         if method in SCHEMAS:  # Google's description knows every field
-            message = {"CreateBatch": "batch", "CreateCluster": "cluster"}.get(method)
-            without = {key: value for key, value in request.items() if key not in ("projectId", "region")}
-            assert described("dataproc").message_faults(SCHEMAS[method], request[message] if message else without) == []
+            body = request.get("batch") or {k: v for k, v in request.items() if k not in ("projectId", "region")}
+            assert described("dataproc").message_faults(SCHEMAS[method], body) == []
     assert_golden(f"dataproc/{runner}.json", json.dumps(made, indent=1, sort_keys=True) + "\n")
 
 
@@ -51,7 +50,7 @@ SMALLEST = SparkSize(executors=2, max_executors=2, memory_gb_per_core=2)
 
 @pytest.mark.parametrize("version", ["2.3", "3.0"])
 @pytest.mark.parametrize("size", [SMALLEST, LARGEST], ids=["smallest", "largest"])
-@pytest.mark.parametrize("runner", ["serverless", "cluster", "own_cluster"])
+@pytest.mark.parametrize("runner", ["serverless", "cluster"])
 def test_the_service_accepts_every_size_and_the_most_labels_of_every_runtime(
     runner: str, size: SparkSize, version: str, fakes, simulate: Simulate
 ) -> None:
@@ -78,7 +77,6 @@ def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
         ("serverless", "BatchOperationRequestsPerMinutePerProjectPerRegion"),
         ("serverless", "DefaultRequestsPerMinutePerProjectPerRegion"),
         ("cluster", "JobOperationRequestsPerMinutePerProjectPerRegion"),
-        ("own_cluster", "ClusterOperationRequestsPerMinutePerProjectPerRegion"),
     ],
 )
 def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fakes, simulate: Simulate) -> None:
@@ -91,7 +89,7 @@ def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fake
 
 def spec(**changes: Any) -> SparkJobSpec:
     usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
-    return SparkJobSpec(**{**usual, "executors": 2, "executor_cores": 4, "timeout_s": 60, **changes})
+    return SparkJobSpec(**{**usual, "timeout_s": 60, **changes})
 
 
 def test_labels_of_this_project_are_as_the_reference_asks() -> None:

@@ -6,7 +6,6 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import DeliveryRefused, SparkUnavailable
 from dedup_clone.contract.records import from_json
@@ -28,14 +27,14 @@ CLEARED = "dc-worked-example-00000007-abc123-c1-1"
 
 
 def assert_nothing_is_at_work(fake) -> None:
-    assert (fake.state.active, fake.state.undeleted_clusters) == ([], [])
+    assert fake.state.active == []
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_worker_killed_between_submit_and_answer_leaves_a_run_that_the_retry_attaches_to(
     runner: str, fakes, simulate: Simulate
 ) -> None:
-    submit = {"serverless": "CreateBatch", "cluster": "SubmitJob", "own_cluster": "SubmitJob"}.get(runner, "InsertJob")
+    submit = {"serverless": "CreateBatch", "cluster": "SubmitJob"}.get(runner, "InsertJob")
     fake = fakes(runner)
     fake.faults.plan([Fault(submit, 1, accepted=True, kills=True)])
     task = simulate(runner)
@@ -147,7 +146,7 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert_nothing_is_at_work(fake)
 
 
-@pytest.mark.parametrize("runner", ["serverless", "own_cluster", "procedure"])
+@pytest.mark.parametrize("runner", ["serverless", "procedure"])
 def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_stopped(
     runner: str, fakes, simulate: Simulate
 ) -> None:
@@ -162,14 +161,7 @@ def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_
 def test_a_run_that_succeeds_before_the_task_can_stop_it_counts(runner: str, fakes, simulate: Simulate) -> None:
     fakes(runner)
     task = simulate(runner)
-    deferred = task.deferral()
-    while True:
-        event = asyncio.run(task.run_trigger(recreated(deferred.trigger)))
-        if open_runner(task.operator().runner_config).get_run(FIRST).state is SparkRunState.SUCCEEDED:
-            break
-        with pytest.raises(TaskDeferred) as again:
-            task.operator().resume(task.context(), event.payload)  # an own cluster is ready for the job
-        deferred = again.value
+    event = asyncio.run(task.run_trigger(recreated(task.deferral().trigger)))
     assert task.operator().resume(task.context(), {**event.payload, "reason": "timed_out"}) == FIRST
 
 
@@ -198,58 +190,6 @@ def test_a_service_that_is_gone_for_long_costs_a_try_and_no_run(
     assert list(fake.state.runs) == [FIRST]
 
 
-def test_a_cluster_that_was_deleted_before_its_job_is_made_again(fakes, simulate: Simulate) -> None:
-    fake, task = fakes("own_cluster"), simulate("own_cluster")
-    deferred = task.deferral()
-    fake.state.clusters.pop(FIRST)
-    assert task.resume(deferred) == FIRST
-    assert len(fake.state.succeeded) == 1
-    assert_nothing_is_at_work(fake)
-
-
-@pytest.mark.parametrize("states", [["ERROR", "ERROR"], ["STOPPING"], ["STOPPED"], ["DELETING"]])
-def test_a_cluster_that_cannot_be_made_or_that_somebody_stops_is_replaced(
-    states: list[str], fakes, simulate: Simulate
-) -> None:
-    fake = fakes("own_cluster", created_as=[*states])
-    done = simulate("own_cluster").run()
-    assert (done.state, done.tries) == ("success", len(states) + 1)
-    assert ("Insufficient 'CPUS' quota" if "ERROR" in states else states[0]) in str(done.errors[0])
-    assert_nothing_is_at_work(fake)
-
-
-@pytest.mark.parametrize(
-    ("state", "found"),
-    [
-        ("REPAIRING", SparkRunState.PREPARING),
-        ("STARTING", SparkRunState.PREPARING),
-        ("UPDATING", SparkRunState.READY),
-        ("ERROR_DUE_TO_UPDATE", SparkRunState.READY),
-    ],
-)
-def test_a_cluster_gets_its_job_as_soon_as_it_accepts_some(
-    state: str, found: SparkRunState, fakes, simulate: Simulate
-) -> None:
-    """Source: Dataproc's REST reference, ClusterStatus.State."""
-    fake, task = fakes("own_cluster", created_as=[state], slowness=9), simulate("own_cluster")
-    task.deferral()
-    fake.state.clusters[FIRST].state = state
-    assert open_runner(task.operator().runner_config).get_run(FIRST).state is found
-    done = task.run()
-    assert (done.state, done.errors, fake.state.undeleted_clusters) == ("success", [], [])
-
-
-def test_a_follower_is_found_even_where_the_first_cluster_left_no_trace(fakes, simulate: Simulate) -> None:
-    fake, task = fakes("own_cluster", created_as=["ERROR"], slowness=3), simulate("own_cluster")
-    with pytest.raises(Exception, match="quota"):
-        task.resume(task.deferral())
-    task.deferral()  # the next name, for the first cluster is still being deleted
-    fake.state.clusters.pop(FIRST)
-    task.resume(task.deferral())
-    assert len(fake.state.runs) == 1
-    assert fake.state.undeleted_clusters == []
-
-
 def test_links_and_size_are_shown_while_the_task_waits_and_at_its_end(fakes, simulate: Simulate) -> None:
     fakes("serverless")
     task = simulate("serverless")
@@ -269,7 +209,7 @@ def test_links_and_size_are_shown_while_the_task_waits_and_at_its_end(fakes, sim
 @pytest.mark.parametrize("feed", ["a", "product_attributes", "x" * 63, "a_" * 31])
 def test_names_fit_the_rules_of_all_services(feed: str) -> None:
     name = RunNames(feed, "99999999-abc123", 12).name(20)
-    for rule in (rules.BATCH_ID, rules.JOB_ID, rules.CLUSTER_NAME):
+    for rule in (rules.BATCH_ID, rules.JOB_ID):
         rules.check_name(rule, name)
 
 
@@ -291,7 +231,6 @@ NO_FILE = ("failed", "no such file")
         ("serverless", [NO_FILE] * 9, 20, 20 * 0.07),
         ("cluster", [], None, 12 * 0.05 / 60),  # the service tells how long a job took: a minute
         ("cluster", [NO_FILE] * 2, None, 3 * 12 * 0.05 / 60),
-        ("own_cluster", [], None, 12 * 0.05 / 60),
         ("procedure", [], None, 12 * 0.05),  # nobody tells: the hour that the job itself reports
     ],
 )

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.settings.spark_settings import ClusterSettings
 from deploy.doctor.finding import Finding, Level, findings_as_text
 from deploy.environment_settings import REPOSITORY
 from tests.contract.doctor import answers as google
@@ -195,27 +194,6 @@ def test_a_shared_vpc_is_looked_up_in_its_own_project(prefix: str) -> None:
         refused = found(subject, **{url: 403})
         assert refused.level is Level.WARN
         assert "binding host --member=user:YOU --role=roles/compute.networkViewer" in refused.command
-
-
-@pytest.mark.parametrize(
-    ("machine_type", "metric", "cpus", "disk_gb"),
-    [
-        ("n2-standard-8", "N2_CPUS", 24, 600),
-        ("e2-standard-4", "CPUS", 12, 600),
-        ("n1-highmem-2", "CPUS", 10, 1000),  # four workers have the cores of two executors
-    ],
-)
-def test_a_cluster_that_is_created_needs_quota_for_its_own_machines(
-    machine_type: str, metric: str, cpus: int, disk_gb: int
-) -> None:
-    answers, cluster = healthy(), ClusterSettings(machine_type=machine_type)
-    quotas = {metric: cpus, "DISKS_TOTAL_GB": disk_gb}
-    for missing in (0, 1):
-        answers[google.REGION]["quotas"] = [
-            {"metric": name, "limit": needed + 3 - missing, "usage": 3} for name, needed in quotas.items()
-        ]
-        found = set(faults(answers, runner="cluster", cluster=cluster))
-        assert found == {f"quota {name}" for name in quotas if missing}
 
 
 def test_a_pipeline_reservation_is_seen() -> None:

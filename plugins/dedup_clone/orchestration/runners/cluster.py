@@ -1,4 +1,4 @@
-"""Submits jobs to Dataproc clusters: to the one that the profile names, or to one that is created for the run."""
+"""Runner `cluster`: submits a job to the Dataproc cluster that the profile names for each run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,13 @@ _STATES = {
 
 
 class ClusterRunner:
-    """Jobs of one project and region. `cluster_of_run`: a function from a run's name to the name of its cluster."""
+    """Jobs of one project and cluster."""
 
-    def __init__(
-        self,
-        client: Callable[[], JobControllerClient],
-        project: str,
-        settings: SparkSettings,
-        cluster_of_run: Callable[[str], str],
-    ) -> None:
+    def __init__(self, client: Callable[[], JobControllerClient], project: str, settings: SparkSettings) -> None:
         self._client = client
         self._project = project
         self._hints = ErrorHints(project, settings)
-        self._cluster_of_run = cluster_of_run
+        self._cluster = settings.cluster.name or ""
         self._location = {"project_id": project, "region": settings.region or ""}
 
     def get_run(self, name: str) -> SparkRun | None:
@@ -51,9 +45,8 @@ class ClusterRunner:
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
 
-        cluster = self._cluster_of_run(name)
-        request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=cluster)}
-        resource = f"Job [{name}] on cluster [{cluster}]"
+        request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=self._cluster)}
+        resource = f"Job [{name}] on cluster [{self._cluster}]"
         with translate_errors(self._hints, resource, ignored=AlreadyExists):  # an earlier try submitted it
             self._client().submit_job(request, **call_options())
 
@@ -63,9 +56,6 @@ class ClusterRunner:
         absent_or_finished = (NotFound, FailedPrecondition)
         with translate_errors(self._hints, f"Job [{name}]", ignored=absent_or_finished):
             self._client().cancel_job({**self._location, "job_id": name}, **call_options())
-
-    def clean_up(self, name: str) -> None:
-        """Nothing to delete: nothing was created for the run, and a finished job costs nothing."""
 
     def _urls(self, name: str, job: Job) -> Mapping[str, str]:
         run_url = f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={self._location['region']}&project={self._project}"

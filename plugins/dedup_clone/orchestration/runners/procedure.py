@@ -71,9 +71,6 @@ class ProcedureRunner:
         with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=NotFound):  # no such job
             self._client().cancel_job(name, **self._location, **call_options())
 
-    def clean_up(self, name: str) -> None:
-        """Nothing to delete: the next run replaces the procedure, and a finished job costs nothing."""
-
     def configuration(self, spec: SparkJobSpec) -> dict[str, Any]:
         """The job's configuration in the API's format."""
         parameter = {

@@ -71,7 +71,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         self.run_name: str | None = None
 
     def run_spark(self, context: Context) -> Any:
-        """Returns the name of a run that has succeeded. Else defers until the run has ended, is READY or too slow.
+        """Returns the name of a run that has succeeded. Else defers until the run has ended or is too slow.
 
         Raises SparkUnavailable or SparkRunFailed if a retry can help, AirflowFailException if none can.
         """
@@ -123,10 +123,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 f"{MAX_FAILED_RUNS} Spark runs of this attempt failed, the last is [{last}]: remove the cause that its "
                 f"log names, then clear the run from its first task."
             )
-        for failed in selected.failed:
-            runner.clean_up(failed.name)
         self.run_name, run = selected.name, selected.run
-        if run is None or run.state is SparkRunState.READY:
+        if run is None:
             runner.submit(selected.name, self._job_spec(context))
             run = runner.get_run(selected.name)
         else:
@@ -151,14 +149,11 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
         self._push_links(context, run)
         self._save_usage(context, run)
-        runner.clean_up(run.name)
         if run.state is SparkRunState.SUCCEEDED:
             self.log.info("Spark run %s succeeded", run.name)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
-        # A job on a created cluster fails when Dataproc deletes the cluster after the timeout. Dataproc does not report
-        # this as a timeout, so the duration of the job tells.
-        if run.timed_out or (run.lasted_s or 0) >= self._timeout_s:
+        if run.timed_out:
             self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
         if run.state is SparkRunState.CANCELLED:
             raise AirflowFailException(
@@ -209,8 +204,6 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 "dedup_clone_step": "dedup",
                 "dedup_clone_attempt": spec.attempt,
             },
-            executors=size.executors,
-            executor_cores=size.executor_cores,
             timeout_s=int(self._timeout_s),
         )
 
@@ -250,7 +243,7 @@ def max_tries(task: Any) -> int:
 
 
 def stop_spark_runs(task: Any, context: Context) -> list[str]:
-    """Stops all runs of `task` and deletes what was created for them. Returns the names of the runs it stopped.
+    """Stops all runs of `task`. Returns the names of the runs it stopped.
 
     Does nothing if `task` is None or a task of the local runner, or if the DAG run has no publish spec.
     """

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners.cluster import ClusterRunner
-from dedup_clone.orchestration.runners.ephemeral_cluster import EphemeralClusterRunner
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.serverless import ServerlessRunner
 from dedup_clone.orchestration.runners.spark_run import SparkRunner
@@ -82,14 +81,10 @@ def open_runner(config: RunnerConfig) -> SparkRunner:
     hook: Any = DataprocHook(gcp_conn_id=config.google_cloud_connection)
     batches = cache(lambda: hook.get_batch_client(region=settings.region))
     jobs = cache(lambda: hook.get_job_client(region=settings.region))
-    clusters = cache(lambda: hook.get_cluster_client(region=settings.region))
     if runner is Runner.SERVERLESS:
         return ServerlessRunner(batches, config.project, settings)
     assert runner is Runner.CLUSTER, runner
-    cluster = settings.cluster.name
-    if cluster is None:
-        return EphemeralClusterRunner(clusters, jobs, config.project, settings)
-    return ClusterRunner(jobs, config.project, settings, lambda _: cluster)
+    return ClusterRunner(jobs, config.project, settings)
 
 
 def _bigquery(config: RunnerConfig) -> Client:

@@ -72,9 +72,6 @@ class ServerlessRunner:
             if name_of(batch.state) not in _STATES:
                 self._client().cancel_operation({"name": batch.operation}, **call_options())
 
-    def clean_up(self, name: str) -> None:
-        """Nothing to delete: nothing was created for the run, and a finished batch costs nothing."""
-
     def _path(self, name: str) -> str:
         return f"projects/{self._project}/locations/{self._region}/batches/{name}"
 

@@ -35,7 +35,7 @@ _MAX_INITIAL_EXECUTORS = 100
 START_MINUTES = {
     Runner.LOCAL: 0.5,
     Runner.SERVERLESS: 1.5,
-    Runner.CLUSTER: 3.0,
+    Runner.CLUSTER: 0.5,
     Runner.BIGQUERY_PROCEDURE: 2.0,
 }
 # The job does not write through Hadoop (docs/adr/0002). A plan that did would have to use this committer, the only one

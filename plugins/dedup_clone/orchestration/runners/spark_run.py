@@ -12,13 +12,8 @@ CONSOLE = "https://console.cloud.google.com"
 
 
 class SparkRunState(StrEnum):
-    """PREPARING: a cluster for the run is being created. READY: the cluster exists, and the job can be submitted.
+    """ACTIVE: the job was submitted and has not finished."""
 
-    ACTIVE: the job was submitted and has not finished.
-    """
-
-    PREPARING = "preparing"
-    READY = "ready"
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -26,7 +21,7 @@ class SparkRunState(StrEnum):
 
     @property
     def is_finished(self) -> bool:
-        return self in (SparkRunState.SUCCEEDED, SparkRunState.FAILED, SparkRunState.CANCELLED)
+        return self is not SparkRunState.ACTIVE
 
 
 @dataclass(frozen=True)
@@ -51,12 +46,10 @@ class SparkRun:
 class SparkJobSpec:
     """What to run.
 
-    `main_uri`, `archive_uri`: the job's main file, and the zip file of its modules. `executors`: how many the run
-    starts with; it may scale up as `properties` say.
-    `timeout_s`: seconds after which Airflow stops the run, counted from when the task last began to wait for it. If
-    Airflow does not, the service does: it stops a batch or procedure after the same time (a batch after ten minutes at
-    the earliest), and a job on a cluster that was created for the run some minutes later. It never stops a job on
-    another cluster.
+    `main_uri`, `archive_uri`: the job's main file, and the zip file of its modules. `timeout_s`: seconds after which
+    Airflow stops the run, counted from when the task last began to wait for it. If Airflow does not, the service does:
+    it stops a batch or procedure after the same time (a batch after ten minutes at the earliest), but never a job on a
+    cluster.
     """
 
     request_uri: str
@@ -64,8 +57,6 @@ class SparkJobSpec:
     archive_uri: str
     properties: Mapping[str, str]
     labels: Mapping[str, str]
-    executors: int
-    executor_cores: int
     timeout_s: int
 
     @property
@@ -87,17 +78,10 @@ class SparkRunner(Protocol):
         """The run with this name; None when there is none."""
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
-        """Starts the run. Does nothing if its job exists.
-
-        A runner that creates a cluster for each run at first only creates the cluster. Called again when the run is
-        READY, it submits the job.
-        """
+        """Starts the run. Does nothing if it exists."""
 
     def cancel(self, name: str) -> None:
-        """Stops the run and deletes what was created for it. Does nothing when there is no such run."""
-
-    def clean_up(self, name: str) -> None:
-        """Deletes what was created for a finished run."""
+        """Stops the run. Does nothing when there is no such run, or when it has finished."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +121,10 @@ def _rfc_1035(key: str, value: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class SelectedRun:
-    """The run to attach to or, if `run` is None, the name of the run to start. `failed`: earlier runs that failed."""
+    """The run to attach to or, if `run` is None, the name of the run to start."""
 
     name: str
     run: SparkRun | None
-    failed: tuple[SparkRun, ...]
 
 
 def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
@@ -151,7 +134,6 @@ def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun 
     a cluster that was deleted before its job was submitted leaves a free name, and a later run can be active.
     """
     free_name: str | None = None
-    failed: list[SparkRun] = []
     for number in range(1, MAX_FAILED_RUNS + 1):
         if free_name is not None and number > tries:
             break
@@ -159,15 +141,13 @@ def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun 
         run = runner.get_run(name)
         if run is None:
             free_name = free_name or name
-        elif run.state in (SparkRunState.FAILED, SparkRunState.CANCELLED):
-            failed.append(run)
-        else:
-            return SelectedRun(name, run, tuple(failed))
-    return None if free_name is None else SelectedRun(free_name, None, tuple(failed))
+        elif run.state not in (SparkRunState.FAILED, SparkRunState.CANCELLED):
+            return SelectedRun(name, run)
+    return None if free_name is None else SelectedRun(free_name, None)
 
 
 def stop_runs(runner: SparkRunner, names: RunNames, tries: int) -> list[str]:
-    """Cancels unfinished runs and deletes what was created for finished ones. Returns the names of the cancelled runs.
+    """Cancels unfinished runs. Returns their names.
 
     `tries`: the number of runs that the task can have started.
     """
@@ -175,11 +155,7 @@ def stop_runs(runner: SparkRunner, names: RunNames, tries: int) -> list[str]:
     for number in range(1, tries + 1):
         name = names.name(number)
         run = runner.get_run(name)
-        if run is None:
-            continue
-        if run.state.is_finished:
-            runner.clean_up(name)
-        else:
+        if run is not None and not run.state.is_finished:
             runner.cancel(name)
             stopped.append(name)
     return stopped

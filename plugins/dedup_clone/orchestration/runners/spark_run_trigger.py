@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
 from dedup_clone.orchestration.runners.runner_config import RunnerConfig, open_runner
-from dedup_clone.orchestration.runners.spark_run import SparkRun, SparkRunner, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import SparkRun, SparkRunner
 
 MAX_CONSECUTIVE_ERRORS = 10
 # Why the trigger fired.
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class SparkRunTrigger(BaseTrigger):
-    """Fires when the run has finished, is READY for its job, or does not exist, and at `timeout_at`.
+    """Fires when the run has finished or does not exist, and at `timeout_at`.
 
     It also fires if the service cannot be asked. The event says only why the trigger fired; the task gets the run's
     state from the service. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
@@ -64,7 +64,7 @@ class SparkRunTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_s)
 
     async def on_kill(self) -> None:
-        """Called when somebody marks or clears the task: stops the run and deletes what was created for it."""
+        """Called when somebody marks or clears the task: stops the run."""
         runner = await self._runner()
         await _in_thread(lambda: runner.cancel(self.name))
         self.log.info("cancelled Spark run %s", self.name)
@@ -78,7 +78,7 @@ class SparkRunTrigger(BaseTrigger):
 
 
 def _needs_task(run: SparkRun | None) -> bool:
-    return run is None or run.state is SparkRunState.READY or run.state.is_finished
+    return run is None or run.state.is_finished
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

@@ -13,9 +13,8 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.bigquery import Client
-from google.cloud.dataproc_v1 import BatchControllerClient, ClusterControllerClient, JobControllerClient
+from google.cloud.dataproc_v1 import BatchControllerClient, JobControllerClient
 from google.cloud.dataproc_v1.services.batch_controller.transports import BatchControllerGrpcTransport
-from google.cloud.dataproc_v1.services.cluster_controller.transports import ClusterControllerGrpcTransport
 from google.cloud.dataproc_v1.services.job_controller.transports import JobControllerGrpcTransport
 
 from testkit.airflow import ProcessKilled
@@ -42,9 +41,6 @@ def connect_hook(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataprocHook, "__init__", lambda self, **_: None)
     monkeypatch.setattr(DataprocHook, "get_batch_client", opening(BatchControllerClient, BatchControllerGrpcTransport))
     monkeypatch.setattr(DataprocHook, "get_job_client", opening(JobControllerClient, JobControllerGrpcTransport))
-    monkeypatch.setattr(
-        DataprocHook, "get_cluster_client", opening(ClusterControllerClient, ClusterControllerGrpcTransport)
-    )
 
 
 class _KillingSession(AuthorizedSession):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from google.cloud.dataproc_v1 import Batch, Cluster
+from google.cloud.dataproc_v1 import Batch
 
 from tests.contract.dataproc.fake.faults import Refused
 
 BATCH_ID = re.compile(r"[a-z0-9-]{4,63}")
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
-CLUSTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")
 # The reference demands RFC 1035 of labels; this project's own labels follow it. Google's general rules of labels allow
 # more; the labels of a profile follow the general rules.
 RFC_1035 = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -24,7 +23,6 @@ ALLOWED_BY_SERVERLESS = ("spark.", "dataproc.")
 REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.")
 # Pairs are the least and the greatest value that is allowed.
 LIFETIME_S = (600, 14 * 24 * 3600)
-IDLE_S = (300, 14 * 24 * 3600)
 MB_PER_CORE = (1024, 7424)
 # From the page on autoscaling. Its versions name different limits of initial executors; this is the lowest of them.
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
@@ -33,16 +31,12 @@ PROJECT, REGION = "my-project", "europe-west1"  # of the tests' settings
 # Requests of a project in a region and minute, from the pages on quotas of Dataproc and of its serverless batches.
 QUOTAS = {
     "BatchOperationRequestsPerMinutePerProjectPerRegion": 200,
-    "ClusterOperationRequestsPerMinutePerProjectPerRegion": 200,
     "JobOperationRequestsPerMinutePerProjectPerRegion": 400,
     "GetJobRequestsPerMinutePerProjectPerRegion": 7500,
     "DefaultRequestsPerMinutePerProjectPerRegion": 7500,
 }
 _QUOTA_OF = {
     "CreateBatch": "BatchOperation",
-    "CreateCluster": "ClusterOperation",
-    "DeleteCluster": "ClusterOperation",
-    "CancelOperation": "ClusterOperation",
     "SubmitJob": "JobOperation",
     "CancelJob": "JobOperation",
     "GetJob": "GetJob",
@@ -113,25 +107,10 @@ def check_batch(batch: Batch) -> None:
     check_labels(batch.labels)
     check_serverless_properties(batch.runtime_config.properties)
     execution, version = batch.environment_config.execution_config, batch.runtime_config.version
-    check_duration(execution.ttl.total_seconds(), LIFETIME_S, "ttl")
+    require(LIFETIME_S[0] <= execution.ttl.total_seconds() <= LIFETIME_S[1], f"ttl of {execution.ttl}")
     require("idle_ttl" not in execution, "idle_ttl applies to sessions only")
     require(version in PINNED_RUNTIMES, f"runtime version {version}")
     if version == "3.0":
         authentication = execution.authentication_config.user_workload_authentication_type.name
         require(authentication == "SERVICE_ACCOUNT" and execution.service_account, f"runs as {authentication}")
         require(not execution.staging_bucket, "a staging bucket")
-
-
-def check_cluster(cluster: Cluster) -> None:
-    check_name(CLUSTER_NAME, cluster.cluster_name)
-    check_labels(cluster.labels)
-    lifecycle, config = cluster.config.lifecycle_config, cluster.config
-    check_duration(lifecycle.idle_delete_ttl.total_seconds(), IDLE_S, "idle_delete_ttl")
-    check_duration(lifecycle.auto_delete_ttl.total_seconds(), LIFETIME_S, "auto_delete_ttl")
-    require(config.worker_config.num_instances >= 2, "fewer than two workers")
-    for bucket in (config.config_bucket, config.temp_bucket):
-        require("/" not in bucket, f"[{bucket}] is not the name of a bucket")
-
-
-def check_duration(seconds: float, bounds: tuple[int, int], what: str) -> None:
-    require(bounds[0] <= seconds <= bounds[1], f"{what} of {seconds} s")

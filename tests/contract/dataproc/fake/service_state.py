@@ -1,4 +1,4 @@
-"""Keeps the state of the fake services: runs and clusters, which change state after a number of polls."""
+"""Keeps the state of the fake services: clusters, and runs, which change state after a number of polls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Run:
 
     name: str
     argument: str
-    cluster: str | None
     polls_left: int
     ends: str
     message: str
@@ -48,31 +47,12 @@ class Run:
                 self.outcome = self.ends
 
 
-# The state that follows by itself, by a cluster's state (REST reference, ClusterStatus.State).
-_NEXT = {
-    "REPAIRING": "RUNNING",
-    "STARTING": "RUNNING",
-    "UPDATING": "RUNNING",
-    "STOPPING": "STOPPED",
-    "DELETING": "GONE",
-}
-
-
 @dataclass
 class FakeCluster:
-    """A cluster. `polls_left`: the number of polls until its state changes. `created_as`: the state after CREATING."""
+    """A cluster, with its state in the words of the REST reference (ClusterStatus.State)."""
 
     name: str
-    polls_left: int
-    state: str = "CREATING"
-    created_as: str = "RUNNING"
-
-    def poll(self) -> None:
-        following = self.created_as if self.state == "CREATING" else _NEXT.get(self.state)
-        if following is not None:
-            self.polls_left -= 1
-            if self.polls_left < 0:
-                self.state, self.polls_left = following, 1
+    state: str = "RUNNING"
 
     @property
     def accepts_jobs(self) -> bool:
@@ -84,15 +64,13 @@ class ServiceState:
     """The runs and clusters of one fake service, by name.
 
     `slowness`: the number of polls until a state changes. `endings`: outcome and message of the first runs, in order;
-    later runs succeed. `created_as`: the states of the first clusters once they are created; later clusters are
-    RUNNING. `is_newer`: the service reports unfinished runs and new clusters in states that the installed library does
-    not know, and no times. `max_active`: the greatest number of runs that were active at once. `requests`: the number
+    later runs succeed. `is_newer`: the service reports unfinished runs in states that the installed library does not
+    know, and no times. `max_active`: the greatest number of runs that were active at once. `requests`: the number
     of requests of this minute, by quota.
     """
 
     slowness: int = 1
     endings: list[tuple[str, str]] = field(default_factory=list)
-    created_as: list[str] = field(default_factory=list)
     is_newer: bool = False
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
@@ -111,11 +89,11 @@ class ServiceState:
                 "for consumer 'project_number:42'.",
             )
 
-    def begin(self, name: str, argument: str, cluster: str | None = None) -> Run:
+    def begin(self, name: str, argument: str) -> Run:
         if name in self.runs:
             raise Refused("ALREADY_EXISTS", f"Already exists: {name}")
         ends, message = self.endings.pop(0) if self.endings else (SUCCEEDED, "")
-        self.runs[name] = Run(name, argument, cluster, self.slowness, ends, message)
+        self.runs[name] = Run(name, argument, self.slowness, ends, message)
         self.max_active = max(self.max_active, len(self.active))
         return self.runs[name]
 
@@ -130,35 +108,12 @@ class ServiceState:
             run.outcome, run.stopping = CANCELLED, 3
         return run
 
-    def make_cluster(self, name: str) -> FakeCluster:
-        if name in self.clusters:
-            raise Refused("ALREADY_EXISTS", f"Already exists: Cluster {name}")
-        state = self.created_as.pop(0) if self.created_as else "RUNNING"
-        self.clusters[name] = FakeCluster(name, self.slowness, created_as=state)
-        return self.clusters[name]
-
     def cluster(self, name: str) -> FakeCluster:
         if name not in self.clusters:
             raise Refused(
                 "NOT_FOUND", f"Not found: Cluster projects/{rules.PROJECT}/regions/{rules.REGION}/clusters/{name}"
             )
         return self.clusters[name]
-
-    def poll_cluster(self, name: str) -> FakeCluster:
-        cluster = self.cluster(name)
-        cluster.poll()
-        if cluster.state == "GONE":
-            del self.clusters[name]
-            return self.cluster(name)
-        return cluster
-
-    def delete_cluster(self, name: str) -> None:
-        """Delete a cluster. Its active runs fail, as Dataproc's page on scheduled deletion says."""
-        cluster = self.cluster(name)
-        cluster.state, cluster.polls_left = "DELETING", self.slowness
-        for run in self.active:
-            if run.cluster == name:
-                run.outcome = FAILED
 
     @property
     def active(self) -> list[Run]:
@@ -167,8 +122,3 @@ class ServiceState:
     @property
     def succeeded(self) -> list[Run]:
         return [run for run in self.runs.values() if run.outcome == SUCCEEDED]
-
-    @property
-    def undeleted_clusters(self) -> list[str]:
-        """Clusters that are not being deleted, except the one named `shared`, which the fixture creates."""
-        return [c.name for c in self.clusters.values() if c.state != "DELETING" and c.name != "shared"]

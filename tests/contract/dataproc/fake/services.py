@@ -1,4 +1,4 @@
-"""Fakes Dataproc's JobController, BatchController and ClusterController as real gRPC services."""
+"""Fakes Dataproc's JobController and BatchController as real gRPC services."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 import grpc
 from google.cloud.dataproc_v1.types import batches as b
-from google.cloud.dataproc_v1.types import clusters as c
 from google.cloud.dataproc_v1.types import jobs as j
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.service_state import TIMED_OUT, FakeCluster, Run, ServiceState
+from tests.contract.dataproc.fake.service_state import TIMED_OUT, Run, ServiceState
 
 # The words of the services for the states of a run, as arguments of Run.state: of active runs, of runs that are being
 # cancelled, and of runs by their outcome.
@@ -30,18 +29,16 @@ BATCH_STATES = (
 JOB_STATES = (
     ("PENDING", "SETUP_DONE", "RUNNING"),
     ("CANCEL_PENDING", "CANCEL_STARTED"),
-    # A cluster that reaches its auto_delete_ttl is deleted, which fails its jobs.
-    {"succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED", "timed_out": "ERROR"},
+    {"succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"},
 )
-_OPERATIONS = f"projects/{rules.PROJECT}/regions/{rules.REGION}/operations"
-_BATCH_OPERATIONS = f"projects/{rules.PROJECT}/locations/{rules.REGION}/operations"
+_OPERATIONS = f"projects/{rules.PROJECT}/locations/{rules.REGION}/operations"
 Handler = Callable[[Any], Any]
-UNKNOWN = 99  # a state of batches, jobs or clusters that the installed library does not know
+UNKNOWN = 99  # a state of batches or jobs that the installed library does not know
 
 
 DCU_HOURS = 5  # of each finished batch
 CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
-CREATION, NO_TIME = timedelta(minutes=2), timedelta(0)  # CREATION: how long a cluster is created before its job begins
+LASTED = timedelta(minutes=1)  # each run, unless the service ended it at its limit
 
 
 class FakeDataproc:
@@ -59,7 +56,6 @@ class FakeDataproc:
         """Forget everything. `state`: fields of the new state, which is returned."""
         self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
         self.batches: dict[str, b.Batch] = {}
-        self.lifetimes: dict[str, timedelta] = {}  # of clusters, by name
         return self.state
 
     def stop(self) -> None:
@@ -73,20 +69,20 @@ class FakeDataproc:
         rules.check_batch(request.batch)
         self.state.begin(request.batch_id, request.batch.pyspark_batch.args[1])
         self.batches[request.batch_id] = request.batch
-        return operations_pb2.Operation(name=f"{_BATCH_OPERATIONS}/{request.batch_id}")
+        return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
 
     def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
         rules.check_place(request.name)
         run = self._poll(request.name.rsplit("/", 1)[1])
         environment = self.batches[run.name].environment_config
-        lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else timedelta(minutes=1)
+        lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else LASTED
         return b.Batch(
             name=request.name,
             state=self._state(run, BATCH_STATES),
             **({} if self.state.is_newer else {"create_time": CREATED, "state_time": CREATED + lasted}),
             environment_config=environment,
             state_message=run.message if run.outcome else "",
-            operation=f"{_BATCH_OPERATIONS}/{run.name}",
+            operation=f"{_OPERATIONS}/{run.name}",
             runtime_info={
                 "endpoints": {"Spark UI": f"https://spark.example/{run.name}"},
                 "approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0},
@@ -108,38 +104,17 @@ class FakeDataproc:
         found = self.state.cluster(cluster)
         if not found.accepts_jobs:
             raise Refused("FAILED_PRECONDITION", f"Cluster {cluster} is {found.state}")
-        return self._job(self.state.begin(name, request.job.pyspark_job.args[1], cluster))
+        return self._job(self.state.begin(name, request.job.pyspark_job.args[1]))
 
     def get_job(self, request: j.GetJobRequest) -> j.Job:
         rules.check_place(request.project_id, request.region)
-        run = self._poll(request.job_id)
-        if run.outcome == TIMED_OUT and run.cluster in self.state.clusters:
-            self.state.delete_cluster(run.cluster)
-        return self._job(run)
+        return self._job(self._poll(request.job_id))
 
     def cancel_job(self, request: j.CancelJobRequest) -> j.Job:
         rules.check_place(request.project_id, request.region)
         if self.state.run(request.job_id).outcome is not None:
             raise Refused("FAILED_PRECONDITION", f"Job {request.job_id} is in a terminal state")
         return self._job(self.state.cancel(request.job_id))
-
-    # -- clusters
-
-    def create_cluster(self, request: c.CreateClusterRequest) -> operations_pb2.Operation:
-        rules.check_place(request.project_id, request.region, request.cluster.project_id)
-        rules.check_cluster(request.cluster)
-        cluster = self.state.make_cluster(request.cluster.cluster_name)
-        self.lifetimes[cluster.name] = request.cluster.config.lifecycle_config.auto_delete_ttl
-        return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
-
-    def get_cluster(self, request: c.GetClusterRequest) -> c.Cluster:
-        rules.check_place(request.project_id, request.region)
-        return self._cluster(self.state.poll_cluster(request.cluster_name))
-
-    def delete_cluster(self, request: c.DeleteClusterRequest) -> operations_pb2.Operation:
-        rules.check_place(request.project_id, request.region)
-        self.state.delete_cluster(request.cluster_name)
-        return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.cluster_name}")
 
     # -- used by several services
 
@@ -152,15 +127,10 @@ class FakeDataproc:
         return UNKNOWN if self.state.is_newer and run.outcome is None else run.state(*states)
 
     def _job(self, run: Run) -> j.Job:
-        state, begun = self._state(run, JOB_STATES), CREATED + CREATION
-        lasted = timedelta(minutes=1)
-        if run.outcome == TIMED_OUT:
-            lasted = self.lifetimes[str(run.cluster)] - CREATION
-        details = run.message if run.outcome else ""
         status: dict[str, Any] = {
-            "state": state,
-            "details": details,
-            "state_start_time": begun + (lasted if run.outcome else NO_TIME),
+            "state": self._state(run, JOB_STATES),
+            "details": run.message if run.outcome else "",
+            "state_start_time": CREATED + LASTED if run.outcome else CREATED,
         }
         tracked = {
             "name": "a",
@@ -168,16 +138,11 @@ class FakeDataproc:
             "progress": 0.5,
             "tracking_url": f"https://spark.example/{run.name}",
         }
-        history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": begun}]
+        history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": CREATED}]
         if self.state.is_newer:
             for each in (status, *history):
                 del each["state_start_time"]
         return j.Job(reference={"job_id": run.name}, status=status, status_history=history, yarn_applications=[tracked])
-
-    def _cluster(self, cluster: FakeCluster) -> c.Cluster:
-        detail = "Insufficient 'CPUS' quota" if cluster.state == "ERROR" else ""
-        state = UNKNOWN if self.state.is_newer and cluster.state == "CREATING" else cluster.state
-        return c.Cluster(cluster_name=cluster.name, status={"state": state, "detail": detail})
 
     def _handlers(self) -> list[grpc.GenericRpcHandler]:
         package = "google.cloud.dataproc.v1"
@@ -193,11 +158,6 @@ class FakeDataproc:
                 "SubmitJob": (self.submit_job, j.SubmitJobRequest.deserialize, j.Job.serialize),
                 "GetJob": (self.get_job, j.GetJobRequest.deserialize, j.Job.serialize),
                 "CancelJob": (self.cancel_job, j.CancelJobRequest.deserialize, j.Job.serialize),
-            },
-            f"{package}.ClusterController": {
-                "CreateCluster": (self.create_cluster, c.CreateClusterRequest.deserialize, operation),
-                "GetCluster": (self.get_cluster, c.GetClusterRequest.deserialize, c.Cluster.serialize),
-                "DeleteCluster": (self.delete_cluster, c.DeleteClusterRequest.deserialize, operation),
             },
             "google.longrunning.Operations": {"CancelOperation": (self.cancel_operation, cancel, empty)},
         }
