@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from dedup_clone.settings.spark_settings import SparkSettings, SubnetworkPlace
+from dedup_clone.settings.spark_settings import SparkSettings
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError
 
@@ -15,13 +17,25 @@ SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
 EVERY_PORT = (["0-65535"], ["1-65535"])  # in a firewall rule; nothing listens on port 0
 
 
+@dataclass(frozen=True)
+class SubnetworkPlace:
+    """The subnetwork of Spark's machines. If it belongs to a Shared VPC, `project` is not the profile's project.
+
+    The firewall rules of the subnetwork belong to `project`, too.
+    """
+
+    project: str
+    region: str
+    name: str
+
+
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
     """Findings about quota, subnetwork and firewall; none if no run creates machines in a known region."""
     spark = live.profile.spark
     if not live.creates_machines or spark.region is None:
         return
     yield from _quota(live, spark.region)
-    place = spark.subnetwork_place(live.profile.project)
+    place = _place(spark, live.profile.project)
     command = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
     if place.region != spark.region:
         text = f"[{place.name}] is in [{place.region}], but Spark runs in [{spark.region}]."
@@ -41,6 +55,16 @@ def check_network(live: LiveEnvironment) -> Iterator[Finding]:
         command += f"--project={place.project} --enable-private-ip-google-access"
         yield Finding(Level.FAIL, "subnetwork", text, command)
     yield from _internal_traffic(live, place, subnetwork)
+
+
+def _place(spark: SparkSettings, project: str) -> SubnetworkPlace:
+    """Where the subnetwork is. The setting is its name, its path `projects/P/regions/R/subnetworks/N`, or its URL.
+
+    `project`, and the setting `region`, are used where the setting names no project or region.
+    """
+    parts = (spark.subnetwork or "default").split("/")
+    following = dict(pairwise(parts))  # the part that follows each part
+    return SubnetworkPlace(following.get("projects", project), following.get("regions", spark.region or ""), parts[-1])
 
 
 def _project_url(project: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -72,18 +70,6 @@ class ClusterSettings(StrictModel):
     )
 
 
-@dataclass(frozen=True)
-class SubnetworkPlace:
-    """The subnetwork of Spark's machines. If it belongs to a Shared VPC, `project` is not the profile's project.
-
-    The firewall rules of the subnetwork belong to `project`, too.
-    """
-
-    project: str
-    region: str
-    name: str
-
-
 class SparkSettings(StrictModel):
     """The profile's section `spark`, for all runners but `local`.
 
@@ -111,17 +97,6 @@ class SparkSettings(StrictModel):
     def has_runtime_3(self) -> bool:
         """Whether batches run with runtime 3.0 or later, which differs in its accounts, buckets and APIs."""
         return int(self.runtime_version.partition(".")[0]) >= 3
-
-    def subnetwork_place(self, project: str) -> SubnetworkPlace:
-        """Where the subnetwork is. The setting is its name, its path `projects/P/regions/R/subnetworks/N`, or its URL.
-
-        `project`, and the setting `region`, are used where the setting names no project or region.
-        """
-        parts = (self.subnetwork or "default").split("/")
-        following = dict(pairwise(parts))  # the part that follows each part
-        return SubnetworkPlace(
-            following.get("projects", project), following.get("regions", self.region or ""), parts[-1]
-        )
 
     def missing_setting(self, runner: Runner) -> str | None:
         """The name of the first absent setting that `runner` requires; None if none is absent."""

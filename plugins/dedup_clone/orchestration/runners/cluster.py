@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of, translate_errors
-from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.contract.errors import SparkUnavailable
+from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.spark_settings import SparkSettings
 
@@ -26,35 +27,36 @@ class ClusterRunner:
     def __init__(self, client: Callable[[], JobControllerClient], project: str, settings: SparkSettings) -> None:
         self._client = client
         self._project = project
-        self._hints = ErrorHints(project, settings)
         self._cluster = settings.cluster.name or ""
         self._location = {"project_id": project, "region": settings.region or ""}
 
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
-        job = None
-        with translate_errors(self._hints, f"Job [{name}]", ignored=NotFound):
+        try:
             job = self._client().get_job({**self._location, "job_id": name}, **call_options())
-        if job is None:
+        except NotFound:
             return None
         state = _STATES.get(name_of(job.status.state), SparkRunState.ACTIVE)
         lasted_s = _lasted_s(job) if state.is_finished else None
         return SparkRun(name, state, job.status.details, self._urls(name, job), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
-        from google.api_core.exceptions import AlreadyExists
+        from google.api_core.exceptions import AlreadyExists, FailedPrecondition
 
         request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=self._cluster)}
-        resource = f"Job [{name}] on cluster [{self._cluster}]"
-        with translate_errors(self._hints, resource, ignored=AlreadyExists):  # an earlier try submitted it
-            self._client().submit_job(request, **call_options())
+        try:
+            with suppress(AlreadyExists):  # an earlier try submitted it
+                self._client().submit_job(request, **call_options())
+        except FailedPrecondition as error:  # such as that the cluster is stopped, which it may not be for long
+            raise SparkUnavailable(
+                f"Cluster [{self._cluster}] takes no job: {error.message}. The task tries again by itself."
+            ) from error
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
-        absent_or_finished = (NotFound, FailedPrecondition)
-        with translate_errors(self._hints, f"Job [{name}]", ignored=absent_or_finished):
+        with suppress(NotFound, FailedPrecondition):  # absent or finished
             self._client().cancel_job({**self._location, "job_id": name}, **call_options())
 
     def _urls(self, name: str, job: Job) -> Mapping[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
-from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.cloud_calls import call_options
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.spark_settings import SparkSettings
 
@@ -34,7 +34,6 @@ class ProcedureRunner:
         sql_folder: Path,
     ) -> None:
         self._client = client
-        self._hints = ErrorHints(project, settings)
         self._location: dict[str, Any] = {"project": project, "location": location}
         self._procedure = procedure
         self._settings = settings
@@ -43,10 +42,9 @@ class ProcedureRunner:
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
-        job: Any = None
-        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=NotFound):
-            job = self._client().get_job(name, **self._location, **call_options())
-        if job is None:
+        try:
+            job: Any = self._client().get_job(name, **self._location, **call_options())
+        except NotFound:
             return None
         error = job.error_result or {}
         timed_out = bool(error) and _exceeded_timeout(job)
@@ -62,13 +60,13 @@ class ProcedureRunner:
         job: Any = QueryJob.from_api_repr(
             {"jobReference": reference, "configuration": self.configuration(spec)}, self._client()
         )
-        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=Conflict):  # an earlier try submitted it
+        with suppress(Conflict):  # an earlier try submitted it
             job._begin(**call_options())  # client.query also calls this, but offers fewer fields of the REST API
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 
-        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=NotFound):  # no such job
+        with suppress(NotFound):
             self._client().cancel_job(name, **self._location, **call_options())
 
     def configuration(self, spec: SparkJobSpec) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
-from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.runner_config import (
     RunnerConfig,
     open_runner,
@@ -41,7 +40,7 @@ from dedup_clone.orchestration.runners.spark_run import (
     select_run,
     stop_runs,
 )
-from dedup_clone.orchestration.runners.spark_run_trigger import TIMED_OUT, UNREACHABLE, SparkRunTrigger
+from dedup_clone.orchestration.runners.spark_run_trigger import TIMED_OUT, SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.shared.task_runtime import (
     fail_without_retry,
@@ -52,9 +51,9 @@ from dedup_clone.orchestration.shared.task_runtime import (
 from dedup_clone.publish.records.best_effort import best_effort
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# After a failure without a known cause Spark is started again, because machines can be lost. If this many runs have
-# failed since the last clear, and the last failure has no known cause, the task fails for good.
-RUNS_UNTIL_UNEXPLAINED_FAILURE_IS_FINAL = 4
+# After a failure Spark is started again, because machines can be lost. If this many runs have failed since the last
+# clear, the task fails for good.
+MOST_RUNS = 4
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
@@ -73,7 +72,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def run_spark(self, context: Context) -> Any:
         """Returns the name of a run that has succeeded. Else defers until the run has ended or is too slow.
 
-        Raises SparkUnavailable or SparkRunFailed if a retry can help, AirflowFailException if none can.
+        Raises AirflowFailException if no retry can help.
         """
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
@@ -94,8 +93,6 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def _resume(self, context: Context, event: dict[str, str]) -> Any:
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
-            if event["reason"] == UNREACHABLE:
-                raise SparkUnavailable(event["message"])
             run = runner.get_run(event["name"])
             # The run may have succeeded between the trigger's last poll and now, when a worker is free for the task.
             has_succeeded = run is not None and run.state is SparkRunState.SUCCEEDED
@@ -160,16 +157,13 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
                 f"published. Clear the run from its first task to try again. Its log: {log}"
             )
-        hint = ErrorHints(self.runner_config.project, self.setup.deployment.spark).for_message(run.message)
         failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
-        if hint is not None and hint.permanent:
-            raise AirflowFailException(f"{failure} {hint.text} Its log: {log}")
-        if hint is None and run_number(run.name) >= RUNS_UNTIL_UNEXPLAINED_FAILURE_IS_FINAL:
+        if run_number(run.name) >= MOST_RUNS:
             raise AirflowFailException(
                 f"{failure} [{run_number(run.name)}] runs of this attempt have failed: remove the cause that the log "
                 f"names, then clear the run from its first task. Its log: {log}"
             )
-        advice = hint.text if hint else "The task tries again by itself; the log's last line says what to correct."
+        advice = "The task tries again by itself; the log's last line says what to correct."
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
 
     def _fail_as_too_slow(self, stopped: str) -> NoReturn:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of, translate_errors
-from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.spark_settings import SparkSettings
 
@@ -30,16 +30,14 @@ class ServerlessRunner:
         self._client = client
         self._project = project
         self._settings = settings
-        self._hints = ErrorHints(project, settings)
         self._region = settings.region or ""
 
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
-        batch = None
-        with translate_errors(self._hints, f"Batch [{name}]", ignored=NotFound):
+        try:
             batch = self._client().get_batch(name=self._path(name), **call_options())
-        if batch is None:
+        except NotFound:
             return None
         state = _STATES.get(name_of(batch.state), SparkRunState.ACTIVE)
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
@@ -60,14 +58,13 @@ class ServerlessRunner:
             "batch_id": name,
             "batch": batch_of(spec, self._settings),
         }
-        with translate_errors(self._hints, f"Batch [{name}]", ignored=AlreadyExists):  # an earlier try created it
+        with suppress(AlreadyExists):  # an earlier try created it
             self._client().create_batch(request, **call_options())
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
-        absent_or_finished = (NotFound, FailedPrecondition)
-        with translate_errors(self._hints, f"Batch [{name}]", ignored=absent_or_finished):
+        with suppress(NotFound, FailedPrecondition):  # absent or finished
             batch = self._client().get_batch(name=self._path(name), **call_options())
             if name_of(batch.state) not in _STATES:
                 self._client().cancel_operation({"name": batch.operation}, **call_options())

@@ -71,7 +71,7 @@ class SparkJobSpec:
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call can safely be repeated, for instance when its response was lost.
 
-    A call that fails raises ConfigurationError if a retry cannot help, SparkUnavailable if it can.
+    A call that fails raises the error of Google's client.
     """
 
     def get_run(self, name: str) -> SparkRun | None:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
 from dedup_clone.orchestration.runners.runner_config import RunnerConfig, open_runner
 from dedup_clone.orchestration.runners.spark_run import SparkRun, SparkRunner
 
@@ -26,8 +25,8 @@ T = TypeVar("T")
 class SparkRunTrigger(BaseTrigger):
     """Fires when the run has finished or does not exist, and at `timeout_at`.
 
-    It also fires if the service cannot be asked. The event says only why the trigger fired; the task gets the run's
-    state from the service. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
+    It also fires if the service cannot be asked. The event says only why the trigger fired; the task asks the service
+    itself. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
     seconds since 1970.
     """
 
@@ -49,10 +48,11 @@ class SparkRunTrigger(BaseTrigger):
             try:
                 run = await _in_thread(lambda: runner.get_run(self.name))
                 errors = 0
-            except (SparkUnavailable, ConfigurationError) as error:
+            except Exception:
+                self.log.warning("cannot ask for Spark run %s", self.name, exc_info=True)
                 errors += 1
-                if errors > MAX_CONSECUTIVE_ERRORS or isinstance(error, ConfigurationError):
-                    yield self._event(UNREACHABLE, str(error))
+                if errors > MAX_CONSECUTIVE_ERRORS:
+                    yield self._event(UNREACHABLE)
                     return
             else:
                 if _needs_task(run):
@@ -69,9 +69,8 @@ class SparkRunTrigger(BaseTrigger):
         await _in_thread(lambda: runner.cancel(self.name))
         self.log.info("cancelled Spark run %s", self.name)
 
-    def _event(self, reason: str, message: str = "") -> TriggerEvent:
-        event = {"name": self.name, "reason": reason, "message": message}
-        return TriggerEvent(event)  # type: ignore[no-untyped-call]
+    def _event(self, reason: str) -> TriggerEvent:
+        return TriggerEvent({"name": self.name, "reason": reason})  # type: ignore[no-untyped-call]
 
     async def _runner(self) -> SparkRunner:
         return await _in_thread(lambda: open_runner(RunnerConfig(**self.config)))
