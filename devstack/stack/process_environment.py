@@ -57,9 +57,8 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_PROXY_VARIABLE) or ports.bigquery_url,
         "BIGQUERY_STORAGE_EMULATOR_HOST": ports.bigquery_write_address,
         "DEDUP_CLONE_SPARK_CODE": str(layout.spark_code),
-        # Where Spark jobs write their event logs, and the address of the history server that shows them.
+        # Where Spark jobs write their event logs, which the history server shows.
         "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
-        "DEDUP_CLONE_SPARK_HISTORY": ports.spark_history_url,
         "GOOGLE_CLOUD_PROJECT": "local-dev",
         # Keeps Google's clients from waiting for the cloud's metadata server.
         "NO_GCE_CHECK": "true",

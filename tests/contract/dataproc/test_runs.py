@@ -93,7 +93,7 @@ def test_marking_the_task_stops_its_run(
         raise ProcessKilled
 
     with monkeypatch.context() as patch:
-        patch.setattr(operator, "_push_links", interrupted)
+        patch.setattr(operator, "_show", interrupted)
         with pytest.raises(ProcessKilled):
             operator.execute(task.context())
     assert_nothing_is_at_work(fake)
@@ -191,20 +191,23 @@ def test_a_service_that_is_gone_for_long_costs_a_try_and_no_run(
     assert list(fake.state.runs) == [FIRST]
 
 
-def test_links_and_size_are_shown_while_the_task_waits_and_at_its_end(fakes, simulate: Simulate) -> None:
-    fakes("serverless")
-    task = simulate("serverless")
+@pytest.mark.parametrize(
+    ("runner", "name", "address"),
+    [
+        ("serverless", "Dataproc Batch", f"/dataproc/batches/europe-west1/{FIRST}/monitoring?project=my-project"),
+        ("cluster", "Dataproc Job", f"/dataproc/jobs/{FIRST}?region=europe-west1&project=my-project"),
+        ("procedure", "BigQuery Job Detail", f"1smy-project!2s{FIRST}!3seurope-west1"),
+    ],
+)
+def test_the_providers_link_leads_to_the_run_while_the_task_waits(
+    runner: str, name: str, address: str, fakes, simulate: Simulate
+) -> None:
+    fakes(runner)
+    task = simulate(runner)
     task.deferral()
-    page = "https://console.cloud.google.com/dataproc/batches/europe-west1/{}/summary?project=my-project"
-    assert task.xcoms["spark_link_run"] == page.format(FIRST)
-    assert task.xcoms["spark_size"]["executors"] == 2
-    fakes("cluster", slowness=0)
-    task = simulate("cluster")
-    task.tries, operator = 1, task.operator()
-    operator.execute(task.context())
-    links = {link.name: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
-    page = f"https://console.cloud.google.com/dataproc/jobs/{FIRST}/monitoring?region=europe-west1&project=my-project"
-    assert links == {"Spark run": page, "Driver log": page, "Spark UI": f"https://spark.example/{FIRST}"}
+    (link,) = task.operator().operator_extra_links
+    assert link.name == name
+    assert link._format_link(**task.xcoms[link.xcom_key]).endswith(address)
 
 
 @pytest.mark.parametrize("feed", ["a", "product_attributes", "x" * 63, "a_" * 31])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ class ClusterRunner:
             return None
         state = _STATES.get(name_of(job.status.state), SparkRunState.ACTIVE)
         lasted_s = _lasted_s(job) if state.is_finished else None
-        return SparkRun(name, state, job.status.details, self._urls(name, job), lasted_s=lasted_s)
+        return SparkRun(name, state, job.status.details, self._log(name), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists, FailedPrecondition
@@ -59,11 +59,8 @@ class ClusterRunner:
         with suppress(NotFound, FailedPrecondition):  # absent or finished
             self._client().cancel_job({**self._location, "job_id": name}, **call_options())
 
-    def _urls(self, name: str, job: Job) -> Mapping[str, str]:
-        run_url = f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={self._location['region']}&project={self._project}"
-        urls = {"run": run_url, "log": run_url}
-        spark_ui = next((app.tracking_url for app in job.yarn_applications if app.tracking_url), "")
-        return {**urls, **({"spark_ui": spark_ui} if spark_ui else {})}
+    def _log(self, name: str) -> str:
+        return f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={self._location['region']}&project={self._project}"
 
 
 def _lasted_s(job: Job) -> float | None:

@@ -50,7 +50,7 @@ class ProcedureRunner:
         timed_out = bool(error) and _exceeded_timeout(job)
         lasted_s = (job.ended - job.started).total_seconds() if job.ended and job.started else None
         state, message = _state(job.state, error), error.get("message", "")
-        return SparkRun(name, state, message, self._urls(name), timed_out=timed_out, lasted_s=lasted_s)
+        return SparkRun(name, state, message, self._log(name), timed_out=timed_out, lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict
@@ -98,10 +98,9 @@ class ProcedureRunner:
             literal=partial(json.dumps, ensure_ascii=False),
         )
 
-    def _urls(self, name: str) -> dict[str, str]:
+    def _log(self, name: str) -> str:
         job = f"bq:{self._location['location']}:{name}"
-        run_url = f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
-        return {"run": run_url, "log": run_url}
+        return f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
 
 
 def _exceeded_timeout(job: QueryJob) -> bool:

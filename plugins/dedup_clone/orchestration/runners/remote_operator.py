@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from airflow.providers.google.cloud.links.base import BaseGoogleLink
+from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
+from airflow.providers.google.cloud.links.dataproc import DataprocBatchLink, DataprocJobLink
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -28,7 +30,6 @@ from dedup_clone.orchestration.runners.runner_config import (
     runner_of,
 )
 from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
-from dedup_clone.orchestration.runners.spark_links import LINKS, push_links
 from dedup_clone.orchestration.runners.spark_run import (
     MAX_FAILED_RUNS,
     RunNames,
@@ -49,24 +50,30 @@ from dedup_clone.orchestration.shared.task_runtime import (
     pull_spec,
 )
 from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.settings.spark_settings import Runner
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
 # After a failure Spark is started again, because machines can be lost. If this many runs have failed since the last
 # clear, the task fails for good.
 MOST_RUNS = 4
+_LINKS: dict[Runner, type[BaseGoogleLink]] = {
+    Runner.SERVERLESS: DataprocBatchLink,
+    Runner.CLUSTER: DataprocJobLink,
+    Runner.BIGQUERY_PROCEDURE: BigQueryJobDetailLink,
+}
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     """The dedup task of every runner but the local one. `request_uri`: the dedup request's URI, the job's argument."""
 
     template_fields = ("request_uri",)
-    operator_extra_links = LINKS
 
     def __init__(self, *, request_uri: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.request_uri = request_uri
         self.runner_config: RunnerConfig = runner_config_of(self.setup)
-        self.urls: Mapping[str, str] = {}
+        self.link = _LINKS[runner_of(self.setup)]()
+        self.operator_extra_links = (self.link,)
         self.run_name: str | None = None
 
     def run_spark(self, context: Context) -> Any:
@@ -130,7 +137,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             raise SparkUnavailable(f"Spark run [{selected.name}] cannot be seen yet: the task tries again by itself.")
         if run.state.is_finished:
             return self._finish(context, runner, run)
-        self._push_links(context, run)
+        self._show(context, run)
         self.defer(
             trigger=SparkRunTrigger(
                 asdict(self.runner_config),
@@ -144,27 +151,26 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
 
     def _finish(self, context: Context, runner: SparkRunner, run: SparkRun) -> str:
         """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
-        self._push_links(context, run)
+        self._show(context, run)
         self._save_usage(context, run)
         if run.state is SparkRunState.SUCCEEDED:
             self.log.info("Spark run %s succeeded", run.name)
             return run.name
-        log = run.urls.get("log") or run.urls.get("run", "the console")
         if run.timed_out:
-            self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {log}")
+            self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {run.log}")
         if run.state is SparkRunState.CANCELLED:
             raise AirflowFailException(
                 f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
-                f"published. Clear the run from its first task to try again. Its log: {log}"
+                f"published. Clear the run from its first task to try again. Its log: {run.log}"
             )
         failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
         if run_number(run.name) >= MOST_RUNS:
             raise AirflowFailException(
                 f"{failure} [{run_number(run.name)}] runs of this attempt have failed: remove the cause that the log "
-                f"names, then clear the run from its first task. Its log: {log}"
+                f"names, then clear the run from its first task. Its log: {run.log}"
             )
         advice = "The task tries again by itself; the log's last line says what to correct."
-        raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
+        raise SparkRunFailed(f"{failure} {advice} Its log: {run.log}")
 
     def _fail_as_too_slow(self, stopped: str) -> NoReturn:
         """Fails the task without a retry. `stopped`: text that says which runs were stopped, if any."""
@@ -186,7 +192,6 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             generation=spec.generation,
             level=logging.WARNING if is_late else logging.INFO,
         )
-        context["ti"].xcom_push(key="spark_size", value=asdict(size))
         return SparkJobSpec(
             request_uri=self.request_uri,
             main_uri=code.main_uri,
@@ -214,12 +219,18 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             earlier = services.store.read_if_sound(SparkUsage, name)
             services.store.put(name, to_json(usage.after(earlier)))
 
-    def _push_links(self, context: Context, run: SparkRun) -> None:
-        """Stores the run's links at once, because Airflow itself would store them only when the task ends."""
-        self.urls = run.urls
-        push_links(context, run.urls)
-        for key, url in run.urls.items():
-            self.log.info("%s of Spark run %s: %s", key, run.name, url)
+    def _show(self, context: Context, run: SparkRun) -> None:
+        """Links the task's page to the run, and logs where the run's log is."""
+        config, region = self.runner_config, self.setup.deployment.spark.region
+        self.link.persist(  # each link takes what it needs
+            context,
+            project_id=config.project,
+            region=region,
+            location=config.location,
+            batch_id=run.name,
+            job_id=run.name,
+        )
+        self.log.info("the log of Spark run %s: %s", run.name, run.log)
 
     @property
     def _timeout_s(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -45,7 +45,7 @@ class ServerlessRunner:
             name,
             state,
             batch.state_message,
-            self._urls(name, batch),
+            self._log(name),
             dcu_hours=used / 3.6e6 if used else None,
             timed_out=state in (SparkRunState.FAILED, SparkRunState.CANCELLED) and _exceeded_ttl(batch),
         )
@@ -72,15 +72,9 @@ class ServerlessRunner:
     def _path(self, name: str) -> str:
         return f"projects/{self._project}/locations/{self._region}/batches/{name}"
 
-    def _urls(self, name: str, batch: Batch) -> Mapping[str, str]:
-        endpoints = dict(batch.runtime_info.endpoints)
-        log = f'resource.type="cloud_dataproc_batch" resource.labels.batch_id="{name}"'
-        urls = {
-            "run": f"{CONSOLE}/dataproc/batches/{self._region}/{name}/summary?project={self._project}",
-            "log": f"{CONSOLE}/logs/query;query={quote(log, safe='')}?project={self._project}",
-        }
-        # If the project has no history server, Spark's UI is opened from the batch's page.
-        return {**urls, "spark_ui": endpoints.get("Spark UI") or next(iter(endpoints.values()), urls["run"])}
+    def _log(self, name: str) -> str:
+        query = f'resource.type="cloud_dataproc_batch" resource.labels.batch_id="{name}"'
+        return f"{CONSOLE}/logs/query;query={quote(query, safe='')}?project={self._project}"
 
 
 def _exceeded_ttl(batch: Batch) -> bool:

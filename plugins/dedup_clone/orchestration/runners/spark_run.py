@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message`: from the service. `urls` may have the keys run, log, spark_ui.
+    """One run as the service reports it. `message`: from the service. `log`: the address of its log.
 
     `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `timed_out`: the service itself ended it after `SparkJobSpec.timeout_s`. `lasted_s`: how many seconds a finished
@@ -36,7 +36,7 @@ class SparkRun:
     name: str
     state: SparkRunState
     message: str = ""
-    urls: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
     dcu_hours: float | None = None
     timed_out: bool = False
     lasted_s: float | None = None

@@ -83,10 +83,7 @@ class FakeDataproc:
             environment_config=environment,
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
-            runtime_info={
-                "endpoints": {"Spark UI": f"https://spark.example/{run.name}"},
-                "approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0},
-            },
+            runtime_info={"approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0}},
         )
 
     def cancel_operation(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
@@ -132,17 +129,11 @@ class FakeDataproc:
             "details": run.message if run.outcome else "",
             "state_start_time": CREATED + LASTED if run.outcome else CREATED,
         }
-        tracked = {
-            "name": "a",
-            "state": "RUNNING",
-            "progress": 0.5,
-            "tracking_url": f"https://spark.example/{run.name}",
-        }
         history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": CREATED}]
         if self.state.is_newer:
             for each in (status, *history):
                 del each["state_start_time"]
-        return j.Job(reference={"job_id": run.name}, status=status, status_history=history, yarn_applications=[tracked])
+        return j.Job(reference={"job_id": run.name}, status=status, status_history=history)
 
     def _handlers(self) -> list[grpc.GenericRpcHandler]:
         package = "google.cloud.dataproc.v1"
