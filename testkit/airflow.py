@@ -135,8 +135,9 @@ class SimulatedTask:
     """A task of one run, with its tries, its deferrals and triggers, and processes that are killed.
 
     `make_operator`: each try and each resumption gets an operator of its own, as in Airflow. `retries`: further tries.
-    `clear_number`: how often the run was cleared. `tries`: since then. `xcoms`: pushed ones. `pulled`: what every pull
-    returns. `tasks`: ids of the DAG's tasks. `on_failure`: called with an operator and a context when no try is left.
+    `clear_number`: how often the run was cleared. `tries`: so far; clearing does not reset it. `xcoms`: pushed ones.
+    `pulled`: what every pull returns. `tasks`: ids of the DAG's tasks. `on_failure`: called with an operator and a
+    context when no try is left.
     """
 
     make_operator: Callable[[], Any]
@@ -153,8 +154,7 @@ class SimulatedTask:
 
     def run(self) -> SimulatedTask:
         """Run the task until it succeeds or has no try left."""
-        self.tries = 0
-        while self.tries < self.retries + 1:
+        for _ in range(self.retries + 1):
             self.tries += 1
             try:
                 self.result, self.state = self.run_try(), "success"
@@ -167,6 +167,10 @@ class SimulatedTask:
         self.state = "failed"
         self.on_failure(self.make_operator(), self.context())
         return self
+
+    def clear(self) -> None:
+        """Let the task run again, as if somebody had cleared it."""
+        self.clear_number += 1
 
     def run_try(self) -> Any:
         """Run one try, with all its deferrals. Returns the task's result."""

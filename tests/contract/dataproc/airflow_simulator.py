@@ -39,14 +39,13 @@ WORK = Workload(deliveries=1, delivered_bytes=10**9, newest_rows=10**8, older_ro
 class SimulatedRun(SimulatedTask):
     """The dedup task of a run of the publish DAG. If it fails for good, Spark is stopped, as the DAG does."""
 
-    def __init__(self, setup: FeedSetup, clear_number: int = 0) -> None:
+    def __init__(self, setup: FeedSetup) -> None:
         def operator() -> Any:
             return dedup_operator(setup, task_id="dedup_snapshot", request_uri=REQUEST, retries=RETRIES)
 
         super().__init__(
             operator,
             RETRIES,
-            clear_number=clear_number,
             pulled="a spec",
             tasks=("resolve_publish",),
             on_failure=remote_operator.stop_spark_runs,

@@ -63,10 +63,8 @@ def simulate(tmp_path: Path) -> Simulate:
     spark_code = {"main": "gs://code/0a1b/dedup_snapshot.py", "archive": "gs://code/0a1b/dedup_spark.zip"}
     (tmp_path / "spark_code.json").write_text(json.dumps(spark_code))
 
-    def made(
-        runner: str, *, size: SparkSize | None = None, settings: SparkSettings | None = None, **kw: int
-    ) -> SimulatedRun:
+    def made(runner: str, *, size: SparkSize | None = None, settings: SparkSettings | None = None) -> SimulatedRun:
         kind, default_settings = RUNNERS[runner]
-        return SimulatedRun(setup_for(kind, settings or default_settings, size or SparkSize(), tmp_path), **kw)
+        return SimulatedRun(setup_for(kind, settings or default_settings, size or SparkSize(), tmp_path))
 
     return made

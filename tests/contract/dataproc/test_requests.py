@@ -89,7 +89,7 @@ def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fake
 
 def spec(**changes: Any) -> SparkJobSpec:
     usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
-    return SparkJobSpec(**{**usual, "timeout_s": 60, **changes})
+    return SparkJobSpec(**{**usual, "ttl_s": 600, **changes})
 
 
 def test_labels_of_this_project_are_as_the_reference_asks() -> None:

@@ -14,17 +14,17 @@ from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.orchestration.runners import cloud_calls, engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
 from dedup_clone.orchestration.runners.runner_config import open_runner
-from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import SparkRunState, run_name
 from testkit.airflow import ProcessKilled, recreated
 from tests.contract.dataproc.airflow_simulator import STORED
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault
-from tests.contract.dataproc.fake.service_state import TIMED_OUT
 from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
 
-FIRST = "dc-worked-example-00000007-abc123-c0-1"
-CLEARED = "dc-worked-example-00000007-abc123-c1-1"
+FIRST = "dc-worked-example-00000007-abc123-1"
+SECOND = "dc-worked-example-00000007-abc123-2"
+THIRD = "dc-worked-example-00000007-abc123-3"
 
 
 def assert_nothing_is_at_work(fake) -> None:
@@ -47,17 +47,30 @@ def test_a_worker_killed_between_submit_and_answer_leaves_a_run_that_the_retry_a
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_cleared_task_stops_what_is_at_work_from_before_and_runs_spark_again(
+def test_a_task_that_is_cleared_while_it_waits_runs_spark_again(runner: str, fakes, simulate: Simulate) -> None:
+    """The service may still be stopping the first run, to which the second try then attaches in vain."""
+    fake, task = fakes(runner, slowness=9), simulate(runner)
+    asyncio.run(recreated(task.deferral().trigger).on_kill())
+    task.clear()
+    assert task.run().result in (SECOND, THIRD)
+    assert [run.outcome for run in fake.state.runs.values()] == ["cancelled", "succeeded"]
+    assert fake.state.max_active == 1
+    task.clear()
+    assert task.run().state == "success", "a run that succeeded is used again"
+    assert len(fake.state.runs) == 2
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_what_all_tries_of_a_cleared_task_started_is_stopped_when_the_publish_fails(
     runner: str, fakes, simulate: Simulate
 ) -> None:
-    fake = fakes(runner, slowness=9)
-    simulate(runner).deferral()
-    assert simulate(runner, clear_number=1).run().result == CLEARED
-    assert [run.name for run in fake.state.succeeded] == [CLEARED]
-    assert fake.state.max_active == 1
+    fake, task = fakes(runner, slowness=99), simulate(runner)
+    task.tries = 10  # as many as the task has before it is cleared
+    task.clear()
+    task.deferral()
+    assert [run.name for run in fake.state.active] == ["dc-worked-example-00000007-abc123-11"]
+    stop_spark_runs(task.operator(), task.context())
     assert_nothing_is_at_work(fake)
-    assert simulate(runner, clear_number=2).run().state == "success"
-    assert len(fake.state.succeeded) == 2
 
 
 @pytest.mark.parametrize("slowness", [0, 3], ids=["at once", "after a deferral"])
@@ -99,7 +112,7 @@ def test_marking_the_task_stops_its_run(
     assert_nothing_is_at_work(fake)
     fake, task = fakes(runner, slowness=9, is_newer=is_newer), simulate(runner)
     task.deferral()
-    assert stop_spark_runs(task.operator(), task.context()) == [FIRST]
+    stop_spark_runs(task.operator(), task.context())
     assert_nothing_is_at_work(fake)
 
 
@@ -127,12 +140,13 @@ def test_a_run_is_active_until_its_cancellation_is_done(
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_run_that_is_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes, simulate: Simulate) -> None:
-    fake = fakes(runner, endings=[("cancelled", "by anna@example.com")])
-    done = simulate(runner).run()
-    assert (done.state, done.tries) == ("failed", 1)
-    assert f"Spark run [{FIRST}] was cancelled from outside (by anna@example.com)" in done.error
+    fake, task = fakes(runner, endings=[("cancelled", "by anna@example.com")]), simulate(runner)
+    assert (task.run().state, task.tries) == ("failed", 1)
+    assert f"Spark run [{FIRST}] was cancelled from outside" in task.error
+    assert "by anna@example.com" in task.error
     assert_nothing_is_at_work(fake)
-    assert simulate(runner, clear_number=1).run().state == "success"
+    task.clear()
+    assert task.run().result == SECOND
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -148,14 +162,16 @@ def test_a_run_that_takes_too_long_is_stopped(
 
 
 @pytest.mark.parametrize("runner", ["serverless", "procedure"])
-def test_a_run_that_the_service_ended_at_its_limit_fails_like_one_that_the_task_stopped(
+def test_the_service_stops_a_run_that_no_task_watches_ten_minutes_after_the_task_would(
     runner: str, fakes, simulate: Simulate
 ) -> None:
-    """The task's own limit begins anew with each try, so the service's may be reached first."""
-    fake = fakes(runner, endings=[(TIMED_OUT, "")])
-    done = simulate(runner).run()
-    assert (done.state, done.tries, list(fake.state.runs)) == ("failed", 1, [FIRST])
-    assert f"Spark was not done within 60 minutes (Google stopped {FIRST}." in done.error
+    fake = fakes(runner)
+    simulate(runner).deferral()
+    ((_, request),) = [made for made in fake.requests if made[0] in ("CreateBatch", "InsertJob")]
+    if runner == "serverless":
+        assert request.batch.environment_config.execution_config.ttl == timedelta(minutes=70)
+    else:
+        assert request["jobTimeoutMs"] == "4200000"
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -163,7 +179,7 @@ def test_a_run_that_succeeds_before_the_task_can_stop_it_counts(runner: str, fak
     fakes(runner)
     task = simulate(runner)
     event = asyncio.run(task.run_trigger(recreated(task.deferral().trigger)))
-    assert task.operator().resume(task.context(), {**event.payload, "reason": "timed_out"}) == FIRST
+    assert task.operator().resume(task.context(), {**event.payload, "is_too_slow": True}) == FIRST
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -212,7 +228,7 @@ def test_the_providers_link_leads_to_the_run_while_the_task_waits(
 
 @pytest.mark.parametrize("feed", ["a", "product_attributes", "x" * 63, "a_" * 31])
 def test_names_fit_the_rules_of_all_services(feed: str) -> None:
-    name = RunNames(feed, "99999999-abc123", 12).name(20)
+    name = run_name(feed, "99999999-abc123", 120)
     for rule in (rules.BATCH_ID, rules.JOB_ID):
         rules.check_name(rule, name)
 

@@ -46,7 +46,7 @@ class ClusterRunner:
 
         request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=self._cluster)}
         try:
-            with suppress(AlreadyExists):  # an earlier try submitted it
+            with suppress(AlreadyExists):  # by a request whose answer was lost
                 self._client().submit_job(request, **call_options())
         except FailedPrecondition as error:  # such as that the cluster is stopped, which it may not be for long
             raise SparkUnavailable(

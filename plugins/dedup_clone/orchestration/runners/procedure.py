@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, S
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client, QueryJob
+    from google.cloud.bigquery import Client
 
 SCRIPT = "engines/spark/dedup_procedure.sql.jinja"
 
@@ -47,10 +46,9 @@ class ProcedureRunner:
         except NotFound:
             return None
         error = job.error_result or {}
-        timed_out = bool(error) and _exceeded_timeout(job)
         lasted_s = (job.ended - job.started).total_seconds() if job.ended and job.started else None
         state, message = _state(job.state, error), error.get("message", "")
-        return SparkRun(name, state, message, self._log(name), timed_out=timed_out, lasted_s=lasted_s)
+        return SparkRun(name, state, message, self._log(name), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict
@@ -60,7 +58,7 @@ class ProcedureRunner:
         job: Any = QueryJob.from_api_repr(
             {"jobReference": reference, "configuration": self.configuration(spec)}, self._client()
         )
-        with suppress(Conflict):  # an earlier try submitted it
+        with suppress(Conflict):  # it exists, by a request whose answer was lost
             job._begin(**call_options())  # client.query also calls this, but offers fewer fields of the REST API
 
     def cancel(self, name: str) -> None:
@@ -79,7 +77,7 @@ class ProcedureRunner:
         return {
             "query": {"query": self.script(spec), "useLegacySql": False, "queryParameters": [parameter]},
             "labels": dict(spec.labels),
-            "jobTimeoutMs": str(spec.timeout_s * 1000),
+            "jobTimeoutMs": str(spec.ttl_s * 1000),
         }
 
     def script(self, spec: SparkJobSpec) -> str:
@@ -101,12 +99,6 @@ class ProcedureRunner:
     def _log(self, name: str) -> str:
         job = f"bq:{self._location['location']}:{name}"
         return f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
-
-
-def _exceeded_timeout(job: QueryJob) -> bool:
-    """Whether an ended job had reached its `jobTimeoutMs`, which counts from its creation."""
-    timeout_ms, created, ended = job.configuration.job_timeout_ms, job.created, job.ended
-    return bool(timeout_ms and created and ended) and ended - created >= timedelta(milliseconds=int(timeout_ms))
 
 
 def _state(state: str, error: dict[str, Any]) -> SparkRunState:

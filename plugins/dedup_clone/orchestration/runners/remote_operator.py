@@ -1,7 +1,7 @@
 """The dedup task for remote runners: attaches to a Spark run or starts one, waits deferred, and reports the outcome.
 
-A retried task attaches to the active run, reuses a run that succeeded, and starts the next run after a failure. A
-cleared task stops the runs from before the clear, then runs Spark again.
+Each try starts a run of its own name, unless it finds an earlier try's run at work. A second run of an attempt is
+harmless, because only one can create the candidate (docs/adr/0002), so nothing else is done to prevent one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from airflow.providers.google.cloud.links.base import BaseGoogleLink
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
@@ -30,18 +30,8 @@ from dedup_clone.orchestration.runners.runner_config import (
     runner_of,
 )
 from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
-from dedup_clone.orchestration.runners.spark_run import (
-    MAX_FAILED_RUNS,
-    RunNames,
-    SparkJobSpec,
-    SparkRun,
-    SparkRunner,
-    SparkRunState,
-    run_number,
-    select_run,
-    stop_runs,
-)
-from dedup_clone.orchestration.runners.spark_run_trigger import TIMED_OUT, SparkRunTrigger
+from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
+from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.shared.task_runtime import (
     fail_without_retry,
@@ -53,9 +43,9 @@ from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.settings.spark_settings import Runner
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# After a failure Spark is started again, because machines can be lost. If this many runs have failed since the last
-# clear, the task fails for good.
-MOST_RUNS = 4
+# The service stops a run that no task watches so much later than the task would. Batches have at least ten minutes.
+TTL_MARGIN_S = 600
+MOST_RUNS = 4  # of an attempt that may fail, because machines can be lost
 _LINKS: dict[Runner, type[BaseGoogleLink]] = {
     Runner.SERVERLESS: DataprocBatchLink,
     Runner.CLUSTER: DataprocJobLink,
@@ -74,7 +64,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         self.runner_config: RunnerConfig = runner_config_of(self.setup)
         self.link = _LINKS[runner_of(self.setup)]()
         self.operator_extra_links = (self.link,)
-        self.run_name: str | None = None
+        self.run_name = ""
 
     def run_spark(self, context: Context) -> Any:
         """Returns the name of a run that has succeeded. Else defers until the run has ended or is too slow.
@@ -82,102 +72,88 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         Raises AirflowFailException if no retry can help.
         """
         with fail_without_retry():
-            runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
-            for earlier in names.before_clears():
-                for name in stop_runs(runner, earlier, max_tries(self)):
-                    self.log.info("stopped Spark run %s, from before the task was cleared", name)
-            return self._attach_or_submit(context, runner, names)
+            runner = open_runner(self.runner_config)
+            self._attach_or_submit(context, runner)
+            return self._finish_or_defer(context, runner)
 
-    def resume(self, context: Context, event: dict[str, str]) -> Any:
-        """Called after the trigger fired: ends with the finished run, attaches to the run again, or submits its job.
-
-        If the run takes too long, stops it and fails.
-        """
-        name = self._resume(context, event)
+    def resume(self, context: Context, event: dict[str, Any]) -> Any:
+        """Called after the trigger fired. Does what `run_spark` does with the run that the trigger waited for."""
+        with fail_without_retry():
+            self.run_name = event["name"]
+            name = self._finish_or_defer(context, open_runner(self.runner_config), is_too_slow=event["is_too_slow"])
         self.end_if_all_refused(context)
         return name
 
-    def _resume(self, context: Context, event: dict[str, str]) -> Any:
-        with fail_without_retry():
-            runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
-            run = runner.get_run(event["name"])
-            # The run may have succeeded between the trigger's last poll and now, when a worker is free for the task.
-            has_succeeded = run is not None and run.state is SparkRunState.SUCCEEDED
-            if event["reason"] == TIMED_OUT and not has_succeeded:
-                stopped = ", ".join(stop_runs(runner, names, max_tries(self))) or "none was active"
-                self._fail_as_too_slow(f"stopped: {stopped}")
-            if run is not None and run.state.is_finished:
-                return self._finish(context, runner, run)
-            return self._attach_or_submit(context, runner, names)
-
     def on_kill(self) -> None:
         """Cancels the Spark run. Called when somebody marks or clears the task, its time is up, or the worker stops."""
-        if self.run_name is not None:
+        if self.run_name:
             open_runner(self.runner_config).cancel(self.run_name)
 
-    def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
-        """Attaches to the attempt's run, or submits one.
-
-        If the run has finished, returns or raises as `_finish` does; else defers.
-        """
-        selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
-        if selected is None:
-            last = names.name(MAX_FAILED_RUNS)
-            raise AirflowFailException(
-                f"{MAX_FAILED_RUNS} Spark runs of this attempt failed, the last is [{last}]: remove the cause that its "
-                f"log names, then clear the run from its first task."
-            )
-        self.run_name, run = selected.name, selected.run
-        if run is None:
-            runner.submit(selected.name, self._job_spec(context))
-            run = runner.get_run(selected.name)
+    def _attach_or_submit(self, context: Context, runner: SparkRunner) -> None:
+        """Attaches to an earlier try's run that is active or succeeded, else starts this try's own."""
+        usable = (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED)
+        found = [run for run in self._earlier_runs(context, runner) if run.state in usable]
+        if found:
+            self.run_name = found[-1].name
+            self.log.info("attaches to Spark run %s, which is %s", self.run_name, found[-1].state)
         else:
-            self.log.info("attaches to Spark run %s, which is %s", selected.name, run.state)
-        if run is None:
-            raise SparkUnavailable(f"Spark run [{selected.name}] cannot be seen yet: the task tries again by itself.")
-        if run.state.is_finished:
+            self.run_name = self._own_name(context)
+            runner.submit(self.run_name, self._job_spec(context))
+
+    def _finish_or_defer(self, context: Context, runner: SparkRunner, *, is_too_slow: bool = False) -> Any:
+        run = runner.get_run(self.run_name)
+        if run is not None:
+            self._show(context, run)
+        if run is not None and run.state.is_finished:
             return self._finish(context, runner, run)
-        self._show(context, run)
+        if is_too_slow:
+            runner.cancel(self.run_name)
+            raise AirflowFailException(
+                f"Spark was not done within {self._timeout_s / 60:.0f} minutes (stopped: {self.run_name}). Raise "
+                f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
+            )
+        if run is None:
+            raise SparkUnavailable(f"Spark run [{self.run_name}] cannot be seen: the task tries again by itself.")
         self.defer(
             trigger=SparkRunTrigger(
                 asdict(self.runner_config),
-                selected.name,
+                self.run_name,
                 poll_s=self.setup.deployment.job_poll_interval_s,
                 timeout_at=time.time() + self._timeout_s,
             ),
             method_name="resume",
         )
-        return None
 
     def _finish(self, context: Context, runner: SparkRunner, run: SparkRun) -> str:
         """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
-        self._show(context, run)
         self._save_usage(context, run)
         if run.state is SparkRunState.SUCCEEDED:
             self.log.info("Spark run %s succeeded", run.name)
             return run.name
-        if run.timed_out:
-            self._fail_as_too_slow(f"Google stopped {run.name}. Its log: {run.log}")
-        if run.state is SparkRunState.CANCELLED:
+        reason = f"{run.message or 'no reason given'}. Its log: {run.log}"
+        # A run of an earlier try may have been cancelled because that try was cleared.
+        if run.state is SparkRunState.CANCELLED and run.name == self._own_name(context):
             raise AirflowFailException(
-                f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
-                f"published. Clear the run from its first task to try again. Its log: {run.log}"
+                f"Spark run [{run.name}] was cancelled from outside; nothing was published. Clear the run from its "
+                f"first task to try again. Reason: {reason}"
             )
-        failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
-        if run_number(run.name) >= MOST_RUNS:
+        earlier = self._earlier_runs(context, runner)
+        failed = {run.name, *(each.name for each in earlier if each.state is SparkRunState.FAILED)}
+        if len(failed) >= MOST_RUNS:
             raise AirflowFailException(
-                f"{failure} [{run_number(run.name)}] runs of this attempt have failed: remove the cause that the log "
-                f"names, then clear the run from its first task. Its log: {run.log}"
+                f"Spark run [{run.name}] failed. [{len(failed)}] runs of this attempt have: remove the cause, then "
+                f"clear the run from its first task. Reason: {reason}"
             )
-        advice = "The task tries again by itself; the log's last line says what to correct."
-        raise SparkRunFailed(f"{failure} {advice} Its log: {run.log}")
+        raise SparkRunFailed(f"Spark run [{run.name}] failed; the task tries again by itself. Reason: {reason}")
 
-    def _fail_as_too_slow(self, stopped: str) -> NoReturn:
-        """Fails the task without a retry. `stopped`: text that says which runs were stopped, if any."""
-        raise AirflowFailException(
-            f"Spark was not done within {self._timeout_s / 60:.0f} minutes ({stopped}). Raise [spark.max_executors] or "
-            f"lower [spark.target_minutes] in the feed, then clear the run."
-        )
+    def _own_name(self, context: Context) -> str:
+        return run_name(self.setup.feed.feed, pull_spec(context).attempt, context["ti"].try_number)
+
+    def _earlier_runs(self, context: Context, runner: SparkRunner) -> list[SparkRun]:
+        """The runs that earlier tries started, also those from before the task was cleared."""
+        feed, attempt = self.setup.feed.feed, pull_spec(context).attempt
+        runs = [runner.get_run(run_name(feed, attempt, number)) for number in range(1, context["ti"].try_number)]
+        return [run for run in runs if run is not None]
 
     def _job_spec(self, context: Context) -> SparkJobSpec:
         spec, feed, spark = pull_spec(context), self.setup.feed, self.setup.deployment.spark
@@ -203,7 +179,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 "dedup_clone_step": "dedup",
                 "dedup_clone_attempt": spec.attempt,
             },
-            timeout_s=int(self._timeout_s),
+            ttl_s=int(self._timeout_s) + TTL_MARGIN_S,
         )
 
     def _save_usage(self, context: Context, run: SparkRun) -> None:
@@ -237,22 +213,15 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         return (self.execution_timeout or DEFAULT_TIMEOUT).total_seconds()
 
 
-def run_names(feed: str, context: Context) -> RunNames:
-    """The names of this attempt's runs since the DAG run was last cleared."""
-    return RunNames(feed, pull_spec(context).attempt, getattr(context["dag_run"], "clear_number", None) or 0)
-
-
-def max_tries(task: Any) -> int:
-    """The number of Spark runs that a task can start between two clears: one per try."""
-    return int(task.retries) + 1
-
-
-def stop_spark_runs(task: Any, context: Context) -> list[str]:
-    """Stops all runs of `task`. Returns the names of the runs it stopped.
+def stop_spark_runs(task: Any, context: Context) -> None:
+    """Cancels all Spark runs that the tries of `task` can have started.
 
     Does nothing if `task` is None or a task of the local runner, or if the DAG run has no publish spec.
     """
     if not isinstance(task, RemoteSparkOperator) or not has_spec(context):
-        return []
-    runner, names = open_runner(task.runner_config), run_names(task.setup.feed.feed, context)
-    return [name for each in (*names.before_clears(), names) for name in stop_runs(runner, each, max_tries(task))]
+        return
+    runner, attempt = open_runner(task.runner_config), pull_spec(context).attempt
+    # Airflow counts tries on when a task is cleared, and gives it as many again.
+    tries = (int(task.retries) + 1) * ((context["dag_run"].clear_number or 0) + 1)
+    for number in range(1, tries + 1):
+        runner.cancel(run_name(task.setup.feed.feed, attempt, number))

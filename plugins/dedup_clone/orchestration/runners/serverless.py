@@ -12,15 +12,13 @@ from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, S
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from google.cloud.dataproc_v1 import Batch, BatchControllerClient
-
+    from google.cloud.dataproc_v1 import BatchControllerClient
 
 _STATES = {
     "SUCCEEDED": SparkRunState.SUCCEEDED,
     "FAILED": SparkRunState.FAILED,
     "CANCELLED": SparkRunState.CANCELLED,
 }
-_MIN_TTL_S = 600  # the service accepts no shorter `ttl`
 
 
 class ServerlessRunner:
@@ -41,14 +39,8 @@ class ServerlessRunner:
             return None
         state = _STATES.get(name_of(batch.state), SparkRunState.ACTIVE)
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
-        return SparkRun(
-            name,
-            state,
-            batch.state_message,
-            self._log(name),
-            dcu_hours=used / 3.6e6 if used else None,
-            timed_out=state in (SparkRunState.FAILED, SparkRunState.CANCELLED) and _exceeded_ttl(batch),
-        )
+        dcu_hours = used / 3.6e6 if used else None
+        return SparkRun(name, state, batch.state_message, self._log(name), dcu_hours=dcu_hours)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
@@ -58,7 +50,7 @@ class ServerlessRunner:
             "batch_id": name,
             "batch": batch_of(spec, self._settings),
         }
-        with suppress(AlreadyExists):  # an earlier try created it
+        with suppress(AlreadyExists):  # by a request whose answer was lost
             self._client().create_batch(request, **call_options())
 
     def cancel(self, name: str) -> None:
@@ -77,21 +69,13 @@ class ServerlessRunner:
         return f"{CONSOLE}/logs/query;query={quote(query, safe='')}?project={self._project}"
 
 
-def _exceeded_ttl(batch: Batch) -> bool:
-    """Whether an ended batch had reached its `ttl`, by its times: Google does not document its state and message."""
-    # A timedelta and datetimes, although their type hints say Duration and Timestamp; None if absent.
-    ttl: Any = batch.environment_config.execution_config.ttl
-    created, ended = batch.create_time, batch.state_time
-    return bool(ttl and created and ended) and ended - created >= ttl
-
-
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
     """The batch in the API's format. Settings that the profile lacks are left to the service's defaults."""
     execution: dict[str, Any] = {
         "service_account": settings.service_account,
         "subnetwork_uri": settings.subnetwork,
         "network_tags": list(settings.network_tags) or None,
-        "ttl": {"seconds": max(spec.timeout_s, _MIN_TTL_S)},
+        "ttl": {"seconds": spec.ttl_s},
     }
     # Runtime 3 uses no staging bucket. By default its batches have the credentials of the account that submits them.
     if settings.has_runtime_3:

@@ -11,13 +11,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from dedup_clone.orchestration.runners.runner_config import RunnerConfig, open_runner
-from dedup_clone.orchestration.runners.spark_run import SparkRun, SparkRunner
+from dedup_clone.orchestration.runners.spark_run import SparkRunner
 
 MAX_CONSECUTIVE_ERRORS = 10
-# Why the trigger fired.
-STATE_CHANGED = "state_changed"
-TIMED_OUT = "timed_out"
-UNREACHABLE = "unreachable"
 
 T = TypeVar("T")
 
@@ -25,8 +21,8 @@ T = TypeVar("T")
 class SparkRunTrigger(BaseTrigger):
     """Fires when the run has finished or does not exist, and at `timeout_at`.
 
-    It also fires if the service cannot be asked. The event says only why the trigger fired; the task asks the service
-    itself. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
+    It also fires if the service cannot be asked. The event says only whether it is `timeout_at`; the task asks the
+    service itself. `config`: the fields of a RunnerConfig. `poll_s`: seconds between polls. `timeout_at`: in
     seconds since 1970.
     """
 
@@ -44,24 +40,19 @@ class SparkRunTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         runner = await self._runner()
         errors = 0
-        while True:
+        while time.time() < self.timeout_at:
             try:
                 run = await _in_thread(lambda: runner.get_run(self.name))
-                errors = 0
+                needs_task, errors = run is None or run.state.is_finished, 0
             except Exception:
                 self.log.warning("cannot ask for Spark run %s", self.name, exc_info=True)
                 errors += 1
-                if errors > MAX_CONSECUTIVE_ERRORS:
-                    yield self._event(UNREACHABLE)
-                    return
-            else:
-                if _needs_task(run):
-                    yield self._event(STATE_CHANGED)
-                    return
-            if time.time() >= self.timeout_at:
-                yield self._event(TIMED_OUT)
+                needs_task = errors > MAX_CONSECUTIVE_ERRORS
+            if needs_task:
+                yield self._event(is_too_slow=False)
                 return
             await asyncio.sleep(self.poll_s)
+        yield self._event(is_too_slow=True)
 
     async def on_kill(self) -> None:
         """Called when somebody marks or clears the task: stops the run."""
@@ -69,15 +60,11 @@ class SparkRunTrigger(BaseTrigger):
         await _in_thread(lambda: runner.cancel(self.name))
         self.log.info("cancelled Spark run %s", self.name)
 
-    def _event(self, reason: str) -> TriggerEvent:
-        return TriggerEvent({"name": self.name, "reason": reason})  # type: ignore[no-untyped-call]
+    def _event(self, *, is_too_slow: bool) -> TriggerEvent:
+        return TriggerEvent({"name": self.name, "is_too_slow": is_too_slow})  # type: ignore[no-untyped-call]
 
     async def _runner(self) -> SparkRunner:
         return await _in_thread(lambda: open_runner(RunnerConfig(**self.config)))
-
-
-def _needs_task(run: SparkRun | None) -> bool:
-    return run is None or run.state.is_finished
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

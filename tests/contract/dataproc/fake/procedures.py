@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.service_state import TIMED_OUT, Run, ServiceState
+from tests.contract.dataproc.fake.service_state import Run, ServiceState
 
 _HTTP = {
     "UNAVAILABLE": (503, "backendError"),
@@ -22,12 +22,7 @@ _HTTP = {
     "ALREADY_EXISTS": (409, "duplicate"),
     "INVALID_ARGUMENT": (400, "invalid"),
 }
-_ENDED = {
-    "failed": "invalidQuery",
-    "cancelled": "stopped",
-    "timed_out": "stopped",  # BigQuery's page on error messages names "timeout", too; this project relies on neither
-}
-CREATED_MS = 1_763_640_000_000
+_ENDED = {"failed": "invalidQuery", "cancelled": "stopped"}
 _CALLED = re.compile(r"CALL `([^`]+)`\(@request\)")
 
 
@@ -78,7 +73,6 @@ class FakeProcedures:
     def reset(self, **state: Any) -> ServiceState:
         """Forget everything. `state`: fields of the new state, which is returned."""
         self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
-        self.configurations: dict[str, dict[str, Any]] = {}
         return self.state
 
     def stop(self) -> None:
@@ -92,7 +86,6 @@ class FakeProcedures:
         (parameter,) = configuration["query"]["queryParameters"]
         run = self.state.begin(body["jobReference"]["jobId"], parameter["parameterValue"]["value"])
         self.requests.append(("InsertJob", configuration))
-        self.configurations[run.name] = configuration
         return self._job(run)
 
     def get(self, name: str) -> dict[str, Any]:
@@ -104,17 +97,12 @@ class FakeProcedures:
         return {"kind": "bigquery#jobCancelResponse", "job": self._job(self.state.cancel(name))}
 
     def _job(self, run: Run) -> dict[str, Any]:
-        configuration = self.configurations[run.name]
-        lasted = int(configuration["jobTimeoutMs"]) if run.outcome == TIMED_OUT else 60_000
         active = "UNKNOWN" if self.state.is_newer else "RUNNING"
         status: dict[str, Any] = {"state": active if run.outcome is None else "DONE"}
         if run.outcome in _ENDED:
             status["errorResult"] = {"reason": _ENDED[run.outcome], "message": run.message}
         return {
             "jobReference": {"projectId": "my-project", "jobId": run.name, "location": "EU"},
-            "configuration": configuration,
             "status": status,
-            "statistics": {}
-            if self.state.is_newer
-            else {"creationTime": str(CREATED_MS), "endTime": str(CREATED_MS + lasted)},
+            "statistics": {},
         }

@@ -10,7 +10,6 @@ from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Refused
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
-TIMED_OUT = "timed_out"  # the service ended the run at the limit that the request sets
 
 
 @dataclass

@@ -15,16 +15,14 @@ from google.protobuf import empty_pb2
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
-from tests.contract.dataproc.fake.service_state import TIMED_OUT, Run, ServiceState
+from tests.contract.dataproc.fake.service_state import Run, ServiceState
 
 # The words of the services for the states of a run, as arguments of Run.state: of active runs, of runs that are being
 # cancelled, and of runs by their outcome.
 BATCH_STATES = (
     ("PENDING", "RUNNING"),
     ("CANCELLING",),
-    # The reference says that a batch which reaches its ttl is "terminated". Users saw CANCELLED (kubeflow/pipelines
-    # 10190).
-    {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED", "timed_out": "CANCELLED"},
+    {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"},
 )
 JOB_STATES = (
     ("PENDING", "SETUP_DONE", "RUNNING"),
@@ -38,7 +36,7 @@ UNKNOWN = 99  # a state of batches or jobs that the installed library does not k
 
 DCU_HOURS = 5  # of each finished batch
 CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
-LASTED = timedelta(minutes=1)  # each run, unless the service ended it at its limit
+LASTED = timedelta(minutes=1)  # each run
 
 
 class FakeDataproc:
@@ -55,7 +53,6 @@ class FakeDataproc:
     def reset(self, **state: Any) -> ServiceState:
         """Forget everything. `state`: fields of the new state, which is returned."""
         self.state, self.faults, self.requests = ServiceState(**state), Faults(), []
-        self.batches: dict[str, b.Batch] = {}
         return self.state
 
     def stop(self) -> None:
@@ -68,19 +65,14 @@ class FakeDataproc:
         rules.check_name(rules.BATCH_ID, request.batch_id)
         rules.check_batch(request.batch)
         self.state.begin(request.batch_id, request.batch.pyspark_batch.args[1])
-        self.batches[request.batch_id] = request.batch
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
 
     def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
         rules.check_place(request.name)
         run = self._poll(request.name.rsplit("/", 1)[1])
-        environment = self.batches[run.name].environment_config
-        lasted = environment.execution_config.ttl if run.outcome == TIMED_OUT else LASTED
         return b.Batch(
             name=request.name,
             state=self._state(run, BATCH_STATES),
-            **({} if self.state.is_newer else {"create_time": CREATED, "state_time": CREATED + lasted}),
-            environment_config=environment,
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
             runtime_info={"approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0}},
