@@ -222,6 +222,6 @@ def stop_spark_runs(task: Any, context: Context) -> None:
         return
     runner, attempt = open_runner(task.runner_config), pull_spec(context).attempt
     # Airflow counts tries on when a task is cleared, and gives it as many again.
-    tries = (int(task.retries) + 1) * ((context["dag_run"].clear_number or 0) + 1)
+    tries = ((task.retries or 0) + 1) * ((context["dag_run"].clear_number or 0) + 1)
     for number in range(1, tries + 1):
         runner.cancel(run_name(task.setup.feed.feed, attempt, number))
