@@ -18,11 +18,6 @@ UV := uv==0.13.9
 # Holds the lock that the environment was built from: the same text again needs no installation.
 STAMP := $(VENV)/installed.lock
 
-# The benchmarks' peers that the product does not use have an environment of their own.
-BENCH_VENV := .venv-bench
-BENCH_LOCK := requirements/bench.lock
-BENCH_STAMP := $(BENCH_VENV)/installed.lock
-
 # What makes a site of docs/: MkDocs, and Mermaid from npm for the diagrams.
 DOCS_VENV := .venv-docs
 DOCS_LOCK := requirements/docs.lock
@@ -90,16 +85,9 @@ soak: setup ## Kill every process at every step on the real stack, and all other
 	@devstack/require.sh >/dev/null
 	$(PY) -m pytest -v -m soak tests/e2e
 
-bench: bench-setup ## Measure the dedup job beside its peers: half an hour on a quiet machine, tables in docs
+bench: setup ## Measure the dedup job beside Spark and DuckDB: half an hour on a quiet machine
 	@devstack/require.sh >/dev/null
 	$(PY) -m benchmarks all
-
-.PHONY: bench-setup
-bench-setup: setup
-	@if ! cmp -s $(BENCH_LOCK) $(BENCH_STAMP); then \
-		{ test -x $(BENCH_VENV)/bin/python || $(PY) -m venv $(BENCH_VENV); } && \
-		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
-		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
 
 docs: docs-setup ## Make the documentation a searchable site in .local/site (SERVE=1 shows it on 127.0.0.1:8000)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs $(if $(SERVE),serve,build --quiet) --strict
@@ -138,8 +126,6 @@ golden: setup ## Write the golden files anew (read the difference before you com
 lock: setup ## Renew the lock from requirements/dev.in
 	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \
 		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
-	$(PY) -m uv pip compile --universal --python-version 3.11 \
-		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/docs.in -o $(DOCS_LOCK) --generate-hashes --no-header --no-emit-index-url
 	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.

@@ -12,8 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.dataset_shape import DatasetShape, Variant
-from benchmarks.row_counts import RowCounts
+from benchmarks.dataset import DatasetShape, RowCounts, Variant
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -29,7 +28,6 @@ _DUPLICATED_SHARE = 0.001  # share of the keys that Variant.DUPLICATES repeats
 # Ids of snapshots: the oldest snapshot; the arriving snapshot of Variant.LATE; the parent's newest snapshot, which is
 # also the arriving snapshot of Variant.CORRECTION; and the first arriving snapshot of any other variant.
 OLDEST_ID, LATE_ID, PARENT_ID, NEXT_ID = 1001, 1004, 1006, 1007
-_BACKLOG_SIZES = {Variant.BACKLOG_2: 2, Variant.BACKLOG_6: 6}
 _NO_ID = 0  # in place of the snapshot id of keys that the parent lacks
 
 
@@ -79,20 +77,19 @@ class Block:
 def snapshot_ids(shape: DatasetShape) -> tuple[int, ...]:
     """The ids of the arriving snapshots, ascending."""
     first = {Variant.LATE: LATE_ID, Variant.CORRECTION: PARENT_ID}.get(shape.variant, NEXT_ID)
-    return tuple(range(first, first + _BACKLOG_SIZES.get(shape.variant, 1)))
+    return tuple(range(first, first + (6 if shape.variant is Variant.BACKLOG_6 else 1)))
 
 
-def block_count(shape: DatasetShape, date_number: int) -> int:
-    """The number of blocks of a date. `date_number`: its index in `shape.days()`."""
-    return -(-shape.rows_by_date()[date_number] // BLOCK_ROWS)
+def block_count(shape: DatasetShape) -> int:
+    """The number of blocks of each date."""
+    return -(-shape.rows_per_date // BLOCK_ROWS)
 
 
 def make_block(shape: DatasetShape, date_number: int, block_number: int) -> Block:
     """Generate a block. `date_number`: the index of its date in `shape.days()`. `block_number`: from 0."""
-    rows, count = shape.rows_by_date()[date_number], block_count(shape, date_number)
+    count = block_count(shape)
     rng = np.random.default_rng([shape.seed, date_number, block_number])
-    keys = _generate_keys(rng, block_number, count, rows // count)
-    return _generate_block(shape, shape.differing_share_by_date()[date_number], rng, keys)
+    return _generate_block(shape, rng, _generate_keys(rng, block_number, count, shape.rows_per_date // count))
 
 
 def _generate_keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
@@ -123,15 +120,14 @@ def _generate_values(rng: np.random.Generator, attribute: Integers) -> Integers:
     return np.exp(1 + 0.8 * number + spread * rng.standard_normal(len(number))).astype(np.int64)
 
 
-def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
-    """Generate the block with these keys. `differing`: the share of differing rows on the block's date."""
+def _generate_block(shape: DatasetShape, rng: np.random.Generator, keys: Keys) -> Block:
     count, arriving_ids = len(keys.product), snapshot_ids(shape)
     values = _generate_values(rng, keys.attribute)
     draws = rng.random(count)
     is_survivor = draws >= 1 - shape.survivor_share
     # One list, snapshot after snapshot: the masks of the changed, the new and the missing rows of each.
     kinds = (_CHANGED_SHARE, _NEW_SHARE, _MISSING_SHARE)
-    differing_rows = _draw_masks(draws, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
+    differing_rows = _draw_masks(draws, shape.differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
     all_new = np.logical_or.reduce(differing_rows[1 :: len(kinds)])
     in_parent = ~(is_survivor | all_new)
     in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
@@ -154,16 +150,13 @@ def _generate_block(shape: DatasetShape, differing: float, rng: np.random.Genera
     counts = RowCounts(
         new=int((~in_before).sum()),
         changed=int((in_before & (expected.values != values)).sum()),
-        missing=int((in_parent & ~present).sum()),
         survivors=int((~present).sum()),
         duplicates=len(arriving[-1]) - int(present.sum()),
     )
-    parent_shuffled = shape.variant not in (Variant.SORTED, Variant.PARENT_SORTED)
-    arriving_shuffled = shape.variant is not Variant.SORTED
     return Block(
         oldest=_select_rows(keys, values, in_oldest, OLDEST_ID),
-        parent=_maybe_shuffle(rng, _select_rows(keys, values, in_parent, PARENT_ID), shuffled=parent_shuffled),
-        arriving=tuple(_maybe_shuffle(rng, rows, shuffled=arriving_shuffled) for rows in arriving),
+        parent=_shuffle(rng, _select_rows(keys, values, in_parent, PARENT_ID)),
+        arriving=tuple(_shuffle(rng, rows) for rows in arriving),
         expected=expected,
         counts=counts,
     )
@@ -214,5 +207,5 @@ def _concatenate(first: GeneratedRows, second: GeneratedRows) -> GeneratedRows:
     return GeneratedRows(keys, joined(first.values, second.values), joined(first.ids, second.ids))
 
 
-def _maybe_shuffle(rng: np.random.Generator, rows: GeneratedRows, *, shuffled: bool) -> GeneratedRows:
-    return rows.take(rng.permutation(len(rows))) if shuffled else rows
+def _shuffle(rng: np.random.Generator, rows: GeneratedRows) -> GeneratedRows:
+    return rows.take(rng.permutation(len(rows)))

@@ -6,16 +6,15 @@ import os
 
 from pyspark.sql import SparkSession
 
-from benchmarks.paths import WORK, pythonpath_variable
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
+from benchmarks.dataset import CHECKOUT, WORK
+from dedup_clone.orchestration.runners.local_spark_conf import local_spark_conf
 from dedup_spark.execution.session import start_session
 from testkit.spark_submit_conf import pyspark_environment
 
-# The dedup job's own JVM options shorten its start. These options suit jobs with many rows: Java's default JIT
-# compilers and the parallel garbage collector.
-_JVM_OPTIONS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
-# Each of these settings makes at least one of the plain DataFrame jobs (modules peers/spark_*) faster on two cores.
+# Each of these settings makes at least one of the plain DataFrame jobs faster on two cores. The dedup job's own JVM
+# options shorten its start; these suit jobs with many rows.
 _PLAIN_JOB_CONF = {
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.files.maxPartitionBytes": "24m",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -27,29 +26,25 @@ _PLAIN_JOB_CONF = {
 }
 
 
-def submit_conf(cores: int = 2) -> dict[str, str]:
-    """The local runner's Spark configuration for `cores` cores, with the emulator of STORAGE_EMULATOR_HOST, if set."""
-    host = os.environ.get("STORAGE_EMULATOR_HOST")
-    overrides = {"spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
-    return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **overrides}
+def pythonpath_variable() -> str:
+    """The value of PYTHONPATH for a process that imports dedup_clone, dedup_spark or this package."""
+    return os.pathsep.join(str(folder) for folder in (CHECKOUT / "spark_jobs", CHECKOUT / "plugins", CHECKOUT))
 
 
 def job_session(cores: int = 2) -> SparkSession:
-    """A session with the job's own configuration, for the plans `adopt` and `rewrite`, whose work is done in Python."""
-    _set_environment(submit_conf(cores))
-    return start_session("benchmarks")
-
-
-def dataframe_plan_session() -> SparkSession:
-    """A session for the job's DataFrame plans: the job's own configuration with JVM options for many rows."""
-    _set_environment({**submit_conf(), **_JVM_OPTIONS})
+    """A session with the job's own configuration on `cores` cores."""
+    _set_environment(_conf(cores))
     return start_session("benchmarks")
 
 
 def plain_session() -> SparkSession:
     """A session for the plain DataFrame jobs with which the dedup job is compared."""
-    _set_environment({**submit_conf(), **_JVM_OPTIONS, **_PLAIN_JOB_CONF})
+    _set_environment({**_conf(2), **_PLAIN_JOB_CONF})
     return SparkSession.builder.appName("benchmarks").getOrCreate()
+
+
+def _conf(cores: int) -> dict[str, str]:
+    return {**local_spark_conf("8g"), "spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
 
 
 def _set_environment(conf: dict[str, str]) -> None:
