@@ -19,7 +19,6 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone, Tombstones, parse_keys
 from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
-    FORMAT_VERSION,
     Candidate,
     DataFile,
     DateEntry,
@@ -139,7 +138,6 @@ class FakeDedupJob:
         file_list, data_run = FileList(tuple(files)), request.data_uri.rstrip("/").rsplit("/", 1)[-1]
         deliveries = tuple(metrics.delivery for metrics in result.deliveries)
         manifest = Manifest(
-            format_version=FORMAT_VERSION,
             feed=request.feed,
             generation=request.generation,
             parent=request.parent.generation if request.parent else None,

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
+from dedup_clone.contract.manifest import Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import (
     DEFAULT_FILE_BYTES,
@@ -145,7 +145,6 @@ class SparkJobFeed:
         for arrival in arrivals:
             storage.create_text(uris[arrival.delivery], to_json(arrival))
         return DedupRequest(
-            format_version=FORMAT_VERSION,
             feed=FEED,
             generation=generation,
             attempt=attempt,

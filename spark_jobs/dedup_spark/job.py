@@ -89,7 +89,7 @@ class DedupJob:
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
         with self.job_log.phase("examine"):
-            seed = read_seed(self.request.fingerprint_seed_uri)
+            seed = read_seed(self.request.seed_uri)
             saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
             scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved, self.job_log)
             fan_out = FanOut(self.session)
@@ -218,7 +218,7 @@ class DedupJob:
         if not request.erases and not (request.erasures and validated.applied):
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
-            key_sets, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
+            key_sets, tombstones = read_key_sets(request, read_seed(request.seed_uri))
             eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
             newest = None if request.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))

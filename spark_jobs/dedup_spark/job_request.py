@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
@@ -14,15 +13,10 @@ from dedup_spark.column_types import require_supported
 def read_request(uri: str) -> DedupRequest:
     """Return the request stored at `uri`.
 
-    Raises FileNotFoundError if there is none, ContractViolation if it is malformed or of another format version, and
-    ConfigurationError if the job does not support the table's columns or keys.
+    Raises FileNotFoundError if there is none, ContractViolation if it is malformed, and ConfigurationError if the job
+    does not support the table's columns or keys.
     """
     request = from_json(DedupRequest, storage.read_text(uri), where=uri)
-    if request.format_version != FORMAT_VERSION:
-        raise ContractViolation(
-            f"Request [{uri}] has format version [{request.format_version}], expected [{FORMAT_VERSION}]: "
-            f"deploy job and library of one version."
-        )
     deliveries = [d.delivery for d in request.deliveries]
     has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
     is_ascending = deliveries == sorted(deliveries) and has_unique_ids

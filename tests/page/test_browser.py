@@ -179,7 +179,7 @@ def test_the_page_follows_the_run_at_work(browser: Browser) -> None:
         store.texts[name] = StoredText(store.texts[name].text.replace("12", "15"), 2)
         page.value(LOOK_AGAIN)
         page.wait_until(f"{line}.innerText.includes('15 of 730 dates')")
-        store.texts["product_attributes/CURRENT"] = StoredText(to_json(Current(1, "x", 121, "digest", 121, None)), 2)
+        store.texts["product_attributes/CURRENT"] = StoredText(to_json(Current("x", 121, "digest", 121, None)), 2)
         page.value(LOOK_AGAIN)
         page.wait_until(f"{line} === null")
         assert page.problems == []

@@ -105,7 +105,7 @@ def intent(age: timedelta, *jobs: str, kind: IntentKind = IntentKind.PUBLISH, ge
 
 
 def current(lease: Intent | None = None, generation: int | None = 7) -> Current:
-    return Current(1, "sales", generation, None if generation is None else f"digest{generation}", 7, lease)
+    return Current("sales", generation, None if generation is None else f"digest{generation}", 7, lease)
 
 
 def waits(age: timedelta, snapshot_id: int = 8, *, marker: int = 1, registered: bool = True) -> WaitingDelivery:

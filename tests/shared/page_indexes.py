@@ -10,7 +10,7 @@ from typing import Any
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.state.index import (
     DeliveryState,
     ExpectedTimes,
@@ -214,7 +214,7 @@ def verdict(
         **changes,
     }
     checked_at = now - timedelta(seconds=40)
-    return FreshnessVerdict(VERDICT_VERSION, feed, status, checked_at=checked_at, **values)
+    return FreshnessVerdict(feed, status, checked_at=checked_at, **values)
 
 
 def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:

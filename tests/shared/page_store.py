@@ -73,7 +73,7 @@ def at_work(now: datetime) -> MemoryStore:
     run = ("product_attributes_publish", "publish__1")
     intent = Intent(IntentKind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())
     store = MemoryStore(page_indexes.fresh(now), verdicts=page_indexes.verdicts(now)[:1])
-    current = Current(1, "product_attributes", 120, "digest", 121, intent)
+    current = Current("product_attributes", 120, "digest", 121, intent)
     store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)
     progress = {"phase": "compare", "done": 12, "of": 730, "at": now.isoformat(timespec="seconds")}
     store.texts["product_attributes/attempts/00000121-a/progress.json"] = StoredText(json.dumps(progress), 1)

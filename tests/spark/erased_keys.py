@@ -8,7 +8,7 @@ from typing import Any
 
 from dedup_clone.contract.erasure import Erasure, Tombstones
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.records import FORMAT_VERSION, to_json
+from dedup_clone.contract.records import to_json
 from dedup_spark import storage
 from testkit.spark_job_feed import FEED, SparkJobFeed
 
@@ -31,9 +31,7 @@ def erase(area: SparkJobFeed, text: str, *earlier: str, **changes: Any) -> str:
 def record(area: SparkJobFeed, tombstones: Tombstones) -> str:
     assert area.manifest
     generation = area.manifest.generation
-    text = to_json(
-        Erasure(FORMAT_VERSION, FEED, generation, "a", "run", "asked", datetime(2026, 3, 3, tzinfo=UTC), {}, tombstones)
-    )
+    text = to_json(Erasure(FEED, generation, "a", "run", "asked", datetime(2026, 3, 3, tzinfo=UTC), {}, tombstones))
     uri = storage.join(area.state, f"erasures/{generation}.json")
     storage.write_text(uri, text)
     return uri

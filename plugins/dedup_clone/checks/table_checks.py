@@ -182,7 +182,7 @@ def check_target_is_clone(target: TableMetadata, staging: str, checked_at: datet
     """After the swap, target is a clone of staging as of `checked_at`."""
     return make_result(
         "target_is_clone",
-        target.clone_of == staging and target.is_cloned_as_of(checked_at),
+        target.clone_of == staging and target.clone_time == checked_at,
         found="no clone" if target.clone_of is None else f"clone of {target.clone_of} at {target.clone_time}",
         expected=f"clone of {staging} at {checked_at}",
         next_step="somebody replaced target after the swap: the alert target_drift says how to get it back.",

@@ -77,7 +77,7 @@ class Erasure:
     - folders_to_delete: the folders of the state bucket whose files have, or may have, the rows; empty when all are
       deleted.
     - deleted_folders: the folders that were deleted; empty until all are.
-    - deleted_at: when the last folder was deleted; None until then, and in records of releases without this field.
+    - deleted_at: when the last folder was deleted; None until then.
 
     These times are counted from `deleted_at`:
 
@@ -87,7 +87,6 @@ class Erasure:
       forever.
     """
 
-    format_version: int
     feed: str
     generation: int
     attempt: str

@@ -11,10 +11,6 @@ class ContractViolation(DedupCloneError):
     """A stored record (request, manifest, arrival, CURRENT) is lost or malformed, or tables or files contradict it."""
 
 
-class LaterRelease(ContractViolation):
-    """A later release wrote a stored record in a form that this release does not know."""
-
-
 class ConfigurationError(DedupCloneError):
     """A feed file, a deployment setting, an uploaded file or a value in a trigger form is wrong."""
 

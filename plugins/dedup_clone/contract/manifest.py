@@ -9,12 +9,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
-from dedup_clone.contract.records import FORMAT_VERSION as FORMAT_VERSION
 from dedup_clone.contract.records import record_digest
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import TableContract, UpdateIdMode
@@ -84,7 +82,7 @@ class DateEntry:
       clustering, or if the ranges of values are not known.
     - newest_snapshot: the id of the newest snapshot that has the date. The snapshot contains the keys whose rows have
       this update id; an erasure may have removed all of them. None if update ids do not tell which keys it contains: in
-      mode last_changed, after a bootstrap, and in manifests of former releases.
+      mode last_changed, and after a bootstrap.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -105,8 +103,6 @@ class DateEntry:
     files_digest: str
     cluster_overlap: float | None = None
     newest_snapshot: int | None = None
-
-    NOT_IN_DIGEST: ClassVar[frozenset[str]] = frozenset({"cluster_overlap", "newest_snapshot"})
 
 
 def newest_snapshot(mode: UpdateIdMode, snapshot_ids: Collection[int], parent_entry: DateEntry | None) -> int | None:
@@ -140,7 +136,6 @@ class Manifest:
     - dropped_rows: how many rows of the deliveries and of the parent were older than `retention_day`.
     """
 
-    format_version: int
     feed: str
     generation: int
     parent: int | None
@@ -181,10 +176,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Identifies the manifest in table labels, and in the objects CURRENT and STAGING in state.
-
-        Manifests with equal digests are equal, except perhaps in fields that are NOT_IN_DIGEST.
-        """
+        """Identifies the manifest in table labels, and in the objects CURRENT and STAGING in state."""
         return record_digest(self)
 
 

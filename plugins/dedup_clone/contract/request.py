@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine, SqlForm
@@ -88,8 +87,7 @@ class DedupRequest:
     - deliveries: the deliveries to apply, in ascending precedence.
     - folded: the deliveries that the parent includes.
     - excluded: the deliveries that a rollback took out.
-    - seed_uri: the secret seed of the feed's fingerprints. The job creates the seed if it is absent. Requests of
-      release 0.1.0 lack this field (see `fingerprint_seed_uri`).
+    - seed_uri: the secret seed of the feed's fingerprints. The job creates the seed if it is absent.
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
     - compare_values: let plan ADOPT also count changed rows.
     - file_bytes: the target size of the files that the job writes. A small date has one smaller file.
@@ -114,10 +112,6 @@ class DedupRequest:
     - `candidate.json`: Candidate, which names these lists; written last, and only if it is absent.
     """
 
-    # Requests of earlier versions also name the format of the landed files, which is Parquet.
-    FORMER_FIELDS: ClassVar[frozenset[str]] = frozenset({"source_format"})
-
-    format_version: int
     feed: str
     generation: int
     attempt: str
@@ -136,23 +130,18 @@ class DedupRequest:
     parent: ParentGeneration | None
     data_uri: str
     attempt_uri: str
+    seed_uri: str
     exact: bool = False
     compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     dates: tuple[date, ...] | None = None
     takes_over: Duplicates | None = None
-    seed_uri: str = ""
     since: dict[str, int] = field(default_factory=dict)
     form: SqlForm = SqlForm.QUALIFY
     erasures: tuple[str, ...] = ()
     erases: str = ""
     changes: RequestedChanges | None = None
     newest_snapshots: dict[date, int] = field(default_factory=dict)
-
-    @property
-    def fingerprint_seed_uri(self) -> str:
-        """`seed_uri`, or the seed's place in the feed's folder if the request lacks it."""
-        return self.seed_uri or f"{self.attempt_uri.rsplit('/attempts/', 1)[0]}/fingerprint_seed"
 
     def included_deliveries(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
         """The deliveries that the new generation includes, the latest of each snapshot id.

@@ -9,7 +9,7 @@ from dedup_clone.checks.partition_checks import has_expired, roll_back_to
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import FORMAT_VERSION, DateEntry, DateOutcome, Manifest, newest_snapshot
+from dedup_clone.contract.manifest import DateEntry, DateOutcome, Manifest, newest_snapshot
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.date_counts import CountedDates, DateCounts
 
@@ -36,7 +36,6 @@ def build_manifest(
         _require_parent_complete(request, counts, retained.get(counts.date), now)
         entries[counts.date] = _entry(request, counts, retained.get(counts.date))
     return Manifest(
-        format_version=FORMAT_VERSION,
         feed=request.feed,
         generation=request.generation,
         parent=parent.generation if parent else None,

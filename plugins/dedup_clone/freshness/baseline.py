@@ -46,7 +46,7 @@ def compute_baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Basel
 
 
 def _until_dedup_ended_s(record: LedgerRecord) -> float:
-    """Seconds from the lease to the end of the dedup job. Records of earlier releases lack the first two phases."""
+    """Seconds from the lease to the end of the dedup job. An engine in SQL has no `spark_start`."""
     return sum(record.phases.get(phase, 0.0) for phase in ("task_start", "spark_start", "dedup"))
 
 

@@ -22,7 +22,7 @@ from dedup_clone.freshness.operation_checks import (
 )
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_after_swap, check_contents, check_target
-from dedup_clone.freshness.verdict import NEWEST_SUFFIX, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
+from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
 CHECKS = (
@@ -82,7 +82,6 @@ def evaluate(
     names, unchecked = {incident.name for incident in incidents}, unchecked_kinds(state)
     incidents += [i for i in reported if i.kind in unchecked and i.name not in names]
     return FreshnessVerdict(
-        format_version=VERDICT_VERSION,
         feed=state.feed,
         status=_status(state, incidents),
         headline=_headline(state, incidents),
@@ -147,7 +146,7 @@ def _what_is_live(state: FeedState) -> str:
     if live is None:
         return f"Readers see generation {generation}"
     again = "" if live.restores is None else f" again, by a rollback to generation {live.restores}"
-    if live.is_taken_over:
+    if live.taken_over:
         return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{again and ','}{again}"
     return f"Readers see snapshot {live.snapshot_id}{again}"
 
@@ -158,7 +157,7 @@ def _newest_note(state: FeedState) -> str:
     Empty if the headline names no snapshot, or one that a rollback restored, or says that target is mixed.
     """
     live = None if state.uncommitted or state.target_is_mixed else state.live
-    if live is None or live.is_taken_over or live.restores is not None:
+    if live is None or live.taken_over or live.restores is not None:
         return ""
     return NEWEST_SUFFIX
 

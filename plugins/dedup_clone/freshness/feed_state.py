@@ -204,7 +204,7 @@ def describe_live(live: LedgerRecord | None, generation: int | None, now: dateti
         return "no table yet: nothing was published"
     if live is None:
         return f"generation {generation}"
-    if live.is_taken_over:
+    if live.taken_over:
         taken_over = format_time(live.arrived_at)
         return f"the table taken over {taken_over}, up to update id {live.snapshot_id} (generation {live.generation})"
     return (

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import to_json
@@ -42,8 +41,6 @@ class IncidentRecord:
     `claimed_at`: when a process began to notify; None when no process is notifying.
     """
 
-    STORED_NAMES: ClassVar[dict[str, str]] = {"notified": "told", "notified_of_end": "told_end"}
-
     incident: Incident
     opened_at: datetime
     ended_at: datetime | None
@@ -53,12 +50,12 @@ class IncidentRecord:
 
 
 def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
-    """The incidents that were reported and have not ended. Damaged records are left out. Raises LaterRelease."""
+    """The incidents that were reported and have not ended. Damaged records are left out."""
     return [record.incident for record in open_records(store, feed)]
 
 
 def open_records(store: ObjectStore, feed: str) -> list[IncidentRecord]:
-    """The records of the incidents that `open_incidents` returns. Raises LaterRelease."""
+    """The records of the incidents that `open_incidents` returns."""
     names = _record_names(store, feed)
     found = in_parallel(lambda name: store.parse_if_sound(IncidentRecord, name, store.read(name)), names)
     return [record for record in found if record is not None and record.ended_at is None]

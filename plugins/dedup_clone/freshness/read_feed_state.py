@@ -75,7 +75,7 @@ def read_feed_state(
     registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
     stopped = find_stopped_publish(services, registered, failures)
     staging = services.store.read_if_sound(Staging, services.layout.staging)
-    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_taken_over)}
+    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.taken_over)}
     return FeedState(
         feed=feed,
         settings=services.feed.freshness,

@@ -66,8 +66,8 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
         IncidentKind.TARGET_TOO_OLD,
         Severity.ALERT,
         since=state.live.arrived_at + timedelta(minutes=limit),
-        what=f"the {'table' if state.live.is_taken_over else 'snapshot'} in target "
-        f"{'was taken over' if state.live.is_taken_over else 'arrived'} {age} ago; its maximum age is {limit} min.",
+        what=f"the {'table' if state.live.taken_over else 'snapshot'} in target "
+        f"{'was taken over' if state.live.taken_over else 'arrived'} {age} ago; its maximum age is {limit} min.",
         readers_see=state.readers_see(now),
         next_step="see whether a snapshot waits or none has arrived; this feed's other alerts say why.",
     )

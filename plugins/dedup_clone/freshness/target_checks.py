@@ -91,7 +91,7 @@ def _differences(state: FeedState, target: TargetState) -> list[str]:
     ]
     if table.clone_of != target.staging:
         found.append(f"it is a clone of [{table.clone_of}], expected [{target.staging}]")
-    elif target.cloned_at is not None and not table.is_cloned_as_of(target.cloned_at):
+    elif target.cloned_at is not None and table.clone_time != target.cloned_at:
         found.append(f"it was cloned as of [{table.clone_time}], expected [{target.cloned_at}]")
     if table.expiration_days != target.retention_days:
         found.append(f"partitions expire after [{table.expiration_days}] days, expected [{target.retention_days}]")

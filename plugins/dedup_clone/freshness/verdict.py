@@ -18,7 +18,6 @@ from dedup_clone.freshness.incident import ESCALATES_TO, Incident, Severity
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
-VERDICT_VERSION = 1
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 MAX_HEADLINE = 1000  # characters of a headline in the summary: Cloud Storage limits the metadata to 8 KiB
 NEWEST_SUFFIX = ", the newest one"  # ends a headline if no newer snapshot is known, and none can have been overlooked
@@ -72,7 +71,6 @@ class FreshnessVerdict:
     address of the runbook, which has a heading for each kind of incident.
     """
 
-    format_version: int
     feed: str
     status: FreshnessStatus
     headline: str

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from dedup_clone.contract.errors import ContractViolation, LaterRelease
+from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
 from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecord, open_records
 from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
@@ -144,11 +144,11 @@ class _CachedFeed:
 
     def _refresh_incidents(self, store: ObjectStore) -> None:
         feed = self.layout.feed
-        self.incidents = _open_records(store, feed)
+        self.incidents = tuple(open_records(store, feed))
         # A feed's table of changes is of no interest to other feeds.
         self.shared_incidents = tuple(
             record
-            for record in _open_records(store, NO_FEED)
+            for record in open_records(store, NO_FEED)
             if not record.incident.subject.endswith("_changes") or record.incident.subject == f"{feed}_changes"
         )
 
@@ -166,14 +166,6 @@ class _CachedFeed:
             progress=self.progress.record if self.progress else None,
             reported=(*self.incidents, *self.shared_incidents),
         )
-
-
-def _open_records(store: ObjectStore, feed: str) -> tuple[IncidentRecord, ...]:
-    """The records of open incidents; none if a later release wrote one in a form that this release does not know."""
-    try:
-        return tuple(open_records(store, feed))
-    except LaterRelease:
-        return ()
 
 
 class FeedReader:

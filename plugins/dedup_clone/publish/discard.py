@@ -37,8 +37,7 @@ from dedup_clone.state.staging import Staging
 def discard(services: Services, intent: Intent) -> None:
     """End the attempt; target stays as it is. Safe to repeat.
 
-    Records of the attempt that are damaged count as absent, because nothing would ever write them again. Raises
-    LaterRelease when a later release wrote one of them.
+    Records of the attempt that are damaged count as absent, because nothing would ever write them again.
     """
     candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
     if candidate is not None and not intent.kind.takes_over_table:  # a bootstrap or rebuild refuses no landed delivery

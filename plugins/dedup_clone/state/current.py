@@ -17,14 +17,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from dedup_clone.contract.errors import LeaseHeld, LeaseLost, LostRace
-from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
-
-# Release 0.2.0 wrote this into CURRENT if the address of the Airflow environment was not configured. Many environments
-# have this address, so it is read as no address.
-_UNKNOWN_ENVIRONMENT = "http://localhost:8080"
 
 
 class IntentKind(StrEnum):
@@ -88,7 +83,6 @@ class Current:
     the Airflow environment that publishes the feed; it is empty before the first lease.
     """
 
-    format_version: int
     feed: str
     generation: int | None
     manifest_digest: str | None
@@ -126,13 +120,8 @@ class CurrentFile:
     def _read(self) -> tuple[Current, int]:
         stored = self._store.read(self._name)
         if stored is None:
-            return Current(FORMAT_VERSION, self._feed, None, None, 0, None), 0
+            return Current(self._feed, None, None, 0, None), 0
         current = from_json(Current, stored.text, where=self._store.uri(self._name))
-        intent = current.intent
-        if current.environment == _UNKNOWN_ENVIRONMENT:
-            current = dataclasses.replace(current, environment="")
-        if intent is not None and intent.environment == _UNKNOWN_ENVIRONMENT:
-            current = dataclasses.replace(current, intent=dataclasses.replace(intent, environment=""))
         return current, stored.object_generation
 
     def _change(self, change: Callable[[Current], Current]) -> Current:

@@ -52,10 +52,7 @@ class StatusRows:
         self._store.delete_prefix(status_object(feed))
 
     def read(self) -> list[StatusRow]:
-        """All rows, in the order of feeds, without damaged ones (the feed's next commit replaces these).
-
-        Raises LaterRelease.
-        """
+        """All rows, in the order of feeds, without damaged ones (the feed's next commit replaces these)."""
         names = [info.name for info in self._store.objects(FOLDER) if info.name.endswith(".json")]
         found = in_parallel(lambda name: self._store.read_if_sound(StatusRow, name), names)
         return [row for row in found if row is not None]

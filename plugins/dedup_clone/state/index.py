@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -51,8 +50,6 @@ class IndexArrival:
     `files`, `bytes`: number and total size of the objects in its folder, the marker excepted. `dates`: the dates of its
     date folders, as text with ranges; empty without date folders, or if they are not known; None if they are too many.
     """
-
-    STORED_NAMES: ClassVar[dict[str, str]] = {"state": "fate"}
 
     delivery: Delivery
     arrived_at: datetime
@@ -184,8 +181,6 @@ class Index:
     `generation` is None before the first publish. `records`: attempts that committed a generation. `failures`: attempts
     that committed none. `stopped`: None if no check stopped the newest waiting delivery.
     """
-
-    STORED_NAMES: ClassVar[dict[str, str]] = {"sla_minutes": "promise_minutes"}
 
     feed: str
     description: str

@@ -96,7 +96,7 @@ class LedgerRecord:
     - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes. The ledger table
       has NULL once `FEED_changes` has lost some of them for good.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
-      over; False also for bootstraps of former releases.
+      over.
     - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
@@ -138,11 +138,6 @@ class LedgerRecord:
     change_rows: int | None = None
     is_direct: bool = False
     taken_over: bool = False
-
-    @property
-    def is_taken_over(self) -> bool:
-        """Whether readers see the rows of a table that was taken over, and of no delivery."""
-        return self.taken_over or self.is_bootstrap
 
     @property
     def is_bootstrap(self) -> bool:

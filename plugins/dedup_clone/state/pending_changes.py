@@ -54,7 +54,7 @@ class PendingChangesFolder:
         return [name.removesuffix(".json") for name in names if name.endswith(".json") and generation_of(name)]
 
     def read(self) -> list[StoredPendingChanges]:
-        """All records, in the order of their generations, without damaged ones. Raises LaterRelease."""
+        """All records, in the order of their generations, without damaged ones."""
         found = []
         for attempt in self.attempts():
             name = self.name(attempt)

@@ -141,7 +141,7 @@ class ReportingBacklog:
         in_parallel(self._store.delete_prefix, names)
 
     def read_writer(self) -> StoredWriter:
-        """The writer; if the record is absent or damaged, a writer that has loaded nothing yet. Raises LaterRelease.
+        """The writer; if the record is absent or damaged, a writer that has loaded nothing yet.
 
         If the record was damaged during a load, the rows of this load may be appended twice.
         """

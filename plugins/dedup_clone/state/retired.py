@@ -27,7 +27,6 @@ class Retirement:
     last live generation; None if nothing was published. `rows`: the number of its rows.
     """
 
-    format_version: int
     feed: str
     retired_at: datetime
     run_id: str

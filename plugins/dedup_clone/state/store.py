@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
-from dedup_clone.contract.errors import ContractViolation, LaterRelease, LostRace
+from dedup_clone.contract.errors import ContractViolation, LostRace
 from dedup_clone.contract.records import from_json
 
 if TYPE_CHECKING:
@@ -74,15 +74,13 @@ class ObjectStore:
         return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
 
     def read_if_sound(self, kind: type[T], name: str) -> T | None:
-        """As `read_record`, but None if the record is damaged. Raises LaterRelease when a later release wrote it."""
+        """As `read_record`, but None if the record is damaged."""
         return self.parse_if_sound(kind, name, self.read(name))
 
     def parse_if_sound(self, kind: type[T], name: str, stored: StoredText | None) -> T | None:
         """As `read_if_sound`, for an object that was read already."""
         try:
             return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
-        except LaterRelease:
-            raise
         except ContractViolation:
             return None
 

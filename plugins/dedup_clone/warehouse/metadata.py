@@ -59,10 +59,6 @@ class TableMetadata:
     expires_at: datetime | None = None
     options: dict[str, str] = field(default_factory=dict)
 
-    def is_cloned_as_of(self, moment: datetime) -> bool:
-        """Whether the table is a clone as of that time. Compares milliseconds: former releases recorded more digits."""
-        return self.clone_time is not None and to_milliseconds(self.clone_time) == to_milliseconds(moment)
-
 
 @dataclass(frozen=True)
 class Policies:

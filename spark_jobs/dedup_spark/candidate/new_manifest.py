@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import (
-    FORMAT_VERSION,
     DataFile,
     DateEntry,
     DateOutcome,
@@ -206,7 +205,6 @@ def build_manifest(
     `file_list_digest`: the digest of the stored list of the generation's files.
     """
     return Manifest(
-        format_version=FORMAT_VERSION,
         feed=request.feed,
         generation=request.generation,
         parent=request.parent.generation if request.parent else None,

@@ -57,7 +57,7 @@ def write_changes(
         return ()
     included = request.included_deliveries(tuple(applied))
     snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
-    seed, uri = read_seed(request.fingerprint_seed_uri), storage.join(changes.uri, f"{run_id}/")
+    seed, uri = read_seed(request.seed_uri), storage.join(changes.uri, f"{run_id}/")
     work = WriteChanges.from_request(request, uri, changes.publish_day, seed, snapshot_id)
     job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):

@@ -92,7 +92,7 @@ def _read_record(request: DedupRequest, uri: str, seed: Seed) -> Tombstones:
     if (found.seed_id, found.hash_version) != (seed.public_id, stored.VERSION):
         raise ContractViolation(
             f"Erasure [{uri}] was made with another fingerprint seed or by another release, so its keys cannot be "
-            f"recognized any more. Restore [{request.fingerprint_seed_uri}] from its versions; or move the record away "
+            f"recognized any more. Restore [{request.seed_uri}] from its versions; or move the record away "
             f"and erase the same keys again."
         )
     return found

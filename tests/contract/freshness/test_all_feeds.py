@@ -170,7 +170,7 @@ def test_the_invalid_file_of_a_retired_feed_is_no_incident(
 ) -> None:
     caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
     deployed.keep("crowd_8")
-    retirement = Retirement(1, "former_feed", datetime.now(UTC), "run", "a test", TargetAction.KEEP, "", None, 0)
+    retirement = Retirement("former_feed", datetime.now(UTC), "run", "a test", TargetAction.KEEP, "", None, 0)
     RetiredFile(ObjectStore(deployed.storage, "state"), "former_feed").write(retirement)
     (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
     assert check_all_feeds(deployed.folders) == {}

@@ -113,7 +113,7 @@ def test_a_refused_delivery_and_a_retired_feed_miss_no_deadline(world: FeedOnSta
     world.services.arrivals.refuse(Refusal(delivery, "why", "run", datetime.now(UTC)))
     assert callback.call(run_of(name)) == []
     name = world.land(8, [row(8, 1)])
-    retirement = Retirement(1, world.feed.feed, datetime.now(UTC), "run", "over", TargetAction.KEEP, "", None, 0)
+    retirement = Retirement(world.feed.feed, datetime.now(UTC), "run", "over", TargetAction.KEEP, "", None, 0)
     world.services.retired.write(retirement)
     assert callback.call(run_of(name)) == []
     assert callback.call(run_of(name, arrived=None, run_id="manual__1")) == []

@@ -54,15 +54,15 @@ def test_a_table_is_taken_over_with_equal_contents_and_later_runs_build_on_it(ma
     # Some dates of a later snapshot can be replayed on top, which leaves the snapshot itself waiting.
     name = maintained.land(9, [row(9, 2, 30), row(9, 3, 31, day=YESTERDAY)])
     partial = maintained.publish(name, replay=True, run_id="by hand", dates=(YESTERDAY,))
-    assert (partial.snapshot_id, partial.deliveries, partial.is_taken_over) == (8, (), True)
+    assert (partial.snapshot_id, partial.deliveries, partial.taken_over) == (8, (), True)
     after = maintained.publish(name)
     assert maintained.rows() == expected(
         row(8, 1, 99), row(9, 2, 30), row(8, 4), row(9, 3, 31, day=YESTERDAY), row(6, 9)
     )
-    assert (after.generation, after.parent, after.is_taken_over) == (3, 2, False)
+    assert (after.generation, after.parent, after.taken_over) == (3, 2, False)
     back = maintained.roll_back(1)
     assert maintained.rows() == expected(*MAINTAINED)
-    assert (back.restores, back.snapshot_id, back.lag_s, back.is_taken_over) == (1, 8, None, True)
+    assert (back.restores, back.snapshot_id, back.lag_s, back.taken_over) == (1, 8, None, True)
 
 
 def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(maintained: FeedOnStandIn) -> None:

@@ -17,7 +17,7 @@ TB_15 = 15_000.0  # GB
 
 
 def states(world: FeedOnStandIn) -> dict[str, str]:
-    return {name(a["delivery"]): a["fate"] for a in world.state.index["arrivals"]}
+    return {name(a["delivery"]): a["state"] for a in world.state.index["arrivals"]}
 
 
 def name(delivery: dict[str, int]) -> str:
@@ -31,7 +31,7 @@ def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedO
     assert states(world) == {waiting: "waiting"}
     assert (index["generation"], index["dates"], index["records"], index["time_travel"]) == (None, [], [], None)
     (arrival,) = index["arrivals"]
-    assert (arrival["files"], arrival["dates"], index["promise_minutes"]) == (1, str(TODAY), 60)
+    assert (arrival["files"], arrival["dates"], index["sla_minutes"]) == (1, str(TODAY), 60)
 
 
 def test_the_dates_of_older_deliveries_are_left_out_before_those_of_newer_ones(world: FeedOnStandIn) -> None:
@@ -72,7 +72,7 @@ def test_the_index_follows_a_publish_a_failure_a_refusal_a_correction_and_a_roll
         world.publish(second)
     index = world.state.index
     (refused,) = [a for a in index["arrivals"] if name(a["delivery"]) == second]
-    assert (refused["fate"], bool(refused["refused_at"])) == ("refused", True)
+    assert (refused["state"], bool(refused["refused_at"])) == ("refused", True)
     assert "bad row in [a.parquet]" in refused["reason"]
     assert index["failures"][-1]["outcome"] == "refused"
 

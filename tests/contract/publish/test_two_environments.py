@@ -94,14 +94,3 @@ def test_a_takeover_recovers_what_the_first_environment_began_and_is_made_once(
     if not swapped:
         other.publish(name)
     assert (world.rows(), world.state.current["environment"]) == (expected(*SECOND), "new.example.org")
-
-
-def test_a_feed_of_an_environment_whose_address_was_not_configured_belongs_to_none(
-    world: FeedOnStandIn, other: FeedOnStandIn
-) -> None:
-    world.environment = "http://localhost:8080"
-    world.publish(world.land(7, FIRST))
-    world.resolve(world.land(8, SECOND))  # and dies
-    other.publish(world.land(9, [row(9, 9)]))
-    assert (world.state.current["environment"], world.state.generation) == ("new.example.org", 3)
-    assert world.rows() == expected(*SECOND, row(9, 9))

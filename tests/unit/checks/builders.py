@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, FileList, Manifest
+from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata
 
@@ -41,7 +41,6 @@ def entry(day: date, rows: int = 10, **changes: object) -> DateEntry:
 
 def manifest(*entries: DateEntry, generation: int = 2, parent: int | None = 1) -> Manifest:
     return Manifest(
-        format_version=FORMAT_VERSION,
         feed="f",
         generation=generation,
         parent=parent,

@@ -89,14 +89,6 @@ def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
     assert tables.check_target_is_clone(table("f"), "f_staging", NOW).level is Level.FAIL
 
 
-def test_clone_times_are_compared_in_milliseconds() -> None:
-    """Source: table-snapshots-metadata: times are shown in milliseconds; former releases recorded microseconds."""
-    shown, recorded = NOW.replace(microsecond=123_000), NOW.replace(microsecond=123_456)
-    clone = table("f", clone_of="f_staging", clone_time=shown)
-    assert tables.check_target_is_clone(clone, "f_staging", recorded).level is Level.PASS
-    assert tables.check_target_is_clone(clone, "f_staging", recorded + timedelta(milliseconds=1)).level is Level.FAIL
-
-
 def test_labels_name_generation_and_manifest() -> None:
     labels = {"dedup_clone_generation": "2", "dedup_clone_manifest": "abc"}
     assert tables.check_target_labels(table(labels=labels), 2, "abc").level is Level.PASS

@@ -177,5 +177,5 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
         assert running()["dates"] is None
     del store.texts[progress]
     assert running()["dates"] is None
-    store.texts[current] = StoredText(to_json(Current(1, "product_attributes", 121, "digest", 121, None)), 2)
+    store.texts[current] = StoredText(to_json(Current("product_attributes", 121, "digest", 121, None)), 2)
     assert running() is None

@@ -8,7 +8,6 @@ from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
 from dedup_clone.freshness.verdict import (
-    VERDICT_VERSION,
     FreshnessStatus,
     FreshnessVerdict,
     read_verdict,
@@ -57,7 +56,6 @@ def report_invalid_feed_file(
 
     IncidentRecords(store, feed, notifiers.names, send).open_or_retry(incident, now)
     verdict = FreshnessVerdict(
-        format_version=VERDICT_VERSION,
         feed=feed,
         status=FreshnessStatus.STOPPED,
         headline=f"The feed has no valid file, and nothing is registered or published. Readers see {readers_see}.",

@@ -9,7 +9,6 @@ const PHASES = {
   spark_start: "Spark started",
   dedup: "dedup job",
   load_start: "the load task started",
-  load_queue: "the load waited to run", // only in records without `queued`
   load: "load into staging",
   checks: "checks, and the start of the swap",
   approval: "a person was asked to approve",

@@ -12,7 +12,7 @@ from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.records import FORMAT_VERSION, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.publish.lost_records.committed_manifests import (
     find_last_committed,
     find_live_manifest,
@@ -65,8 +65,7 @@ class RecoveryPlan:
 def plan_recovery(services: Services, *, table_is_gone: bool = False) -> RecoveryPlan:
     """Compare the feed's records with target. Changes nothing.
 
-    `table_is_gone`: whether the operator says that target, which does not exist, cannot be restored. Raises
-    LaterRelease when a later release wrote one of the records.
+    `table_is_gone`: whether the operator says that target, which does not exist, cannot be restored.
     """
     target = services.warehouse.table(services.feed.target)
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
@@ -219,7 +218,6 @@ def _without_lease(services: Services, current: Current | None, at_least: int = 
     Its `last_generation` is at least `at_least`, and at least the highest generation in the name of a record or folder.
     """
     current = current or Current(
-        format_version=FORMAT_VERSION,
         feed=services.feed.feed,
         generation=None,
         manifest_digest=None,

@@ -7,7 +7,6 @@ from datetime import UTC, date
 import dedup_clone
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.request import (
     DedupRequest,
     Duplicates,
@@ -45,7 +44,6 @@ def build_dedup_request(
     feed, layout = services.feed, services.layout
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
     return DedupRequest(
-        format_version=FORMAT_VERSION,
         feed=feed.feed,
         generation=intent.generation,
         attempt=intent.attempt,

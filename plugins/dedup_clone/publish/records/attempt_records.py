@@ -74,8 +74,7 @@ def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, r
 def find_arrival_time(services: Services, delivery: Delivery) -> datetime | None:
     """When the delivery arrived, by its arrival record or, if that is lost or damaged, by a ledger record.
 
-    Such a ledger record is that of an attempt whose newest delivery was this one. None if neither record exists. Raises
-    LaterRelease when a later release wrote the arrival record.
+    Such a ledger record is that of an attempt whose newest delivery was this one. None if neither record exists.
     """
     arrival = services.store.read_if_sound(Arrival, services.layout.arrival(delivery))
     if arrival is not None:

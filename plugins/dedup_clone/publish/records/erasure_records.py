@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.records import FORMAT_VERSION, from_json, to_json
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
@@ -66,7 +66,6 @@ def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifes
         )
     names = services.names
     certificate = Erasure(
-        format_version=FORMAT_VERSION,
         feed=services.feed.feed,
         generation=manifest.generation,
         attempt=manifest.attempt,

@@ -19,7 +19,6 @@ QUEUED = "queued"
 # In the order in which they happen (docs/hour.md).
 PHASES = (
     *("until_lease", "task_start", "spark_start", "dedup", "load_start"),
-    "load_queue",  # only in older records, which lack `queued`
     *("load", "checks", "approval", "swap", QUEUED),
 )
 

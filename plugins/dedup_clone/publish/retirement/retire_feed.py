@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.records import FORMAT_VERSION
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.environments import require_own_feed
@@ -94,7 +93,6 @@ def _begin(services: Services, request: RetirementRequest) -> Retirement:
         services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=generation
     )
     record = Retirement(
-        format_version=FORMAT_VERSION,
         feed=services.feed.feed,
         retired_at=services.now(),
         run_id=request.run_id,
