@@ -1,4 +1,4 @@
-"""`python -m deploy.recover FEED`: shows how to recover a feed with lost or damaged records; `--apply` does it."""
+"""`python -m deploy.recover FEED`: shows how to recover a feed with lost records; `--apply` does it."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ def feed_services(feed_name: str, dags: Path) -> Services:
 
 def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
     """The plan as the operator reads it."""
-    lines = [
-        f"{'Delete' if change.text is None else 'Write'} {services.store.uri(change.name)}: {change.reason}"
-        for change in plan.changes
-    ]
+    lines = [f"Write {services.store.uri(change.name)}: {change.reason}" for change in plan.changes]
     if plan.swap is not None:
         lines.append(
             f"Make {services.names.dataset}.{services.feed.target} again: CLONE {services.feed.staging} as of "

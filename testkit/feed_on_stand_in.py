@@ -317,7 +317,7 @@ class FeedOnStandIn(ControlledStandIn):
 
     def _record_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
         name = job_id(spec, step, number)
-        self.services.current.record_job(spec.attempt, name)
+        self.services.current.record_jobs(spec.attempt, [name])
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
         return kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)

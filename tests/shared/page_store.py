@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,8 +58,11 @@ class MemoryStore:
         self.reads.append(name)
         return self.texts.get(name)
 
-    def parse_if_sound(self, kind: Any, name: str, stored: StoredText | None) -> Any:
-        return ObjectStore.parse_if_sound(self, kind, name, stored)  # type: ignore[arg-type]
+    def read_record(self, kind: Any, name: str) -> Any:
+        return ObjectStore.read_record(self, kind, name)  # type: ignore[arg-type]
+
+    def read_reports(self, kind: Any, names: Sequence[str]) -> Any:
+        return ObjectStore.read_reports(self, kind, names)  # type: ignore[arg-type]
 
     def report(self, feed: str, incident: Incident, opened_at: datetime, ended_at: datetime | None = None) -> None:
         """Store the record of an incident."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.freshness.incident import ESCALATES_TO, Incident, IncidentKind
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.reporting_backlog import FOLDER
-from dedup_clone.state.store import ObjectStore, in_parallel
+from dedup_clone.state.store import ObjectStore
 
 NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records and alerts that belong to no feed
 
@@ -50,15 +50,14 @@ class IncidentRecord:
 
 
 def open_incidents(store: ObjectStore, feed: str) -> list[Incident]:
-    """The incidents that were reported and have not ended. Damaged records are left out."""
+    """The incidents that were reported and have not ended."""
     return [record.incident for record in open_records(store, feed)]
 
 
 def open_records(store: ObjectStore, feed: str) -> list[IncidentRecord]:
     """The records of the incidents that `open_incidents` returns."""
-    names = _record_names(store, feed)
-    found = in_parallel(lambda name: store.parse_if_sound(IncidentRecord, name, store.read(name)), names)
-    return [record for record in found if record is not None and record.ended_at is None]
+    found = store.read_reports(IncidentRecord, _record_names(store, feed))
+    return [record for record in found if record.ended_at is None]
 
 
 def _record_names(store: ObjectStore, feed: str) -> list[str]:
@@ -173,14 +172,11 @@ class IncidentRecords:
         return {one[0].incident.name: one for one in found if one is not None}
 
     def _read(self, name: str) -> tuple[IncidentRecord, int] | None:
-        """The record and its object generation; None if there is none. A damaged one is deleted, to be opened anew."""
+        """The record and its object generation; None if there is none."""
         stored = self._store.read(name)
-        record = self._store.parse_if_sound(IncidentRecord, name, stored)
-        if stored is None or record is None:
-            if stored is not None:
-                self._store.delete(name, expected_object_generation=stored.object_generation)
+        if stored is None:
             return None
-        return record, stored.object_generation
+        return from_json(IncidentRecord, stored.text, where=self._store.uri(name)), stored.object_generation
 
     def _write(self, record: IncidentRecord, expected_object_generation: int) -> int | None:
         """The new object generation; None when another process wrote the record first."""

@@ -38,7 +38,6 @@ from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LedgerRecord, Outcome
-from dedup_clone.state.staging import Staging
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
@@ -74,7 +73,7 @@ def read_feed_state(
     failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
     registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
     stopped = find_stopped_publish(services, registered, failures)
-    staging = services.store.read_if_sound(Staging, services.layout.staging)
+    staging = services.staging.read()
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.taken_over)}
     return FeedState(
         feed=feed,

@@ -24,7 +24,7 @@ def reason_as_typed(reason: str) -> str:
 def approval_text(services: Services, spec: PublishSpec) -> str | None:
     """Markdown with the evidence of each accepted failure; None when the run needs no approval.
 
-    Raises ContractViolation when the check results are gone or damaged.
+    Raises ContractViolation when the check results are gone.
     """
     accepted = accepted_failures(read_check_results(services, spec.attempt, "before").items)
     if not accepted:

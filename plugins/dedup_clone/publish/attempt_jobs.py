@@ -77,7 +77,7 @@ def run_step_job(services: Services, attempt: str, step: str, configuration: Map
     """
     job = find_step_job(services, attempt, step)
     if job.metadata is None:
-        services.current.record_job(attempt, job.job_id)
+        services.current.record_jobs(attempt, [job.job_id])
         services.warehouse.jobs.start(job.job_id, configuration)
     return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
 

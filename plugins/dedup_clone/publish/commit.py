@@ -19,6 +19,7 @@ from dedup_clone.publish.records.attempt_records import (
     record_refusals,
     save_check_results,
 )
+from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.changes_table import record_changes, try_load_changes
 from dedup_clone.publish.records.erasure_records import record_erasure
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -76,7 +77,8 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     record_erasure(services, intent, candidate, manifest, swap.reason)
     change_rows = record_changes(services, intent, candidate)
     record = published_record(services, intent, candidate, manifest, swap, target, change_rows)
-    before = find_check_results(services, intent.attempt, "before")
+    consequence = f"the reports on attempt [{intent.attempt}] lack the checks before its swap"
+    before = try_read(services, consequence, lambda: find_check_results(services, intent.attempt, "before"))
     record_attempt(services, record, (results,) if before is None else (before, results))
     services.arrivals.end_hold(manifest.deliveries)
     services.current.commit(intent.attempt, manifest.digest)  # last: a recovery before it repeats all of the above

@@ -12,18 +12,16 @@ from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.planning.staging_table import restore_tables
 from dedup_clone.publish.prune import data_of_ended_attempts
 from dedup_clone.publish.records.attempt_records import (
     failed_checks,
-    find_arrival_time,
     find_check_results,
     record_refusals,
 )
-from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
 from dedup_clone.publish.records.held_deliveries import hold_stopped
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -31,15 +29,11 @@ from dedup_clone.publish.records.reporting_tables import record_attempt, try_wri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome, count_loads
-from dedup_clone.state.staging import Staging
 
 
 def discard(services: Services, intent: Intent) -> None:
-    """End the attempt; target stays as it is. Safe to repeat.
-
-    Records of the attempt that are damaged count as absent, because nothing would ever write them again.
-    """
-    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(intent.attempt))
+    """End the attempt; target stays as it is. Safe to repeat."""
+    candidate = services.manifests.candidate(intent.attempt)
     if candidate is not None and not intent.kind.takes_over_table:  # a bootstrap or rebuild refuses no landed delivery
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     hold_stopped(services, intent, candidate)
@@ -91,10 +85,9 @@ class _PlannedPublish:
 
 
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
-    """Return what the attempt would have published; None if no record says what.
+    """Return what the attempt would have published; None for a retirement, which publishes nothing.
 
-    No record says it if the run died before it wrote its request (in a rollback: its candidate), or if that record is
-    damaged. A retirement publishes nothing.
+    None also if the run died before it wrote its request (in a rollback: its candidate).
     """
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:
@@ -102,7 +95,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
             return None
         arrived_at = _arrived_at(services, intent, manifest.deliveries)
         return _PlannedPublish(manifest.snapshot_id, arrived_at, (), manifest.engine, manifest.restores)
-    request = services.store.read_if_sound(DedupRequest, services.layout.request(intent.attempt))
+    request = services.manifests.request(intent.attempt)
     if request is None:
         return None
     if intent.kind.takes_over_table or intent.kind is IntentKind.ERASURE:
@@ -114,7 +107,11 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
 
 def _arrived_at(services: Services, intent: Intent, deliveries: tuple[Delivery, ...]) -> datetime:
     """When the newest delivery arrived; when the lease was acquired, if there is none or its arrival is not known."""
-    return (find_arrival_time(services, deliveries[-1]) if deliveries else None) or intent.taken_at
+    if not deliveries:
+        return intent.taken_at
+    consequence = f"the ledger record of attempt [{intent.attempt}] has no arrival"
+    arrival = try_read(services, consequence, lambda: services.arrivals.read(deliveries[-1]))
+    return arrival.arrived_at if arrival else intent.taken_at
 
 
 def _ledger_record(
@@ -167,7 +164,7 @@ def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> 
     failed = failed_checks(services, intent.attempt)
     if failed:
         return stopped_by(failed)
-    staging = services.store.read_if_sound(Staging, services.layout.staging)
+    staging = services.staging.read()
     if staging is None or staging.attempt != intent.attempt:
         return ENDED_BEFORE_LOAD
     check_results = services.layout.check_results(intent.attempt, "before")

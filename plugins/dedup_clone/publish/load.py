@@ -182,6 +182,6 @@ def _manifest_in_staging(services: Services) -> Manifest | None:
     staging = services.staging.read()
     if staging is None or staging.state is not StagingState.LOADED:
         return None
-    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(staging.attempt))
+    candidate = services.manifests.candidate(staging.attempt)
     manifest = candidate.manifest if candidate else None
     return manifest if manifest is not None and manifest.digest == staging.manifest_digest else None

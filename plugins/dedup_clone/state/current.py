@@ -184,12 +184,11 @@ class CurrentFile:
         except LostRace as error:
             raise LeaseLost(str(error)) from error
 
-    def record_job(self, attempt: str, job_id: str) -> None:
-        """Record a BigQuery job before it is created, so that a recovery knows which jobs may still run."""
-        self.record_jobs(attempt, [job_id])
-
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
-        """Record several jobs with one write, because Cloud Storage limits writes of an object to one a second."""
+        """Record BigQuery jobs before they are created, so that a recovery knows which jobs may still run.
+
+        Several are recorded with one write, because Cloud Storage limits writes of an object to one a second.
+        """
         to_record = tuple(job_ids)
 
         def record(current: Current) -> Current:

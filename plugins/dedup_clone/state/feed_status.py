@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.state.store import ObjectStore, StoredText, in_parallel, retry_lost_race
+from dedup_clone.state.store import ObjectStore, StoredText, retry_lost_race
 
 FOLDER = "_status/"  # no feed can have this name
 
@@ -54,8 +54,7 @@ class StatusRows:
     def read(self) -> list[StatusRow]:
         """All rows, in the order of feeds, without damaged ones (the feed's next commit replaces these)."""
         names = [info.name for info in self._store.objects(FOLDER) if info.name.endswith(".json")]
-        found = in_parallel(lambda name: self._store.read_if_sound(StatusRow, name), names)
-        return [row for row in found if row is not None]
+        return self._store.read_reports(StatusRow, names)
 
     def _generation(self, stored: StoredText) -> int:
         """The generation in a stored row; 0 if the row cannot be read: `write` then replaces it."""

@@ -216,11 +216,11 @@ class Ledger:
         start = sorted(attempts_read)[-RECENT_ATTEMPTS:][:1]
         first = self._layout.ledger_record(start[0]) if start else ""
         names_read = {self._layout.ledger_record(attempt) for attempt in attempts_read}
-        return self._store.read_records(LedgerRecord, [name for name in self._names(first) if name not in names_read])
+        return self._store.read_reports(LedgerRecord, [name for name in self._names(first) if name not in names_read])
 
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""
-        return self._store.read_records(LedgerRecord, self._names()[-count:])
+        return self._store.read_reports(LedgerRecord, self._names()[-count:])
 
     def _names(self, first: str = "") -> list[str]:
         """The names of the records, in the order of their generations, beginning with the name `first`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.reporting_backlog import FOLDER
 from dedup_clone.state.store import ObjectStore
@@ -54,13 +54,13 @@ class PendingChangesFolder:
         return [name.removesuffix(".json") for name in names if name.endswith(".json") and generation_of(name)]
 
     def read(self) -> list[StoredPendingChanges]:
-        """All records, in the order of their generations, without damaged ones."""
+        """All records, in the order of their generations."""
         found = []
         for attempt in self.attempts():
             name = self.name(attempt)
             stored = self._store.read(name)
-            record = self._store.parse_if_sound(PendingChanges, name, stored)
-            if stored is not None and record is not None:
+            if stored is not None:
+                record = from_json(PendingChanges, stored.text, where=self._store.uri(name))
                 found.append(StoredPendingChanges(record, stored.object_generation))
         return found
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText, in_parallel
 
 FOLDER = "_reporting/"  # no feed can have this name
@@ -120,35 +120,36 @@ class ReportingBacklog:
         return [info for info in self._store.objects(self._ledger) if info.name.endswith(".json")]
 
     def rows(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The rows in the named objects, by name, without objects that are gone or damaged."""
+        """The rows in the named objects, by name, without objects that are gone."""
         found = zip(names, in_parallel(self._store.read, names), strict=True)
-        rows = {name: _parse_row(stored) for name, stored in found}
-        return {name: row for name, row in rows.items() if row is not None}
+        return {name: self._row(name, stored) for name, stored in found if stored is not None}
 
     def forget_change_rows(self, feed: str, last: int) -> None:
         """Set `change_rows` to NULL in the stored rows of the feed's generations up to `last`."""
         for attempt in self.attempts(feed):
             name = self.name(feed, attempt)
             stored = self._store.read(name)
-            row = _parse_row(stored)
-            if stored and row and row["change_rows"] and row["generation"] <= last:
+            row = self._row(name, stored) if stored else {}
+            if stored and row["change_rows"] and row["generation"] <= last:
                 with contextlib.suppress(LostRace):  # it was loaded meanwhile
                     text = row_text({**row, "change_rows": None})
                     self._store.replace(name, text, expected_object_generation=stored.object_generation)
+
+    def _row(self, name: str, stored: StoredText) -> dict[str, Any]:
+        row: dict[str, Any] = from_json(dict, stored.text, where=self._store.uri(name))
+        return row
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete the named objects, whose rows the ledger table has by now."""
         in_parallel(self._store.delete_prefix, names)
 
     def read_writer(self) -> StoredWriter:
-        """The writer; if the record is absent or damaged, a writer that has loaded nothing yet.
-
-        If the record was damaged during a load, the rows of this load may be appended twice.
-        """
+        """The writer; if the record is absent, a writer that has loaded nothing yet."""
         stored = self._store.read(self.writer)
-        writer = self._store.parse_if_sound(ReportingWriter, self.writer, stored)
-        object_generation = 0 if stored is None else stored.object_generation
-        return StoredWriter(writer or ReportingWriter(None, None, BURST_LOADS, None), object_generation)
+        if stored is None:
+            return StoredWriter(ReportingWriter(None, None, BURST_LOADS, None), 0)
+        writer = from_json(ReportingWriter, stored.text, where=self._store.uri(self.writer))
+        return StoredWriter(writer, stored.object_generation)
 
     def replace_writer(self, writer: ReportingWriter, *, expected_object_generation: int) -> StoredWriter:
         """Replace the writer's record. Raises LostRace when another writer replaced it."""
@@ -161,14 +162,3 @@ class ReportingBacklog:
 def row_text(row: Mapping[str, Any]) -> str:
     """The row as it is stored, and as load jobs read it: JSON in one line."""
     return json.dumps(row, ensure_ascii=False)
-
-
-def _parse_row(stored: StoredText | None) -> dict[str, Any] | None:
-    """The row in an object; None if the object is gone or damaged."""
-    if stored is None:
-        return None
-    with contextlib.suppress(ValueError):
-        stored.text.encode()  # fails for bytes that are not UTF-8: no load with such a row could start
-        row = json.loads(stored.text)
-        return row if isinstance(row, dict) else None
-    return None

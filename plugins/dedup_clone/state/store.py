@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from dedup_clone.contract.records import from_json
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
+_LOGGER = logging.getLogger("dedup_clone")
 _PARALLEL_REQUESTS = 10  # the size of the client's connection pool
 _WRITE_TRIES = 5
 _READ_CHUNK_BYTES = 256 * 1024
@@ -69,25 +71,26 @@ class ObjectStore:
             return None
 
     def read_record(self, kind: type[T], name: str) -> T | None:
-        """The object as a record of type `kind`; None if absent. Raises ContractViolation if it has another form."""
+        """The object as a record of type `kind`; None if absent. Raises ContractViolation if it is damaged."""
         stored = self.read(name)
         return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
-
-    def read_if_sound(self, kind: type[T], name: str) -> T | None:
-        """As `read_record`, but None if the record is damaged."""
-        return self.parse_if_sound(kind, name, self.read(name))
-
-    def parse_if_sound(self, kind: type[T], name: str, stored: StoredText | None) -> T | None:
-        """As `read_if_sound`, for an object that was read already."""
-        try:
-            return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
-        except ContractViolation:
-            return None
 
     def read_records(self, kind: type[T], names: Sequence[str]) -> list[T]:
         """The records of those `names` that exist, in order, read in parallel. Raises ContractViolation."""
         found = in_parallel(lambda name: self.read_record(kind, name), names)
         return [record for record in found if record is not None]
+
+    def read_reports(self, kind: type[T], names: Sequence[str]) -> list[T]:
+        """As `read_records`, but damaged records are logged and left out: what only reports must stop no publish."""
+
+        def read(name: str) -> T | None:
+            try:
+                return self.read_record(kind, name)
+            except ContractViolation as error:
+                _LOGGER.warning("left out: %s", error)
+                return None
+
+        return [record for record in in_parallel(read, names) if record is not None]
 
     def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
         """The object's text; None if its object generation is the known one. Raises NotFound if there is no object."""
@@ -96,11 +99,9 @@ class ObjectStore:
         blob = self._bucket.blob(name)
         try:
             text = _decode(blob.download_as_bytes(if_generation_not_match=known_object_generation))
+            return StoredText(text, int(blob.generation))
         except NotModified:
             return None
-        # Some servers ignore the precondition and send the known text again.
-        object_generation = int(blob.generation)
-        return None if object_generation == known_object_generation else StoredText(text, object_generation)
 
     def open(self, name: str, *, chunk_bytes: int = _READ_CHUNK_BYTES) -> IO[bytes]:
         """A seekable stream that fetches chunks of `chunk_bytes` on demand. Raises NotFound if the object is absent."""

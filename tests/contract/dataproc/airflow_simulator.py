@@ -86,7 +86,7 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
         store=SimpleNamespace(
             create=lambda name, text: True,
             put=STORED.__setitem__,
-            read_if_sound=lambda kind, name: from_json(kind, STORED[name], where=name) if name in STORED else None,
+            read_record=lambda kind, name: from_json(kind, STORED[name], where=name) if name in STORED else None,
         ),
     )
     monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)

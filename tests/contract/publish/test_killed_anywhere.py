@@ -279,8 +279,7 @@ def test_a_backfill(killed: Worlds) -> None:
 def test_a_recovery_of_lost_records(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         publish_first(world)
-        world.state.lose("CURRENT", "manifests/")
-        world.state.damage("STAGING", "ledger/")
+        world.state.lose("CURRENT", "manifests/", "STAGING", "ledger/")
 
     for world, _ in killed(prepare, runs.recover_records):
         runs.recover_records(world)

@@ -1,4 +1,4 @@
-"""Records are lost or damaged: `make recover`, and what the runbook tells to do, step by step."""
+"""Records are lost: `make recover`, and what the runbook tells to do. And what a damaged record stops."""
 
 from __future__ import annotations
 
@@ -48,34 +48,28 @@ def remove_label(world: FeedOnStandIn) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "damaged", "rewritten"),
+    ("lost", "rewritten"),
     [
-        ((), (), set()),
+        ((), set()),
         (
             ("CURRENT", "manifests/"),
-            (),
             {"CURRENT", *(f"manifests/0000000{n}{end}" for n in (1, 2) for end in (".json", ".files.json"))},
         ),
-        ((), ("CURRENT", "manifests/00000002", "STAGING", "arrivals/", "ledger/"), {"CURRENT", "STAGING"}),
-        (("ledger/", "arrivals/"), (), set()),
+        (("ledger/", "arrivals/"), set()),
     ],
-    ids=["sound", "lost in part", "damaged", "reports"],
+    ids=["nothing", "what a publish needs", "reports"],
 )
 def test_records_are_written_again_from_what_is_left_and_the_feed_goes_on(
-    published: FeedOnStandIn, lost: tuple[str, ...], damaged: tuple[str, ...], rewritten: set[str]
+    published: FeedOnStandIn, lost: tuple[str, ...], rewritten: set[str]
 ) -> None:
     published.state.lose(*lost)
-    published.state.damage(*damaged)
     plan = runs.recover_records(published)
-    changed = {change.name.split("/", 1)[1] for change in plan.changes}
-    assert changed >= rewritten
-    assert bool(changed) == bool(rewritten)
+    assert {change.name.split("/", 1)[1] for change in plan.changes} == rewritten
     assert published.rows() == expected(*ROWS)
     assert not runs.recover_records(published).changes_anything
     assert goes_on(published) == 3
-    if not damaged:
-        published.roll_back(2)
-        assert published.rows() == expected(*ROWS)
+    published.roll_back(2)
+    assert published.rows() == expected(*ROWS)
 
 
 @pytest.mark.parametrize("lost", [("",), ("manifests/", "attempts/"), ("CURRENT", "manifests/", "attempts/")])
@@ -131,16 +125,14 @@ def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOn
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 
 
-@pytest.mark.parametrize("damaged", ["swap.json", "candidate.json"])
-def test_a_swap_whose_own_records_are_damaged_is_committed_or_taken_over(
-    published: FeedOnStandIn, damaged: str
-) -> None:
+@pytest.mark.parametrize("lost", ["swap.json", "candidate.json"])
+def test_a_swap_whose_own_records_are_lost_is_committed_or_taken_over(published: FeedOnStandIn, lost: str) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
-    published.state.damage(f"attempts/{run.attempt}/{damaged}")
+    published.state.lose(f"attempts/{run.attempt}/{lost}")
     with pytest.raises(ContractViolation):
         runs.recover_lease(published)
     plan = runs.recover_records(published)
-    assert plan.removes_label == (damaged == "candidate.json")
+    assert plan.removes_label == (lost == "candidate.json")
     if plan.removes_label:
         runs.bootstrap(published).finish()
     published.publish(published.land(10, [row(10, 2, 40)]))
@@ -149,8 +141,7 @@ def test_a_swap_whose_own_records_are_damaged_is_committed_or_taken_over(
 
 def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("dedup")
-    published.state.damage("manifests/00000002.json")
-    published.state.lose("attempts/00000002")
+    published.state.lose("manifests/00000002.json", "attempts/00000002")
     assert runs.recover_records(published).removes_label
     with pytest.raises(LostRace):
         run.until("load")
@@ -206,7 +197,7 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
 def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnStandIn) -> None:
     published.state.lose("CURRENT")
     with pytest.raises(LostRace):
-        operations.recover_after(published, lambda: published.state.damage("STAGING"))
+        operations.recover_after(published, lambda: published.state.lose("manifests/00000001"))
     assert published.state.current == {}
 
 
@@ -225,16 +216,23 @@ def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     assert command.main(["no_such_feed"]) == 1
 
 
-# Damage to records that only report on an attempt, or on which nothing live depends.
+# Damage: an object is written as a whole, so only somebody else can have damaged it.
 
 
-@pytest.mark.parametrize("damaged", ["candidate.json", "request.json", "checks_before.json"])
-def test_an_attempt_with_a_damaged_record_is_discarded(published: FeedOnStandIn, damaged: str) -> None:
-    run = runs.publish(published, published.land(9, NINTH)).until("check")
-    published.state.damage(f"attempts/{run.attempt}/{damaged}")
-    runs.recover_lease(published)
-    assert published.state.lease is None
+@pytest.mark.parametrize("name", ["CURRENT", "STAGING", "manifests/00000002.json", "attempts/{attempt}/candidate.json"])
+def test_a_damaged_record_is_named_and_the_feed_goes_on_with_its_former_version(
+    published: FeedOnStandIn, name: str
+) -> None:
+    delivery = published.land(9, NINTH)
+    run = runs.publish(published, delivery).until("check")
+    name = name.format(attempt=run.attempt)
+    former = published.state.text(name)
+    assert former
+    published.state.write(name, DAMAGE)
+    with pytest.raises(ContractViolation, match=rf"/{name}\] is not JSON.*restore a former version"):
+        published.publish(delivery, run_id="too early")
     assert published.rows() == expected(*ROWS)
+    published.state.write(name, former)
     goes_on(published)
 
 
@@ -267,17 +265,17 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 
 
-def test_damaged_reports_and_records_of_the_lease_are_deleted(published: FeedOnStandIn) -> None:
-    run = runs.publish(published, published.land(9, NINTH)).until("check")
-    names = {f"attempts/{run.attempt}/{name}.json" for name in ("candidate", "request", "checks_before", "swap")}
-    names |= {"incidents/lease_held.json", "AUDITS"}
-    for name in names:
+def test_damaged_reports_stop_no_publish(published: FeedOnStandIn) -> None:
+    bucket = published.storage.bucket(published.places.state)
+    others = (f"_status/{published.feed.feed}.json", f"_freshness/{published.feed.feed}.json", "_reporting/WRITER")
+    for name in ("AUDITS", "index.json", "incidents/lease_held.json"):
         published.state.write(name, DAMAGE)
-    plan = runs.recover_records(published)
-    assert {change.name.split("/", 1)[1] for change in plan.changes} == names
-    assert not runs.recover_records(published).changes_anything
-    runs.recover_lease(published)
-    goes_on(published)
+    published.state.damage("ledger/")
+    for name in others:
+        bucket.blob(name).upload_from_string(DAMAGE)
+    runs.publish(published, published.land(9, NINTH), run_id="dies").until("check")
+    published.publish(published.land(10, [row(10, 2, 40)]))
+    assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 
 
 def test_a_commit_needs_neither_its_costs_nor_the_results_of_its_checks_nor_the_parents_manifest(
@@ -290,7 +288,7 @@ def test_a_commit_needs_neither_its_costs_nor_the_results_of_its_checks_nor_the_
     monkeypatch.setattr("dedup_clone.warehouse.bigquery.Warehouse.wait_for_jobs", fail)
     record = run.finish()
     assert (record.cost, record.phases, record.lag_s is None) == (None, {}, False)
-    published.state.damage(f"attempts/{run.attempt}/checks_after.json", "manifests/00000002.json")
+    published.state.damage("manifests/00000002.json")
     run.step("commit")
     assert (run.record, published.state.lease) == (record, None)
     tasks = DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish")

@@ -1,4 +1,4 @@
-"""Records in the state bucket: whose write is stored, what damaged ones do, how long versions stay; and footers."""
+"""Records in the state bucket: whose write is stored, what a damaged one does, how long versions stay; and footers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud.storage.bucket import Bucket
 
-from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.errors import ContractViolation, LostRace
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
 from dedup_clone.state.feed_status import StatusRow, StatusRows
@@ -90,14 +90,15 @@ def test_a_writer_that_is_always_asked_keeps_to_the_limit_of_a_table_in_a_day() 
     assert ahead.loads_allowed(NOW) == 5
 
 
-def test_rows_that_no_load_can_read_are_left_out(buckets: Buckets) -> None:
+@pytest.mark.parametrize("text", ['{"reason": "\udcff"}', '{"reason', "[1]"], ids=["not_utf8", "cut_off", "no_object"])
+def test_a_row_that_no_load_can_read_is_named(buckets: Buckets, text: str) -> None:
     backlog = ReportingBacklog(buckets.state)
-    backlog.add("feed", "sound", {"reason": "Größe"})
-    damaged = {"not_utf8": '{"reason": "\udcff"}', "cut_off": '{"reason', "no_object": "[1]"}
-    for attempt, text in damaged.items():
-        buckets.state.put(backlog.name("feed", attempt), text)
-    sound = backlog.name("feed", "sound")
-    assert backlog.rows([*backlog.names(), backlog.name("feed", "gone")]) == {sound: {"reason": "Größe"}}
+    backlog.add("feed", "whole", {"reason": "Größe"})
+    whole = backlog.name("feed", "whole")
+    assert backlog.rows([whole, backlog.name("feed", "gone")]) == {whole: {"reason": "Größe"}}
+    buckets.state.put(backlog.name("feed", "damaged"), text)
+    with pytest.raises(ContractViolation, match=r"ledger/feed/damaged\.json.*restore a former version"):
+        backlog.rows(backlog.names())
 
 
 # -- The record of content audits --

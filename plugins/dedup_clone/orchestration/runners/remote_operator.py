@@ -192,7 +192,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             usage = SparkUsage(
                 run.name, run.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour, run.lasted_s
             )
-            earlier = services.store.read_if_sound(SparkUsage, name)
+            earlier = services.store.read_record(SparkUsage, name)
             services.store.put(name, to_json(usage.after(earlier)))
 
     def _show(self, context: Context, run: SparkRun) -> None:

@@ -69,7 +69,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         job = find_step_job(services, spec.attempt, self.step)
         if job.metadata is None:
             self.prepare(services, spec)
-            services.current.record_job(spec.attempt, job.job_id)
+            services.current.record_jobs(spec.attempt, [job.job_id])
             with suppress(Conflict):  # the client repeats a request whose answer was lost, so the job may exist
                 self._submit_job(self.hook, job.job_id)
         else:

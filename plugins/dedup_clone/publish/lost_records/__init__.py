@@ -1,1 +1,1 @@
-"""Restores a feed's records after some or all of them were lost or damaged."""
+"""Restores a feed's records after some or all of them were lost."""

@@ -1,76 +1,89 @@
-"""Finds manifests of committed generations that are gone or damaged, and their copies in the candidates of attempts."""
+"""Finds manifests of committed generations that are gone, and their copies in the candidates of attempts."""
 
 from __future__ import annotations
 
-from dedup_clone.contract.manifest import Candidate, FileList, Manifest
+from dataclasses import dataclass
+
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.layout import generation_of
-from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.ledger import Outcome
+from dedup_clone.state.store import ObjectStore
 
 
-def sound_manifest(services: Services, generation: int) -> Manifest | None:
-    """The stored manifest of the generation; None if it is gone or damaged."""
-    manifest = services.store.read_if_sound(Manifest, services.layout.manifest(generation))
-    return manifest if manifest is not None and manifest.generation == generation else None
+@dataclass(frozen=True)
+class RecordChange:
+    """One object to write; `reason` tells the operator why.
+
+    `object_generation` is that of the object as it was read (0: it was absent). The change fails if the object has
+    another object generation when the change is made.
+    """
+
+    name: str
+    text: str
+    object_generation: int
+    reason: str
+
+
+def change_to(store: ObjectStore, name: str, text: str, reason: str) -> RecordChange:
+    """The change of object `name`, to be made only if the object still has its present object generation."""
+    stored = store.read(name)
+    return RecordChange(name, text, 0 if stored is None else stored.object_generation, reason)
+
+
+def find_manifest(services: Services, generation: int) -> Manifest | None:
+    """The stored manifest of the generation; None if it is gone."""
+    return services.store.read_record(Manifest, services.layout.manifest(generation))
 
 
 def find_last_committed(services: Services) -> Manifest | None:
-    """The sound manifest of the highest generation. Manifests are written after the swap."""
-    names = [info.name for info in services.store.objects(services.layout.manifests)]
-    generations = {number for number in map(generation_of, names) if number is not None}
-    sound = (sound_manifest(services, number) for number in sorted(generations, reverse=True))
-    return next((manifest for manifest in sound if manifest is not None), None)
+    """The manifest of the highest generation; None if there is none. Manifests are written after the swap."""
+    numbers = [generation_of(info.name) for info in services.store.objects(services.layout.manifests)]
+    last = max((number for number in numbers if number is not None), default=None)
+    return None if last is None else find_manifest(services, last)
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
-    """The manifest of `generation`, which target holds: the stored one if it is sound, else a proven candidate's.
+    """The manifest of `generation`, which target holds: the stored one, else that of a candidate.
 
-    `labelled_digest`: the manifest's digest, from target's label; None if target has no such label. A candidate of this
-    generation is proven if the label has the digest of its manifest, or the digest in the record of its attempt's swap.
-    None if there is no such manifest.
+    `labelled_digest`: the manifest's digest, from target's label; None if target has no such label. A candidate's
+    manifest must have this digest. None if there is no such manifest.
     """
-    manifest = sound_manifest(services, generation)
+    manifest = find_manifest(services, generation)
     if manifest is not None:
         return manifest
     for attempt in _attempts(services):
-        candidate = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
+        candidate = services.manifests.candidate(attempt)
         if candidate is None or candidate.manifest is None or candidate.manifest.generation != generation:
             continue
-        swap = services.store.read_if_sound(SwapSpec, services.layout.swap_spec(attempt))
-        swapped_digest = None if swap is None else swap.manifest
-        if labelled_digest is not None and labelled_digest in (candidate.manifest.digest, swapped_digest):
+        if candidate.manifest.digest == labelled_digest:
             return candidate.manifest
     return None
 
 
 def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
-    """Copies, from candidates, of published generations' manifests that are gone or damaged.
+    """Copies, from candidates, of published generations' manifests that are gone.
 
     `live`: the generation that target holds, which is left out; None if target names none.
     """
     found = []
     for attempt in _attempts(services):
-        record = services.store.read_if_sound(LedgerRecord, services.layout.ledger_record(attempt))
+        record = services.ledger.read(attempt)
         if record is None or record.outcome is not Outcome.PUBLISHED or record.generation == live:
             continue
-        if sound_manifest(services, record.generation) is None:
-            candidate = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
+        if find_manifest(services, record.generation) is None:
+            candidate = services.manifests.candidate(attempt)
             if candidate is not None and candidate.manifest is not None:
                 found.append(candidate.manifest)
     return found
 
 
-def manifest_changes(services: Services, manifest: Manifest, *, is_live: bool) -> list[RecordChange]:
-    """The changes that store the generation's manifest and file list again as they were committed.
-
-    If a file list is damaged and no copy is left, it is deleted. `is_live`: whether target holds the generation.
-    """
+def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChange]:
+    """The changes that store the generation's manifest and file list again as they were committed."""
     store, layout, generation = services.store, services.layout, manifest.generation
     changes = []
-    if sound_manifest(services, generation) is None:
+    if find_manifest(services, generation) is None:
         reason = f"copied from the candidate of attempt [{manifest.attempt}]"
         changes.append(change_to(store, layout.manifest(generation), to_json(manifest), reason))
     name = layout.file_list(generation)
@@ -80,14 +93,11 @@ def manifest_changes(services: Services, manifest: Manifest, *, is_live: bool) -
     copy = _copied_file_list(services, manifest)
     if copy is not None:
         changes.append(change_to(store, name, copy, f"copied from attempt [{manifest.attempt}]"))
-    elif stored is not None and store.parse_if_sound(FileList, name, stored) is None:
-        consequence = "the next publish exports target" if is_live else "no rollback can load the generation's files"
-        changes.append(change_to(store, name, None, f"damaged, and no copy is left: {consequence}"))
     return changes
 
 
 def _copied_file_list(services: Services, manifest: Manifest) -> str | None:
-    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(manifest.attempt))
+    candidate = services.manifests.candidate(manifest.attempt)
     if candidate is None or candidate.file_list_uri is None:
         return None
     stored = services.store.read(candidate.file_list_uri.removeprefix(services.store.uri("")))

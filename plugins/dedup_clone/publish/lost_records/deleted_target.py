@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
-from dedup_clone.publish.lost_records.committed_manifests import sound_manifest
+from dedup_clone.publish.lost_records.committed_manifests import find_manifest
+from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 
@@ -15,11 +16,11 @@ def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of the
     time of the swap.
     """
-    manifest = sound_manifest(services, generation)
+    manifest = find_manifest(services, generation)
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
         return None
-    swap = services.store.read_if_sound(SwapSpec, services.layout.swap_spec(manifest.attempt))
+    swap = find_swap(services, manifest.attempt)
     cloned_at = swap.cloned_at if swap else None
     if swap is None or cloned_at is None or swap.generation != str(generation) or staging.created_at > cloned_at:
         return None

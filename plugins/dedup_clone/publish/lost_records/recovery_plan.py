@@ -1,4 +1,4 @@
-"""Plans the recovery of a feed whose records were lost or damaged, and carries the plan out.
+"""Plans the recovery of a feed whose records were lost, and carries the plan out.
 
 Target's labels say which generation readers see. If the manifest of that generation is found, CURRENT is made to name
 the generation. Otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.lost_records.committed_manifests import (
+    RecordChange,
+    change_to,
     find_last_committed,
     find_live_manifest,
     find_lost_manifests,
     manifest_changes,
 )
-from dedup_clone.publish.lost_records.damaged_records import changes_of_damaged_records
 from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
-from dedup_clone.publish.lost_records.record_change import RecordChange, change_to
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
@@ -71,8 +71,8 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
     label = labelled_generation(target)
     lost = find_lost_manifests(services, None if label is None else int(label))
-    copies = [change for manifest in lost for change in manifest_changes(services, manifest, is_live=False)]
-    return replace(plan, changes=(*changes_of_damaged_records(services), *copies, *plan.changes))
+    copies = [change for manifest in lost for change in manifest_changes(services, manifest)]
+    return replace(plan, changes=(*copies, *plan.changes))
 
 
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
@@ -87,11 +87,8 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
     if plan_recovery(services, table_is_gone=table_is_gone) != plan:
         raise LostRace(f"Feed [{services.feed.feed}] changed since the plan was made: run `make recover` again.")
     for change in plan.changes:
-        if change.text is None:
-            services.store.delete(change.name, expected_object_generation=change.object_generation)
-        else:
-            services.store.replace(change.name, change.text, expected_object_generation=change.object_generation)
-        services.log(f"recovery: {'deleted' if change.text is None else 'wrote'} [{change.name}]: {change.reason}")
+        services.store.replace(change.name, change.text, expected_object_generation=change.object_generation)
+        services.log(f"recovery: wrote [{change.name}]: {change.reason}")
     if plan.swap is not None:
         repeat_swap(services, plan.swap)
         services.log(f"recovery: made [{services.feed.target}] again", generation=int(plan.swap.generation))
@@ -102,9 +99,7 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
 
 def _plan_current(services: Services, target: TableMetadata | None, *, table_is_gone: bool) -> RecoveryPlan:
     """The plan for CURRENT and for the manifest of the live generation."""
-    name = services.layout.current
-    stored = services.store.read(name)
-    current = services.store.parse_if_sound(Current, name, stored)
+    current = services.store.read_record(Current, services.layout.current)
     label = labelled_generation(target)
     if target is None:
         return _plan_without_target(services, current, table_is_gone=table_is_gone)
@@ -113,7 +108,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     generation = int(label)
     if current is not None and current.intent is not None and current.intent.generation == generation:
         attempt = current.intent.attempt
-        swapped = services.store.read_if_sound(Candidate, services.layout.candidate(attempt))
+        swapped = services.manifests.candidate(attempt)
         if swapped is not None and swapped.manifest is not None and find_swap(services, attempt) is not None:
             return RecoveryPlan("The next run commits the swap of the run that holds the lease.")
     manifest = find_live_manifest(services, generation, target.labels.get(MANIFEST_LABEL))
@@ -128,11 +123,11 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
             f"generation. Then switch on the feed's DAGs.",
             removes_label=True,
         )
-    changes = manifest_changes(services, manifest, is_live=True)
+    changes = manifest_changes(services, manifest)
     next_step = "Switch on the feed's DAGs."
     if current is not None and current.generation == generation:
         return RecoveryPlan(next_step, tuple(changes))
-    found = "is gone or damaged" if current is None else f"names generation [{current.generation}]"
+    found = "is gone" if current is None else f"names generation [{current.generation}]"
     reason = f"it {found}, and target holds generation [{generation}]"
     live = _without_lease(services, current, at_least=generation)
     live = replace(live, generation=generation, manifest_digest=target.labels.get(MANIFEST_LABEL, manifest.digest))
@@ -172,7 +167,7 @@ def _with_current(services: Services, plan: RecoveryPlan, committed: Manifest) -
     """The plan, which repeats a swap, with a change that makes CURRENT name that generation, too."""
     current = _without_lease(services, None, at_least=committed.generation)
     current = replace(current, generation=committed.generation, manifest_digest=committed.digest)
-    change = _change_of_current(services, current, "it is gone or damaged, and so is target")
+    change = _change_of_current(services, current, "it is gone, and so is target")
     return replace(plan, changes=(change,), unknown=_LOST_WITH_CURRENT)
 
 
@@ -182,7 +177,7 @@ def _plan_without_label(services: Services, current: Current | None) -> Recovery
         step = f"Target names no generation: trigger {services.feed.feed}_bootstrap without a source table."
         if current is None and services.current.highest_generation():  # without CURRENT the bootstrap would be refused
             unknown = (*_LOST_WITH_MANIFEST, *_LOST_WITH_CURRENT)
-            reason = "it is gone or damaged, and target names no generation"
+            reason = "it is gone, and target names no generation"
             return _new_start(services, current, reason, unknown, step, removes_label=False)
         return RecoveryPlan(step, unknown=_LOST_WITH_MANIFEST)
     table = f"{services.names.dataset}.{services.feed.target}"

@@ -53,8 +53,8 @@ def _is_kept(held: HeldDelivery, live: Manifest | None) -> bool:
 
 
 def _take_over(services: Services, request: DedupRequest, held: HeldDelivery) -> ReusableCandidate | None:
-    stopped = services.store.read_if_sound(DedupRequest, services.layout.request(held.attempt))
-    candidate = services.store.read_if_sound(Candidate, services.layout.candidate(held.attempt))
+    stopped = services.manifests.request(held.attempt)
+    candidate = services.manifests.candidate(held.attempt)
     if stopped is None or candidate is None or candidate.manifest is None or stopped.changes or request.changes:
         return None
     as_stopped = replace(

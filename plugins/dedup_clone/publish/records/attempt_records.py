@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
-from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
-from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.index import ended_attempts
 
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
 
@@ -31,11 +27,8 @@ def save_check_results(
 
 
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
-    """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned.
-
-    None also if the results are damaged: they only report, and nothing would write them again.
-    """
-    return services.store.read_if_sound(CheckResults, services.layout.check_results(attempt, phase))
+    """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned."""
+    return services.store.read_record(CheckResults, services.layout.check_results(attempt, phase))
 
 
 def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
@@ -44,7 +37,7 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
     if results is None:
         name = services.store.uri(services.layout.check_results(attempt, phase))
         raise ContractViolation(
-            f"[{name}] is gone or damaged: restore an earlier version of it (docs/runbook.md, lost records)."
+            f"[{name}] is gone: restore a former version of it (docs/runbook.md, a record is lost or damaged)."
         )
     return results
 
@@ -60,8 +53,8 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:
-    """What the attempt was allowed to swap; None if it failed earlier or was pruned, or if the record is damaged."""
-    return services.store.read_if_sound(SwapSpec, services.layout.swap_spec(attempt))
+    """What the attempt was allowed to swap; None if it failed earlier or was pruned."""
+    return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
 
 
 def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, run_id: str) -> None:
@@ -69,19 +62,3 @@ def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, r
     for item in refused:
         services.arrivals.refuse(Refusal(item.delivery, item.reason, run_id, services.now()))
         services.log(f"refused delivery [{item.delivery.name}]: {item.reason}", snapshot_id=item.delivery.snapshot_id)
-
-
-def find_arrival_time(services: Services, delivery: Delivery) -> datetime | None:
-    """When the delivery arrived, by its arrival record or, if that is lost or damaged, by a ledger record.
-
-    Such a ledger record is that of an attempt whose newest delivery was this one. None if neither record exists.
-    """
-    arrival = services.store.read_if_sound(Arrival, services.layout.arrival(delivery))
-    if arrival is not None:
-        return arrival.arrived_at
-    consequence = f"it is not known when delivery [{delivery.name}] arrived, whose arrival record is lost"
-    attempts = try_read(services, consequence, lambda: ended_attempts(services.store, services.feed.feed))
-    for record in reversed(attempts or []):
-        if record.deliveries[-1:] == (delivery,) and record.snapshot_id == delivery.snapshot_id:
-            return record.arrived_at
-    return None

@@ -120,9 +120,9 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     """Why the changes can never be loaded; empty if they can."""
     if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
         return "they are older than [changes_days]"
-    manifest = services.store.read_if_sound(Manifest, services.layout.manifest(changes.generation))
+    manifest = services.store.read_record(Manifest, services.layout.manifest(changes.generation))
     if manifest is None:
-        return "the manifest of their generation is lost or damaged"
+        return "the manifest of their generation is lost"
     # If later generations no longer wait for this one, their load may have made the table anew, with their columns.
     if changes.job_number >= FAILED_JOBS_BEFORE_SKIP:
         table = services.warehouse.table(services.names.changes_table)

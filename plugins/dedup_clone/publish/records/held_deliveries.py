@@ -14,7 +14,6 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -48,7 +47,7 @@ def hold_stopped(services: Services, intent: Intent, candidate: Candidate | None
     attempt ended without a swap: nobody approved it, or the replay must be repeated.
     """
     failed = _data_failures(services, intent.attempt)
-    request = services.store.read_if_sound(DedupRequest, services.layout.request(intent.attempt)) if failed else None
+    request = services.manifests.request(intent.attempt) if failed else None
     if intent.kind is not IntentKind.PUBLISH or candidate is None or request is None or request.dates is not None:
         return
     refused = {item.delivery for item in candidate.refused}
@@ -81,8 +80,7 @@ def _data_failures(services: Services, attempt: str) -> tuple[CheckResult, ...]:
 def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:
     """The records of the deliveries that are held while `live` is the live generation, in ascending precedence."""
     names = [services.layout.held_delivery(delivery) for delivery in find_backlog(services, live).held]
-    records = [services.store.read_if_sound(HeldDelivery, name) for name in names]
-    return [record for record in records if record is not None]
+    return services.store.read_records(HeldDelivery, names)
 
 
 def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason: str) -> str:

@@ -11,7 +11,6 @@ from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.publish.attempt_jobs import SWAP_STEP
-from dedup_clone.publish.records.attempt_records import find_arrival_time
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
@@ -62,12 +61,12 @@ def published_record(
     if parent_generation is not None:
         parent = read("lag and shares", lambda: services.manifests.read(parent_generation))
     is_parent_known = parent_generation is None or parent is not None
-    replays_some_dates = _replays_some_dates(services, manifest)
+    request = read("dates that were replayed", lambda: services.manifests.request(manifest.attempt))
+    replays_some_dates = request is not None and request.dates is not None
     newly_live_arrived_at = None
     if is_parent_known and not replays_some_dates:
         newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
-    # A bootstrap has no arrival, and an arrival record may be lost. Then the time when the attempt acquired the lease
-    # counts as the arrival.
+    # A bootstrap has no arrival. Then the time when the attempt acquired the lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
     swapped_at = _swapped_at(services, swap, target, jobs)
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
@@ -145,32 +144,19 @@ def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
     return sum(candidate.erased.rows.values()) if is_erasure and candidate.erased else None
 
 
-def _replays_some_dates(services: Services, manifest: Manifest) -> bool:
-    """Whether a replay of some dates made the generation, so that it names the same snapshot as its parent.
-
-    The attempt's request says so. Without a request (a rollback has none, others may be lost) the answer is whether the
-    generation applied a delivery that it does not include.
-    """
-    request = try_read(services, "the request is not read", lambda: services.manifests.request(manifest.attempt))
-    if request is None:
-        return not set(manifest.applied) <= set(manifest.deliveries)
-    return request.dates is not None
-
-
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
     """The arrival of the newest delivery; without deliveries that of the generation from which the rows come."""
     if manifest.deliveries:
-        return find_arrival_time(services, manifest.deliveries[-1])
+        return services.arrivals.read(manifest.deliveries[-1]).arrived_at
     origin = manifest.parent if manifest.restores is None else manifest.restores
     record = None if origin is None else services.ledger.read(services.manifests.read(origin).attempt)
     return None if record is None else record.arrived_at
 
 
 def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
-    """The arrival of the newest delivery that was never live before.
-
-    None if there is no such delivery, or if no record says when it arrived.
-    """
+    """The arrival of the newest delivery that was never live before; None if there is no such delivery."""
     published = {*parent.deliveries, *parent.excluded} if parent else set()
     newly_live = [delivery for delivery in manifest.applied if delivery not in published]
-    return find_arrival_time(services, newly_live[-1]) if newly_live and manifest.restores is None else None
+    if not newly_live or manifest.restores is not None:
+        return None
+    return services.arrivals.read(newly_live[-1]).arrived_at

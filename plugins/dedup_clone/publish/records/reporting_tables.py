@@ -112,7 +112,7 @@ def _begin(
     `is_first`: whether it is the first load of this call of `write_reporting_tables`. If the last load is too recent,
     the first load is left to a later run; a further load waits for the rest of SECONDS_BETWEEN_LOADS.
     """
-    writer, rows, names = stored.writer, StatusRows(services.store).read(), _readable(services, backlog)
+    writer, rows, names = stored.writer, StatusRows(services.store).read(), backlog.names()[:ROWS_PER_LOAD]
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
         status_digest = None
@@ -129,20 +129,6 @@ def _begin(
         return _postpone(services, stored, "BigQuery's daily limit of loads into one table is nearly reached")
     load = ReportingLoad(secrets.token_hex(8), holder, services.now(), status_digest, tuple(names))
     return backlog.replace_writer(writer.begin(load), expected_object_generation=stored.object_generation)
-
-
-def _readable(services: Services, backlog: ReportingBacklog) -> list[str]:
-    """The names of the objects with the ledger table's next rows, without damaged ones."""
-    names = backlog.names()[:ROWS_PER_LOAD]
-    readable = list(backlog.rows(names))
-    # Another writer may have loaded and removed rows since they were listed: these are not damaged.
-    for damaged in services.store.stat(sorted(set(names) - set(readable))):
-        services.log(
-            f"[{services.store.uri(damaged.name)}] is damaged, so the ledger table does not get its row: "
-            f"run `make recover`",
-            level=logging.WARNING,
-        )
-    return readable
 
 
 def _postpone(services: Services, stored: StoredWriter, why: str) -> StoredWriter:

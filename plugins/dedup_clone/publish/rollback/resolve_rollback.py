@@ -71,10 +71,10 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     live_table = services.manifests.read(live).table
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.swapped_at and record.generation >= erasure_generation:
-            manifest = services.store.read_if_sound(Manifest, services.layout.manifest(record.generation))
+            manifest = services.store.read_record(Manifest, services.layout.manifest(record.generation))
             is_live = record.generation == live
             if manifest is None:
-                continue  # lost or damaged: nobody knows which rows the generation had
+                continue  # lost: nobody knows which rows the generation had
             # Target may have more columns than the live manifest, if the live generation was restored.
             columns = target.columns if target and not is_live else live_table.columns
             added = added_columns(manifest.table.columns, columns)
