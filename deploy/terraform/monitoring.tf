@@ -10,7 +10,7 @@ locals {
   # The gauges that the alert policies and the dashboard use, each with its unit.
   feed_gauges = {
     waiting_seconds  = "s"
-    promise_seconds  = "s"
+    sla_seconds      = "s"
     sla_share_used   = "1"
     age_seconds      = "s"
     lag_seconds      = "s"
@@ -88,7 +88,7 @@ resource "google_monitoring_alert_policy" "freshness_burn" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "See the page Snapshots in Airflow, and the entries \"freshness SLA at risk\" and \"freshness SLA missed\" of docs/runbook.md."
+    content   = "See the page Snapshots in Airflow, and the entries \"sla_at_risk\" and \"sla_missed\" of docs/runbook.md."
   }
 }
 

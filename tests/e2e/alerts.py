@@ -9,8 +9,8 @@ from testkit.stack import Stack
 from testkit.waiting import wait_for
 
 WATCHDOG = "freshness_watchdog"
-AT_RISK = "freshness SLA at risk (promise_at_risk)"
-MISSED = "freshness SLA missed (promise_missed)"
+AT_RISK = "sla_at_risk"
+MISSED = "sla_missed"
 
 
 class Watchdog:

@@ -69,11 +69,11 @@ def test_the_first_task_of_a_rollback_waits_for_the_end_of_a_publish(slow: SlowP
 
 def test_the_page_says_late_while_readers_wait(late_view: dict[str, Any]) -> None:
     assert late_view["freshness"]["status"] == "late"
-    assert late_view["freshness"]["incidents"][0]["kind"] == "promise_missed"
+    assert late_view["freshness"]["incidents"][0]["kind"] == "sla_missed"
 
 
 def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchdog: Watchdog) -> None:
-    about_the_sla = [title for title in watchdog.alerts(SLOWED) if "promise" in title]
+    about_the_sla = [title for title in watchdog.alerts(SLOWED) if "sla_" in title]
     assert about_the_sla == [f"WARNING: {AT_RISK}", f"ALERT: {MISSED}", f"RECOVERED: {MISSED}"]
 
 

@@ -179,7 +179,7 @@ GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
 
 
 BEGAN = Alert(
-    incident="promise_missed",
+    incident="sla_missed",
     feed="sales",
     kind=IncidentKind.SLA_MISSED,
     severity=Severity.ALERT,
@@ -189,7 +189,7 @@ BEGAN = Alert(
     ended_at=None,
     readers_see="snapshot 7",
     next_step="open the run.",
-    runbook="https://host/runbook.md#promise_missed",
+    runbook="https://host/runbook.md#sla_missed",
     link="https://airflow/dags/sales_publish",
 )
 

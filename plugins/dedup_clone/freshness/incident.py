@@ -14,8 +14,8 @@ class IncidentKind(StrEnum):
     """The kinds of incidents. Their values are stored; docs/runbook.md has an entry for each."""
 
     ARRIVAL_OVERDUE = "arrival_overdue"
-    SLA_AT_RISK = "promise_at_risk"
-    SLA_MISSED = "promise_missed"
+    SLA_AT_RISK = "sla_at_risk"
+    SLA_MISSED = "sla_missed"
     REPLAY_LATE = "replay_late"
     TARGET_TOO_OLD = "target_too_old"
     FEED_FILE_INVALID = "feed_file_invalid"
@@ -34,22 +34,10 @@ class IncidentKind(StrEnum):
     JOB_PENDING = "job_pending"
     DELIVERY_REFUSED = "delivery_refused"
     DELIVERY_HELD = "delivery_held"
-    INVALID_MARKER = "marker_misnamed"
+    INVALID_MARKER = "invalid_marker"
     CONTENT_UNEQUAL = "content_unequal"
     ROWS_NOT_LOADED = "rows_not_loaded"
     ALERT_TEST = "alert_test"
-
-    @property
-    def label(self) -> str:
-        """The kind as alerts, page and runbook name it: the stored value, after clearer words if _WORDS has any."""
-        return f"{_WORDS[self]} ({self})" if self in _WORDS else str(self)
-
-
-_WORDS = {
-    IncidentKind.SLA_AT_RISK: "freshness SLA at risk",
-    IncidentKind.SLA_MISSED: "freshness SLA missed",
-    IncidentKind.INVALID_MARKER: "invalid marker",
-}
 
 
 class Severity(StrEnum):
@@ -134,9 +122,7 @@ class Alert:
     @property
     def title(self) -> str:
         stopped = "a check stopped the publish, " if STOPPED_BY_CHECK in self.what else ""
-        return (
-            f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {stopped}{self.kind.label}"
-        )
+        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {stopped}{self.kind}"
 
     @property
     def text(self) -> str:

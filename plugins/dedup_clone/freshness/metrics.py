@@ -25,7 +25,7 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
     values: dict[str, float | None] = {
         "deliveries_waiting": len(state.waiting),
         "waiting_seconds": waiting_s,
-        "promise_seconds": state.sla.total_seconds(),
+        "sla_seconds": state.sla.total_seconds(),
         "sla_share_used": waiting_s / state.sla.total_seconds(),
         "incidents_open": open_incidents,
         "arrivals_overdue": None if expected is None else len(overdue_times(expected, state.arrivals, now)),

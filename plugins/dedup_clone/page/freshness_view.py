@@ -40,7 +40,7 @@ def status_view(
     `due_now`: when the oldest delivery that waits now must be live; None if none waits.
     """
     still_waits = bool(due_now and verdict and verdict.due_at and due_now <= verdict.due_at)
-    incidents = [{**to_plain(one), "title": one.kind.label} for one in _incidents(verdict, now, reported, still_waits)]
+    incidents = [to_plain(one) for one in _incidents(verdict, now, reported, still_waits)]
     status, headline = status_and_headline(verdict, now, newest_of_any_feed)
     if verdict is None:
         return {

@@ -32,7 +32,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     mark(world, "snapshot_id=7")
     (unregistered,) = feed_state(world).waiting
     assert (unregistered.delivery.snapshot_id, unregistered.is_registered) == (7, False)
-    assert wrong(world, after=2 * HOUR) == ["promise_missed"]
+    assert wrong(world, after=2 * HOUR) == ["sla_missed"]
     name = world.land(7, [row(7, 1)])
     (registered,) = feed_state(world).waiting
     assert registered.is_registered
@@ -40,7 +40,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
     (cleaned,) = feed_state(world).waiting
     assert abs(cleaned.arrived_at - registered.arrived_at) < timedelta(seconds=1)
-    assert wrong(world, after=2 * HOUR) == ["promise_missed"]
+    assert wrong(world, after=2 * HOUR) == ["sla_missed"]
     record = world.publish(name)
     state = feed_state(world)
     assert (state.waiting, state.live) == ((), record)
@@ -82,7 +82,7 @@ def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnSt
 def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> None:
     mark(world, "snapshot_id=seven")
     (name,) = wrong(world)
-    assert name.startswith("marker_misnamed-")
+    assert name.startswith("invalid_marker-")
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=seven/_SUCCESS").delete()
     assert wrong(world) == []
 
@@ -99,7 +99,7 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
     world.swap(spec, swap)
     assert wrong(world) == []
     world.running.clear()
-    assert wrong(world) == ["promise_at_risk"]  # the run ended without a commit
+    assert wrong(world) == ["sla_at_risk"]  # the run ended without a commit
     world.commit(spec)
     assert wrong(world) == []
     world.roll_back(1)

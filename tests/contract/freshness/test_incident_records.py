@@ -77,9 +77,9 @@ HISTORIES: dict[str, list[Check]] = {
         (2, [], True, both("delivery_refused-9-1 ended")),
     ],
     "a miss replaces its warning": [
-        (0, [AT_RISK], True, both("promise_at_risk began")),
-        (1, [MISSED], True, both("promise_missed began")),
-        (2, [], True, both("promise_missed ended")),
+        (0, [AT_RISK], True, both("sla_at_risk began")),
+        (1, [MISSED], True, both("sla_missed began")),
+        (2, [], True, both("sla_missed ended")),
     ],
     "a notifier that failed is tried again, and the other is not": [
         (0, [OVERDUE], False, [f"log: {BEGAN}"]),
@@ -113,10 +113,10 @@ HISTORIES: dict[str, list[Check]] = {
         (20, [], True, [f"log: {ENDED}"]),
     ],
     "the retried end of a miss does not swallow the end of a later warning": [
-        (0, [MISSED], True, both("promise_missed began")),
-        (5, [], False, ["log: promise_missed ended"]),
-        (10, [AT_RISK], False, ["log: promise_at_risk began"]),
-        (15, [], False, ["log: promise_at_risk ended"]),
+        (0, [MISSED], True, both("sla_missed began")),
+        (5, [], False, ["log: sla_missed ended"]),
+        (10, [AT_RISK], False, ["log: sla_at_risk began"]),
+        (15, [], False, ["log: sla_at_risk ended"]),
     ],
 }
 
@@ -142,7 +142,7 @@ def test_one_recovery_if_the_deadline_reported_the_miss_between_two_checks(bench
     bench.update(AT_RISK)
     assert bench.records_of_feed.open(MISSED, NOW)
     assert not bench.records_of_feed.open(MISSED, NOW)
-    assert bench.update(minute=5) == both("promise_missed ended")
+    assert bench.update(minute=5) == both("sla_missed ended")
     assert bench.records() == []
 
 
@@ -179,8 +179,8 @@ def test_the_claim_of_a_process_that_died_expires_after_ten_minutes(bench: Bench
 def test_a_check_with_a_state_older_than_the_incident_does_not_end_it(bench: Bench) -> None:
     bench.records_of_feed.open(MISSED, NOW + timedelta(seconds=5))
     assert bench.update() == []
-    assert bench.records() == ["promise_missed.json"]
-    assert bench.update(minute=2) == both("promise_missed ended")
+    assert bench.records() == ["sla_missed.json"]
+    assert bench.update(minute=2) == both("sla_missed ended")
 
 
 def test_an_incident_that_is_being_notified_is_not_ended(bench: Bench) -> None:

@@ -27,7 +27,7 @@ from testkit.dag_tasks import Watch, setup_of
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 LATE = timedelta(minutes=61)
-MISSED = ["ALERT: freshness SLA missed (promise_missed)"]
+MISSED = ["ALERT: sla_missed"]
 
 
 class Callback:

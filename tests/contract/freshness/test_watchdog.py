@@ -33,7 +33,7 @@ def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
 
 MINUTE = timedelta(minutes=1)
-AT_RISK = "freshness SLA at risk (promise_at_risk)"
+AT_RISK = "sla_at_risk"
 
 
 def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) -> None:
@@ -41,10 +41,10 @@ def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) 
     assert dog.check() == []
     assert dog.check(later=40 * MINUTE) == [f"WARNING: {AT_RISK}"]
     assert dog.check(later=45 * MINUTE) == []
-    assert dog.check(later=61 * MINUTE) == ["ALERT: freshness SLA missed (promise_missed)"]
+    assert dog.check(later=61 * MINUTE) == ["ALERT: sla_missed"]
     assert dog.check(later=66 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.check(later=71 * MINUTE) == ["RECOVERED: freshness SLA missed (promise_missed)"]
+    assert dog.check(later=71 * MINUTE) == ["RECOVERED: sla_missed"]
     assert "Readers see: snapshot 7" in dog.caplog.text
     assert dog.check(later=76 * MINUTE) == []
 

@@ -51,11 +51,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     # -- the SLA: 25 minutes usually pass between lease and swap, the next check comes in 5
     "a delivery has just come": (feed_state(waiting=(waits(minutes(1)),)), []),
     "it waits, and may just make it": (feed_state(waiting=(waits(minutes(30)),)), []),
-    "it waits, and will not make it": (feed_state(waiting=(waits(minutes(31)),)), ["promise_at_risk"]),
+    "it waits, and will not make it": (feed_state(waiting=(waits(minutes(31)),)), ["sla_at_risk"]),
     "its run is half way": (feed_state(waiting=(waits(minutes(40)),), current=current(intent(minutes(12)))), []),
     "its run is slow": (
         feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46)))),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "its run loads in time": (
         feed_state(waiting=(waits(minutes(49)),), current=current(intent(minutes(44), "sales-8-x-load-1"))),
@@ -63,19 +63,19 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "its run loads too late": (
         feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46), "sales-8-x-load-1"))),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "a rollback is in its way": (
         feed_state(waiting=(waits(minutes(31)),), current=current(intent(minutes(1), kind=IntentKind.ROLLBACK))),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "there is no baseline yet: half the SLA counts": (
         feed_state(waiting=(waits(minutes(26)),), history=(record(),)),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "its last attempt failed": (
         feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="check [new_share] failed"),)),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "its last attempt failed, and a publish is running": (
         feed_state(
@@ -85,11 +85,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "its run waits for an approval": (
         feed_state(waiting=(waits(minutes(1)),), current=current(replace(intent(minutes(0)), waits_for_approval=True))),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "its run failed before it acquired the lease, and is repeated": (
         feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "its run failed and could not give the lease back": (
         feed_state(
@@ -98,17 +98,17 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
             current=current(replace(intent(minutes(0)), run_id=REPEATED.run_id)),
             lease_holder_running=False,
         ),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "an attempt of another delivery failed": (
         feed_state(waiting=(waits(minutes(1)),), failures=(record(6, reason="dead"),)),
         [],
     ),
-    "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["promise_missed"]),
-    "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["promise_missed"]),
+    "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["sla_missed"]),
+    "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["sla_missed"]),
     "it counts although it is not registered": (
         feed_state(waiting=(waits(minutes(61), registered=False),)),
-        ["promise_missed", "watch_idle"],
+        ["sla_missed", "watch_idle"],
     ),
     # -- arrivals and age
     "expected, and there": (feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)), []),
@@ -168,11 +168,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "a dead run holds the lease, and the run of a waiting delivery recovers its attempt": (
         feed_state(current=current(intent(minutes(1))), lease_holder_running=False, waiting=(waits(minutes(2)),)),
-        ["promise_at_risk"],
+        ["sla_at_risk"],
     ),
     "a dead run holds the lease although deliveries wait": (
         feed_state(current=current(intent(minutes(61))), lease_holder_running=False, waiting=(waits(minutes(1)),)),
-        ["promise_at_risk", "lease_held"],
+        ["sla_at_risk", "lease_held"],
     ),
     "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
     "a run that waits for approval yields the lease": (
@@ -248,7 +248,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["checks_failed_after_swap-7"]),
     "a marker names no delivery": (
         feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
-        ["marker_misnamed-4711"],
+        ["invalid_marker-4711"],
     ),
 }
 
@@ -283,25 +283,25 @@ PENDING = PendingJob("merge-1", NOW - minutes(30), True)
 SAID: list[tuple[FeedState, str, list[str]]] = [
     (
         feed_state(waiting=(waits(minutes(75)),), current=current(intent(minutes(40), "sales-8-x-load-1"))),
-        "promise_missed",
+        "sla_missed",
         ["snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago", "for 40 min; last step: sales-8-x-load-1."],
     ),
     (
         feed_state(waiting=(waits(minutes(75)),), failures=(record(8, reason="check [new_share] failed"),)),
-        "promise_missed",
+        "sla_missed",
         ["The last attempt failed: check [new_share] failed.", "clear that run from its first task"],
     ),
-    (STOPPED, "promise_at_risk", [STOPPED_BY_CHECK, "replay it and accept [new_share] with a reason"]),
+    (STOPPED, "sla_at_risk", [STOPPED_BY_CHECK, "replay it and accept [new_share] with a reason"]),
     (
         replace(STOPPED, current=current(replace(intent(minutes(1)), waits_for_approval=True))),
-        "promise_at_risk",
+        "sla_at_risk",
         ["Run [run-8] waits for an approval.", "approve or reject"],
     ),
-    (replace(STOPPED, failed_checks=(MANY_NEW, GONE)), "promise_at_risk", ["[target_is_parent]: restore target."]),
+    (replace(STOPPED, failed_checks=(MANY_NEW, GONE)), "sla_at_risk", ["[target_is_parent]: restore target."]),
     (DEAD, "lease_held", ["is not running any more"]),
     (replace(DEAD, lease_holder_running=True), "lease_held", ["is running: nothing else can be published."]),
-    (feed_state(waiting=(waits(minutes(31)),)), "promise_at_risk", ["usually takes 25 min", "watch the publish run"]),
-    (feed_state(waiting=(waits(minutes(31)),), history=()), "promise_at_risk", ["is assumed to take 30 min"]),
+    (feed_state(waiting=(waits(minutes(31)),)), "sla_at_risk", ["usually takes 25 min", "watch the publish run"]),
+    (feed_state(waiting=(waits(minutes(31)),), history=()), "sla_at_risk", ["is assumed to take 30 min"]),
     (
         feed_state(failed_checks=(MANY_NEW,), failed_run=GIVEN_UP),
         "publish_failed",

@@ -22,23 +22,23 @@ from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_stat
 
 def test_the_beginning() -> None:
     assert BEGAN.text.splitlines() == [
-        "[sales] ALERT: freshness SLA missed (promise_missed)",
+        "[sales] ALERT: sla_missed",
         "What: snapshot 8 <b>is</b> not live.",
         "Since: 2026-06-15 12:00:00 UTC",
         "Readers see: snapshot 7",
         "Next: open the run.",
-        "Runbook: https://host/runbook.md#promise_missed",
+        "Runbook: https://host/runbook.md#sla_missed",
         "Airflow: https://airflow/dags/sales_publish",
     ]
 
 
 def test_the_end_and_a_stopped_publish() -> None:
     ended = dataclasses.replace(BEGAN, moment=Moment.ENDED, ended_at=NOW + minutes(90))
-    assert ended.title == "[sales] RECOVERED: freshness SLA missed (promise_missed)"
+    assert ended.title == "[sales] RECOVERED: sla_missed"
     assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
     assert "Next: nothing." in ended.text
     stopped = dataclasses.replace(BEGAN, what=f"snapshot 8 is not live. {STOPPED_BY_CHECK}.")
-    assert stopped.title == "[sales] ALERT: a check stopped the publish, freshness SLA missed (promise_missed)"
+    assert stopped.title == "[sales] ALERT: a check stopped the publish, sla_missed"
 
 
 def test_markup_in_data_is_text_in_mail() -> None:
@@ -68,7 +68,7 @@ def test_metrics_of_a_feed() -> None:
     assert feed_metrics(NOW, known, 2) == {
         "deliveries_waiting": 2.0,
         "waiting_seconds": 180.0,
-        "promise_seconds": 3600.0,
+        "sla_seconds": 3600.0,
         "sla_share_used": 0.05,
         "incidents_open": 2.0,
         "arrivals_overdue": 0.0,
@@ -87,7 +87,7 @@ def test_metrics_of_a_feed() -> None:
 def test_what_is_not_known_is_no_metric() -> None:
     found = feed_metrics(NOW, feed_state(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
     assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
-    always = {"deliveries_waiting", "waiting_seconds", "promise_seconds", "sla_share_used", "incidents_open"}
+    always = {"deliveries_waiting", "waiting_seconds", "sla_seconds", "sla_share_used", "incidents_open"}
     assert set(feed_metrics(NOW, feed_state(live=None, history=()), 0)) == always
     assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)
 

@@ -72,9 +72,9 @@ def test_a_notifier_class_gets_the_alert_into_its_templates(seen: list[str]) -> 
     notifiers = AlertNotifiers(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.kind }}"))
     assert len(notifiers.names) == 3
     assert notifiers.send(BEGAN, notifiers.names) == notifiers.names
-    assert seen == ["[sales] ALERT: freshness SLA missed (promise_missed)", "sales/promise_missed"]
+    assert seen == ["[sales] ALERT: sla_missed", "sales/sla_missed"]
     notifiers.send(BEGAN, notifiers.names[1:2])
-    assert seen[-1] == "[sales] ALERT: freshness SLA missed (promise_missed)"
+    assert seen[-1] == "[sales] ALERT: sla_missed"
 
 
 def test_a_notifier_that_fails_or_does_not_exist_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
     notifiers = AlertNotifiers(AlertSettings(notifiers=(mail,)))
     notifier: Any = notifiers._factories[notifiers.names[1]]()
     notifier.render_template_fields({"alert": BEGAN})
-    assert notifier.subject == "[sales] ALERT: freshness SLA missed (promise_missed)"
+    assert notifier.subject == "[sales] ALERT: sla_missed"
     assert "&lt;b&gt;is&lt;/b&gt;" in notifier.html_content
 
 
@@ -147,7 +147,7 @@ def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook:
     assert body["text"] == BEGAN.text
     assert (body["feed"], body["kind"], body["moment"], body["since"]) == (
         "sales",
-        "promise_missed",
+        "sla_missed",
         "began",
         "2026-06-15T12:00:00+00:00",
     )
@@ -160,7 +160,7 @@ def test_one_json_is_an_event_of_pagerduty_and_a_message_of_slack(hook: type[Hoo
         assert notifiers.send(alert, ("webhook chat",)) == ("webhook chat",), notifiers.failures
     began, ended = (body for _, _, body in hook.posts)
     assert (began["event_action"], ended["event_action"]) == ("trigger", "resolve")
-    assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/promise_missed"
+    assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/sla_missed"
     assert {"summary", "source", "severity"} <= began["payload"].keys()
     assert (began["payload"]["severity"], began["routing_key"]) == ("critical", "KEY")
     assert began["payload"]["custom_details"] == {"text": BEGAN.text}
@@ -170,7 +170,7 @@ def test_one_json_is_an_event_of_pagerduty_and_a_message_of_slack(hook: type[Hoo
 
 
 def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
-    at_risk = replace(BEGAN, kind=IncidentKind.SLA_AT_RISK, incident="promise_at_risk")
+    at_risk = replace(BEGAN, kind=IncidentKind.SLA_AT_RISK, incident="sla_at_risk")
     assert at_risk.dedup_key == BEGAN.dedup_key
     refused = replace(BEGAN, kind=IncidentKind.DELIVERY_REFUSED, incident="delivery_refused-7-1")
     assert refused.dedup_key == "dedup-clone/sales/delivery_refused-7-1"

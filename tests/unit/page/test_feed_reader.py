@@ -108,7 +108,7 @@ def test_open_incidents_that_no_verdict_has_are_shown() -> None:
         store.report("product_attributes", incident(kind), opened_at)
     store.texts["product_attributes/incidents/damaged.json"] = StoredText("{}", 1)
     assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == [
-        "watch_paused", "environment_silent", "feed_not_checked", "promise_missed",
+        "watch_paused", "environment_silent", "feed_not_checked", "sla_missed",
     ]  # fmt: skip
 
 

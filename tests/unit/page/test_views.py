@@ -175,8 +175,7 @@ def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() 
     assert (view["status"], view["headline"]) == ("late", "Readers see snapshot 2120, the newest one.")
     assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
     (incident,) = view["incidents"]
-    assert (incident["kind"], incident["severity"]) == ("promise_missed", "alert")
-    assert incident["title"] == "freshness SLA missed (promise_missed)"
+    assert (incident["kind"], incident["severity"]) == ("sla_missed", "alert")
     assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
     assert status_view(stored, NOW + timedelta(hours=3))["next_expected_at"] is None, "it has passed"
     # What waited at the check is counted until three checks were missed.
@@ -269,7 +268,7 @@ def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() ->
         "Readers see snapshot 7; 1 more waits. A snapshot was due 2026-11-21 15:32:00 UTC.",
     )
     missed, other = view["incidents"]
-    assert (missed["kind"], missed["severity"], missed["since"]) == ("promise_missed", "alert", due.isoformat())
+    assert (missed["kind"], missed["severity"], missed["since"]) == ("sla_missed", "alert", due.isoformat())
     assert missed["what"] == (
         "a snapshot was due 2026-11-21 15:32:00 UTC and is not live. "
         "At the check of 2026-11-21 15:29:20 UTC: snapshot 8 is due soon"
@@ -278,11 +277,11 @@ def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() ->
     assert status_and_headline(stored.summary, due + timedelta(seconds=1))[0] == "late"
     assert status_view(stored, stored.checked_at + timedelta(minutes=16))["status"] == "unknown"
     unchecked = stored.checked_at + timedelta(minutes=16)
-    assert [i["kind"] for i in status_view(stored, unchecked)["incidents"]] == ["promise_at_risk", "watch_paused"]
+    assert [i["kind"] for i in status_view(stored, unchecked)["incidents"]] == ["sla_at_risk", "watch_paused"]
     known = status_view(stored, unchecked, due_now=due)
-    assert (known["status"], known["incidents"][0]["kind"]) == ("unknown", "promise_missed")
+    assert (known["status"], known["incidents"][0]["kind"]) == ("unknown", "sla_missed")
     of_a_newer_one = status_view(stored, unchecked, due_now=due + timedelta(minutes=5))
-    assert of_a_newer_one["incidents"][0]["kind"] == "promise_at_risk"
+    assert of_a_newer_one["incidents"][0]["kind"] == "sla_at_risk"
 
 
 def test_a_feed_with_an_invalid_file_stays_stopped_when_a_snapshot_becomes_due() -> None:

@@ -11,16 +11,16 @@ function definitionList(pairs) {
 }
 
 /** A link to the incident's entry in the runbook; plain text where the profile names no address. */
-function runbookLink(runbook, kind, title) {
-  if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${title}` : null;
-  return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, title);
+function runbookLink(runbook, kind) {
+  if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${kind}` : null;
+  return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, kind);
 }
 
 /** Facts of incidents about the run that a card is about: they have no card of their own. */
-const ofTheRun = (incidents, { now, runbook }) => incidents.map(({ title, kind, since }) =>
-  ["Incident", [runbookLink(runbook, kind, title) ?? title, ", since ", time(since, now)]]);
+const ofTheRun = (incidents, { now, runbook }) => incidents.map(({ kind, since }) =>
+  ["Incident", [runbookLink(runbook, kind) ?? kind, ", since ", time(since, now)]]);
 
-function incident({ severity, kind, title, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
+function incident({ severity, kind, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
   return h("article", { class: `incident ${severity}` },
     h("h3", {}, pill(severity), " ", withTimes(what[0].toUpperCase() + what.slice(1))),
     definitionList([
@@ -28,7 +28,7 @@ function incident({ severity, kind, title, since, what, readers_see: see, next_s
       ["Readers see", withTimes(see)],
       ["Next step", withTimes(next)],
       [run ? "Run" : "DAG", dag ? runLink(dag, run, run || dag) : null],
-      ["Runbook", runbookLink(runbook, kind, title)],
+      ["Runbook", runbookLink(runbook, kind)],
     ]));
 }
 
