@@ -1,7 +1,7 @@
 """Converts frozen dataclasses to JSON and back.
 
 From release 1.0 on, each release reads the records of every other one: keys that a release does not know are ignored,
-and a field that a record lacks gets its default. So a field that a release adds needs a default.
+and a field that a record lacks gets its default. So a field that a release adds needs a default, which never changes.
 
 Fields may be str, int, float, bool, date, datetime (UTC), StrEnum, nested dataclasses, tuples, frozensets, dicts whose
 keys are str, int or date, and any of these or None.
@@ -95,13 +95,17 @@ def _read(kind: Any, plain: Any, where: str) -> Any:
         _expect(isinstance(plain, dict), where, "an object", plain)
         return {_read_key(arguments[0], k, where): _read(arguments[1], v, f"{where}.{k}") for k, v in plain.items()}
     if dataclasses.is_dataclass(kind):
-        _expect(isinstance(plain, dict), where, "an object", plain)
-        hints, required = _fields(typing.cast(type, kind))
-        if missing := sorted(required - plain.keys()):
-            raise ContractViolation(f"[{where}] lacks fields {missing}. {_DAMAGED}")
-        given = {name: plain[name] for name in hints if name in plain}
-        return kind(**{name: _read(hints[name], value, f"{where}.{name}") for name, value in given.items()})
+        return _read_record(typing.cast(type, kind), plain, where)
     return _read_scalar(kind, plain, where)
+
+
+def _read_record(kind: type, plain: Any, where: str) -> Any:
+    _expect(isinstance(plain, dict), where, "an object", plain)
+    hints, required = _fields(kind)
+    if missing := sorted(required - plain.keys()):
+        raise ContractViolation(f"[{where}] lacks fields {missing}. {_DAMAGED}")
+    given = {name: plain[name] for name in hints if name in plain}
+    return kind(**{name: _read(hints[name], value, f"{where}.{name}") for name, value in given.items()})
 
 
 @functools.cache

@@ -7,6 +7,7 @@ watchdog has seen neither a delivery nor a live generation.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -25,18 +26,17 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 CACHED_S = 3.0  # for this time, cached objects and listings are not read again
-OTHER_VERSION = "Another version of this project wrote this feed's index; the next arrival writes it anew."
 _FEED_FOLDER = re.compile("[a-z][a-z0-9_]*/")  # other folders of the state bucket belong to no feed
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FeedRecords:
-    """The stored records of one feed. `index`: None if it is missing or unreadable.
+    """The stored records of one feed. `index`: None if there is none. `verdict`: None if the watchdog has stored none.
 
-    `verdict`: None if the watchdog has stored none, or if another version of this project wrote it. `problem`: why the
-    index is unreadable; else empty. `intent`: the run that holds the lease; None if no run does. `progress`: how far
-    that run's dedup job is; None if that is not known.
+    `intent`: the run that holds the lease; None if no run does. `progress`: how far that run's dedup job is; None if
+    that is not known.
     `newest_of_any_feed`: the summary of the newest verdict of any feed; None if there is none.
     `reported`: the records of open incidents of this feed, and of tables that have rows of all feeds.
     """
@@ -44,7 +44,6 @@ class FeedRecords:
     feed: str
     index: Index | None
     verdict: FreshnessVerdict | None
-    problem: str = ""
     intent: Intent | None = None
     progress: JobProgress | None = None
     newest_of_any_feed: VerdictSummary | None = None
@@ -69,23 +68,21 @@ class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness.
 
     `waiting`: the number of deliveries that were not live yet at the watchdog's last check; without such a check, or if
-    it saw neither a delivery nor a live generation, the number that the index has. `problem`: why the index is
-    unreadable; else empty. `newest_of_any_feed`: as in FeedRecords, but None if that check saw a delivery or a live
-    generation.
+    it saw neither a delivery nor a live generation, the number that the index has. `newest_of_any_feed`: as in
+    FeedRecords, but None if that check saw a delivery or a live generation.
     """
 
     feed: str
     summary: VerdictSummary | None
     waiting: int
-    problem: str = ""
     newest_of_any_feed: VerdictSummary | None = None
 
 
 @dataclass
 class _CachedObject(Generic[T]):
-    """The content of an object as last read. `object_generation`: 0 if there is no such object.
+    """The content of an object as last read; None, and object generation 0, if there is no such object.
 
-    `record`: None if there is no such object, or if another version of this project wrote the object.
+    A damaged object is logged and counts as absent, so that it hides nothing else of the page.
     """
 
     name: str
@@ -107,7 +104,8 @@ class _CachedObject(Generic[T]):
         self.object_generation = stored.object_generation
         try:
             self.record = from_json(self.record_type, stored.text, where=store.uri(self.name))
-        except ContractViolation:
+        except ContractViolation as error:
+            log.warning("%s", error)
             self.record = None
 
 
@@ -155,13 +153,12 @@ class _CachedFeed:
     def records(self) -> FeedRecords | None:
         """The records as last read; None without index, verdict and open incident."""
         index, verdict = self.index.record, self.verdict.record
-        if not (self.index.object_generation or verdict or self.incidents):
+        if not (index or verdict or self.incidents):
             return None
         return FeedRecords(
             feed=self.layout.feed,
             index=index,
             verdict=verdict,
-            problem=OTHER_VERSION if self.index.object_generation and index is None else "",
             intent=self.intent,
             progress=self.progress.record if self.progress else None,
             reported=(*self.incidents, *self.shared_incidents),
@@ -196,9 +193,7 @@ class FeedReader:
                 arrivals = records.index.arrivals if records.index else ()
                 waiting = sum(arrival.state is DeliveryState.WAITING for arrival in arrivals)
                 summary = self._summaries.get(records.feed)
-                overviews[records.feed] = FeedOverview(
-                    records.feed, summary, waiting, records.problem, self._newest_of_any_feed
-                )
+                overviews[records.feed] = FeedOverview(records.feed, summary, waiting, self._newest_of_any_feed)
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:

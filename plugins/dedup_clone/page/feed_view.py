@@ -39,7 +39,7 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     return {
         "feed": overview.feed,
         "status": status,
-        "headline": overview.problem or headline,
+        "headline": headline,
         "waiting": overview.waiting,
     }
 
@@ -47,7 +47,7 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
 def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     """Everything that the page shows of one feed at `now` (UTC).
 
-    Without an index: freshness, why the index cannot be read, and the run that holds the lease.
+    Without an index: freshness, and the run that holds the lease.
     """
     if records.index is not None:
         view = index_view(records.index, records.verdict, now, records.newest_of_any_feed, records.reported)
@@ -60,7 +60,7 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     if records.intent is not None and view.get("stopped") is not None:
         # A delivery that a check stopped is not shown as such then: the run may publish it, or waits for an approval.
         view["stopped"] = None
-    return {**view, "has_index": records.index is not None, "problem": records.problem, "running": running}
+    return {**view, "has_index": records.index is not None, "running": running}
 
 
 def _running(records: FeedRecords) -> dict[str, Any] | None:

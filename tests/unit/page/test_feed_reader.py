@@ -71,7 +71,7 @@ def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: F
     assert [(o.feed, o.summary) for o in reader.overview()] == [("sales", checked.summary), ("store_visits", None)]
     records = reader.read("sales")
     assert records is not None
-    assert (records.index, records.verdict, records.problem) == (None, checked, "")
+    assert (records.index, records.verdict) == (None, checked)
 
 
 def incident(kind: IncidentKind, subject: str = "") -> Incident:
@@ -139,14 +139,12 @@ def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> N
     assert again.index.owner == "somebody"
 
 
-def test_an_index_or_verdict_of_another_version_is_a_problem_of_its_feed_alone() -> None:
+def test_a_damaged_index_or_verdict_hides_nothing_else() -> None:
     stored, clock = verdict("product_attributes"), Clock()
     store = MemoryStore(fresh(), verdicts=(stored,))
-    store.texts["older/index.json"] = StoredText("{}", 1)
+    store.texts["damaged/index.json"] = StoredText("{}", 1)
     reader = FeedReader(lambda: store, clock)
-    found = {overview.feed: overview for overview in reader.overview()}
-    assert found["product_attributes"].problem == ""
-    assert "Another version" in found["older"].problem
+    assert [overview.feed for overview in reader.overview()] == ["product_attributes"]
     for expected in (stored, None):
         records = reader.read("product_attributes")
         assert records is not None

@@ -149,7 +149,7 @@ function show(view) {
   }
   lastView = view;
   showAsOf(view.now);
-  showNotice(view.problem);
+  showNotice("");
   renderHero(byId("hero"), view);
   for (const part of view.has_index ? PARTS : PARTS.slice(0, 1)) renderPart(part, view);
   for (const card of document.querySelectorAll("#cards section")) { // a card without content says nothing
