@@ -81,14 +81,17 @@ class Manifests:
         """Write the candidate of an attempt. If there is one already, it stays as it is."""
         self._store.create(self._layout.candidate(attempt), to_json(candidate))
 
+    def find(self, generation: int) -> Manifest | None:
+        """The manifest of a committed generation; None when it is gone."""
+        return self._store.read_record(Manifest, self._layout.manifest(generation))
+
     def read(self, generation: int) -> Manifest:
         """The manifest of a committed generation. Raises ContractViolation when it is gone."""
-        name = self._layout.manifest(generation)
-        manifest = self._store.read_record(Manifest, name)
+        manifest = self.find(generation)
         if manifest is None:
             raise ContractViolation(
-                f"[{self._store.uri(name)}] is gone, although generation [{generation}] was committed: "
-                f"restore an earlier version of the object (docs/runbook.md, lost records), then retry."
+                f"[{self._store.uri(self._layout.manifest(generation))}] is gone, although generation [{generation}] "
+                f"was committed: restore a former version of it (docs/runbook.md, lost records), then retry."
             )
         return manifest
 

@@ -32,16 +32,11 @@ def change_to(store: ObjectStore, name: str, text: str, reason: str) -> RecordCh
     return RecordChange(name, text, 0 if stored is None else stored.object_generation, reason)
 
 
-def find_manifest(services: Services, generation: int) -> Manifest | None:
-    """The stored manifest of the generation; None if it is gone."""
-    return services.store.read_record(Manifest, services.layout.manifest(generation))
-
-
 def find_last_committed(services: Services) -> Manifest | None:
     """The manifest of the highest generation; None if there is none. Manifests are written after the swap."""
     numbers = [generation_of(info.name) for info in services.store.objects(services.layout.manifests)]
     last = max((number for number in numbers if number is not None), default=None)
-    return None if last is None else find_manifest(services, last)
+    return None if last is None else services.manifests.find(last)
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
@@ -50,7 +45,7 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
     `labelled_digest`: the manifest's digest, from target's label; None if target has no such label. A candidate's
     manifest must have this digest. None if there is no such manifest.
     """
-    manifest = find_manifest(services, generation)
+    manifest = services.manifests.find(generation)
     if manifest is not None:
         return manifest
     for attempt in _attempts(services):
@@ -72,7 +67,7 @@ def find_lost_manifests(services: Services, live: int | None) -> list[Manifest]:
         record = services.ledger.read(attempt)
         if record is None or record.outcome is not Outcome.PUBLISHED or record.generation == live:
             continue
-        if find_manifest(services, record.generation) is None:
+        if services.manifests.find(record.generation) is None:
             candidate = services.manifests.candidate(attempt)
             if candidate is not None and candidate.manifest is not None:
                 found.append(candidate.manifest)
@@ -83,7 +78,7 @@ def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChang
     """The changes that store the generation's manifest and file list again as they were committed."""
     store, layout, generation = services.store, services.layout, manifest.generation
     changes = []
-    if find_manifest(services, generation) is None:
+    if services.manifests.find(generation) is None:
         reason = f"copied from the candidate of attempt [{manifest.attempt}]"
         changes.append(change_to(store, layout.manifest(generation), to_json(manifest), reason))
     name = layout.file_list(generation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
-from dedup_clone.publish.lost_records.committed_manifests import find_manifest
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
@@ -16,7 +15,7 @@ def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of the
     time of the swap.
     """
-    manifest = find_manifest(services, generation)
+    manifest = services.manifests.find(generation)
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
         return None

@@ -22,7 +22,7 @@ from dedup_clone.contract.changes import (
     changes_table_contract,
 )
 from dedup_clone.contract.errors import ContractViolation, LostRace
-from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
@@ -120,7 +120,7 @@ def _problem(services: Services, changes: PendingChanges) -> str:
     """Why the changes can never be loaded; empty if they can."""
     if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
         return "they are older than [changes_days]"
-    manifest = services.store.read_record(Manifest, services.layout.manifest(changes.generation))
+    manifest = services.manifests.find(changes.generation)
     if manifest is None:
         return "the manifest of their generation is lost"
     # If later generations no longer wait for this one, their load may have made the table anew, with their columns.

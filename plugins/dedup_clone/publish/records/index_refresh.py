@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
@@ -215,10 +214,9 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
     if record.swapped_at is None:
         return None
     swap = find_swap(services, record.attempt)
-    try:
-        manifest = services.manifests.read(record.generation)
-    except ContractViolation:
-        return None  # the manifest is gone or damaged; without it the generation cannot be restored
+    manifest = services.manifests.find(record.generation)
+    if manifest is None:
+        return None  # without its manifest the generation cannot be restored
     return IndexGeneration(
         generation=record.generation,
         restores=record.restores,

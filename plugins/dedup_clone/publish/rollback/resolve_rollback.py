@@ -71,7 +71,7 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     live_table = services.manifests.read(live).table
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.swapped_at and record.generation >= erasure_generation:
-            manifest = services.store.read_record(Manifest, services.layout.manifest(record.generation))
+            manifest = services.manifests.find(record.generation)
             is_live = record.generation == live
             if manifest is None:
                 continue  # lost: nobody knows which rows the generation had
