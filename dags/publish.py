@@ -22,7 +22,6 @@ from pathlib import Path
 
 from airflow.sdk import DAG, task
 
-from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadline
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.publish_steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
@@ -41,7 +40,6 @@ def publish(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
         params=publish_params(setup.feed),
-        deadline=freshness_deadline(setup),
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: publish spec (lease acquired, request written)

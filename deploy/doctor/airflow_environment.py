@@ -78,7 +78,7 @@ def _packages(live: LiveEnvironment, installed: dict[str, str]) -> Iterator[Find
 
 def _plugins_and_variables(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:
     if software.get("webServerPluginsMode") == "PLUGINS_DISABLED":
-        text = "the web server loads no plugins: the page Snapshots and the deadlines are missing."
+        text = "the web server loads no plugins: the page Snapshots is missing."
         command = _gcloud(live, "update", "--support-web-server-plugins")
         yield Finding(Level.FAIL, "plugins", text, command)
     found = software.get("envVariables", {})

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 import dataclasses
 import json
 import runpy
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock, patch
 
@@ -183,15 +182,6 @@ def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconcil
         for task in dag.tasks:
             behind = {task.task_id, *task.get_flat_relative_ids(upstream=False)}
             assert task.task_id == "reconcile_failure" or behind & last, f"{dag.dag_id}.{task.task_id}"
-
-
-@pytest.mark.parametrize("feed", FEEDS)
-def test_each_publish_has_a_deadline_counted_from_the_arrival(bag: DagBag, feed: str) -> None:
-    (deadline,) = bag.dags[f"{feed}_publish"].deadline
-    assert type(deadline.reference).__name__ == "ArrivalReference"
-    assert deadline.interval == timedelta(minutes=SETTINGS[feed].freshness.sla_minutes)
-    assert deadline.callback.path == "dedup_clone.orchestration.publish.missed_deadline.notify_missed_deadline"
-    assert deadline.callback.kwargs["feed"] == feed
 
 
 @pytest.mark.parametrize("feed", FEEDS)

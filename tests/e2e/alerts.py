@@ -29,10 +29,6 @@ class Watchdog:
     def check(self) -> None:
         self._stack.run(WATCHDOG)
 
-    def wait_for(self, feed: str, title: str) -> None:
-        """Wait for an alert from a deadline or a scheduled run of the watchdog."""
-        wait_for(lambda: title in self.alerts(feed), f"[{title}] of [{feed}] was alerted")
-
     def check_until(self, feed: str, title: str) -> None:
         def is_alerted() -> bool:
             if title not in self.alerts(feed):

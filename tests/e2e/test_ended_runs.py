@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse
 
 from devstack.stack import postgres
 from testkit.airflow import TaskApi
@@ -170,7 +169,6 @@ def test_airflow_answers_tasks_as_its_double_does(
     airflow.add_run(f"{feed}_publish", run_id, state, end_date=now, conf=run["conf"])
     airflow.add_run(f"{feed}_watch", last, "success", end_date=now, logical_date=now, conf=watched["conf"])
     assert found == answers(f"{feed}_publish", run_id, f"{feed}_watch")
-    assert sorted(run) == sorted(DAGRunResponse.model_fields), "the callback of a missed deadline gets the same"
     assert run["conf"] == {**run["conf"], "snapshot_id": "1", "marker_generation": run_id.split("__")[2]}
     assert (run["dag_run_id"], run["state"]) == (run_id, state)
     assert datetime.fromisoformat(run["queued_at"]).tzinfo

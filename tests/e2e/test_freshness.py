@@ -40,8 +40,8 @@ def slow(stack: Stack, watchdog: Watchdog) -> Iterator[SlowPublish]:
 
 @pytest.fixture(scope="module")
 def late_view(slow: SlowPublish, stack: Stack, watchdog: Watchdog) -> dict[str, Any]:
-    """The slowed feed on the page right after its miss; the watchdog's last check was before it."""
-    watchdog.wait_for(SLOWED, f"ALERT: {MISSED}")
+    """The slowed feed on the page right after its miss."""
+    watchdog.check_until(SLOWED, f"ALERT: {MISSED}")
     return stack.on_the_page(SLOWED)
 
 
@@ -84,7 +84,5 @@ def test_a_snapshot_held_back_is_reported_once_and_once_that_it_came(ended: Slow
 def test_the_miss_is_on_record_and_on_the_page(ended: SlowPublish, stack: Stack) -> None:
     (record,) = stack.ledger(SLOWED)
     assert record["lag_s"] > SLA_MINUTES * 60
-    deadlines = stack.ask("GET", f"ui/dags/{SLOWED}_publish/dagRuns/{ended.run_id}/deadlines").json()["deadlines"]
-    assert [deadline["missed"] for deadline in deadlines] == [True]
     view = stack.wait_for_page(SLOWED, lambda view: view["freshness"]["status"] == "fresh", "a fresh feed")
     assert view["publishes"][-1]["lag_s"] == record["lag_s"]

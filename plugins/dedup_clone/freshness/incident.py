@@ -16,7 +16,6 @@ class IncidentKind(StrEnum):
     ARRIVAL_OVERDUE = "arrival_overdue"
     SLA_AT_RISK = "sla_at_risk"
     SLA_MISSED = "sla_missed"
-    REPLAY_LATE = "replay_late"
     TARGET_TOO_OLD = "target_too_old"
     FEED_FILE_INVALID = "feed_file_invalid"
     FEED_NOT_CHECKED = "feed_not_checked"

@@ -1,7 +1,7 @@
 """Records open incidents in the state bucket, so that each notifier is sent each beginning and each end once.
 
 A record is created only if it is absent, and replaced only if nobody wrote it since it was read. So when two processes
-see the same incident (two watchdog runs, or the watchdog and a missed deadline), only one notifies. The record lists
+see the same incident (as two runs of the watchdog do), only one notifies. The record lists
 the notifiers that were reached; a notifier that failed is retried at the next check. While a process notifies, it holds
 a claim on the record; if the process dies, the claim expires and another process continues, which may notify again
 those that the dead process had reached.
@@ -25,9 +25,6 @@ NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records an
 # A claim expires after this time. Notifying takes less, even in a process that must start Airflow's API before it can
 # read a notifier's connection.
 CLAIM_LIFETIME = timedelta(minutes=10)
-# No check closes an incident that was opened less than this time ago: a deadline callback may have opened it while the
-# check ran, after the check had read the feed's state.
-MIN_DURATION = timedelta(minutes=1)
 RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
 
 # Sends the alert of a record to the named notifiers. Returns the names of those that were reached; never raises.
@@ -76,10 +73,9 @@ class IncidentRecords:
     def update(self, incidents: Iterable[Incident], now: datetime, unchecked: Collection[IncidentKind] = ()) -> None:
         """Open records for new incidents and close those of incidents that are not in `incidents` any more.
 
-        Incidents of the kinds in `unchecked` stay open: their checks could not run. So do those that were opened less
-        than MIN_DURATION ago. If an incident begins again while notifiers that failed still lack its end, they are sent
-        the end for the last time; the next update opens the incident anew. A warning that has become an alert
-        (ESCALATES_TO) is removed without a message.
+        Incidents of the kinds in `unchecked` stay open: their checks could not run. If an incident begins again while
+        notifiers that failed still lack its end, they are sent the end for the last time; the next update opens the
+        incident anew. A warning that has become an alert (ESCALATES_TO) is removed without a message.
         """
         active = {incident.name: incident for incident in incidents}
         stored = self._read_all()
@@ -94,7 +90,7 @@ class IncidentRecords:
                 self._notify_missing(record, object_generation, now)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
                 self._remove(record, object_generation)
-            elif now - record.opened_at >= MIN_DURATION and record.incident.kind not in unchecked:
+            elif record.incident.kind not in unchecked:
                 self._claim(record, object_generation, now, self._notify_end, ended_at=now)
         for name, incident in active.items():
             if name not in stored:

@@ -181,14 +181,9 @@ class LedgerRecord:
         return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
 
 
-def job_steps(job_ids: Iterable[str]) -> list[str]:
-    """The steps of a publish that these BigQuery jobs belong to, such as `load`: ids end in `-<step>-<number>`."""
-    return [job_id.rsplit("-", 2)[1] for job_id in job_ids]
-
-
 def count_loads(job_ids: Iterable[str]) -> int:
     """The number of loads (see `LedgerRecord.loads`) among these BigQuery jobs of one attempt."""
-    steps = job_steps(job_ids)
+    steps = [job_id.rsplit("-", 2)[1] for job_id in job_ids]  # ids end in `-<step>-<number>`
     # Engine `merge` may run a second job for the whole table, of step `replace`.
     return steps.count("load") + steps.count("replace") + any(step.startswith("load_") for step in steps)
 

@@ -16,7 +16,6 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import FeedsNotChecked
-from dedup_clone.freshness import incident_records
 from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
@@ -143,7 +142,6 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
     ((record, _),) = IncidentRecords(store, "crowd_2", (), Mock())._read_all().values()
     assert record.incident.dag_id == "freshness_watchdog"  # whose log has the error
     store.delete_prefix(name)
-    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(hours=-1))
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert "[crowd_2] RECOVERED: feed_not_checked" in caplog.text
@@ -205,7 +203,6 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     assert still_open.name == "watch_paused"
     assert incident.since < verdict.checked_at
     path.write_text(valid)
-    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert "[crowd_9] RECOVERED: feed_file_invalid" in caplog.text
@@ -253,7 +250,6 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
         assert all("Run [publish__7__1] has the lease, and cannot go on." in text for text in sent)
     assert deployed.verdict("crowd_11").status is FreshnessStatus.STOPPED
     path.write_text(valid)
-    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert "[crowd_11] RECOVERED: feed_file_invalid" in caplog.text

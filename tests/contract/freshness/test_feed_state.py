@@ -10,9 +10,7 @@ from google.cloud.bigquery import Table
 
 from dedup_clone.freshness import read_feed_state
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.late_run import current_task
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.ledger import job_steps
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.operations import feed_state
 
@@ -166,36 +164,6 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
     state = feed_state(world)
     assert state.live is not None
     assert state.refused == ()
-
-
-def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedOnStandIn) -> None:
-    store, feed = world.services.store, world.feed.feed
-
-    def reached(run_id: str = "run-a") -> str:
-        return current_task(store, feed, run_id)
-
-    name = world.land(7, [row(7, 1)])
-    assert reached() == "task [resolve_publish], or has ended: no run holds the lease"
-    spec = world.resolve(name, run_id="run-a")
-    assert reached() == "task [dedup_snapshot]"
-    assert reached("run-b") == "task [resolve_publish]: run [run-a] of [feed_publish] holds the lease"
-    world.deduplicate(spec)
-    assert reached() == "task [load_staging]"
-    world.load(spec)
-    assert reached() == "task [load_staging] or [check_staging]"
-    swap = world.check(spec)
-    assert reached() == "task [swap_target]"
-    world.services.current.begin_approval_wait(spec.attempt)
-    assert reached() == "task [approve_accepted]"
-    world.services.current.end_approval_wait(spec.attempt)
-    world.swap(spec, swap)
-    assert reached() == "task [swap_target] or [commit_generation]"
-    world.commit(spec)
-    assert reached() == "task [resolve_publish], or has ended: no run holds the lease"
-
-
-def test_a_feed_named_after_a_step_is_not_taken_for_a_job_of_that_step() -> None:
-    assert job_steps(["swap-g00001-aaaa-load-1", "load-g00001-aaaa-swap-2"]) == ["load", "swap"]
 
 
 def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

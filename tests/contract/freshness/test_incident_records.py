@@ -138,14 +138,6 @@ def test_who_is_told_of_what(any_bench: Bench, name: str) -> None:
     assert any_bench.records() == [] or not HISTORIES[name][-1][2]
 
 
-def test_one_recovery_if_the_deadline_reported_the_miss_between_two_checks(bench: Bench) -> None:
-    bench.update(AT_RISK)
-    assert bench.records_of_feed.open(MISSED, NOW)
-    assert not bench.records_of_feed.open(MISSED, NOW)
-    assert bench.update(minute=5) == both("sla_missed ended")
-    assert bench.records() == []
-
-
 def test_an_incident_that_is_checked_alone_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
     bench.update(incident(IncidentKind.WATCH_PAUSED))
     bench.sent.clear()
@@ -174,13 +166,6 @@ def test_the_claim_of_a_process_that_died_expires_after_ten_minutes(bench: Bench
     assert bench.records_of_feed._write(dataclasses.replace(record, ended_at=at, claimed_at=at), generation) is not None
     assert bench.update(minute=30) == both(ENDED)
     assert bench.records() == []
-
-
-def test_a_check_with_a_state_older_than_the_incident_does_not_end_it(bench: Bench) -> None:
-    bench.records_of_feed.open(MISSED, NOW + timedelta(seconds=5))
-    assert bench.update() == []
-    assert bench.records() == ["sla_missed.json"]
-    assert bench.update(minute=2) == both("sla_missed ended")
 
 
 def test_an_incident_that_is_being_notified_is_not_ended(bench: Bench) -> None:

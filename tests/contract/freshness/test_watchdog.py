@@ -49,6 +49,25 @@ def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) 
     assert dog.check(later=76 * MINUTE) == []
 
 
+def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(dog: Watchdog) -> None:
+    name = dog.world.land(7, [row(7, 1)])
+    spec = dog.world.resolve(name, run_id="slow")
+    dog.world.running = {"slow"}
+    assert dog.check(later=10 * MINUTE) == []
+    assert dog.check(later=56 * MINUTE) == [f"WARNING: {AT_RISK}"]
+    dog.world.deduplicate(spec)
+    assert dog.check(later=61 * MINUTE) == ["ALERT: freshness SLA missed (promise_missed)"]
+    message = dog.caplog.text
+    assert (
+        "61 min ago, and is not live; the freshness SLA is 60 min. Run [slow] has held the lease for 61 min" in message
+    )
+    assert "/runs/slow" in message
+    dog.world.load(spec)
+    dog.world.swap(spec, dog.world.check(spec))
+    dog.world.commit(spec)
+    assert dog.check(later=66 * MINUTE) == ["RECOVERED: freshness SLA missed (promise_missed)"]
+
+
 def test_an_overdue_arrival_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     dog.expect(timedelta(hours=-3))
     assert dog.check() == ["ALERT: arrival_overdue"]

@@ -50,7 +50,7 @@ installed_modules = cache(packages_distributions)
 def distributions(module: str) -> set[str]:
     """The installed distributions that may have the module. A namespace such as `google.cloud` belongs to many."""
     parts = module.split(".")
-    if parts[0] in sys.stdlib_module_names or parts[0] in ("dedup_clone", "snapshots_plugin", "deadlines_plugin"):
+    if parts[0] in sys.stdlib_module_names or parts[0] in ("dedup_clone", "snapshots_plugin"):
         return set()
     if parts[:2] == ["airflow", "providers"]:
         words = 2 if parts[2] in ("apache", "common") else 1

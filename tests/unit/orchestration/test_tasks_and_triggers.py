@@ -1,4 +1,4 @@
-"""What tasks do if Airflow does not answer or an error stays; the deadline's reference; the triggers of many feeds."""
+"""What tasks do if Airflow does not answer or an error stays; the triggers of many feeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.orchestration.bootstrap import bootstrap_tasks
 from dedup_clone.orchestration.erasure import erasure_tasks
 from dedup_clone.orchestration.publish import publish_steps
-from dedup_clone.orchestration.publish.freshness_deadline import ArrivalReference, arrival_of
 from dedup_clone.orchestration.rebuild import rebuild_tasks
 from dedup_clone.orchestration.shared.task_runtime import dag_run_is_running, environment_name
 from dedup_clone.orchestration.watch import delivery_sensor
@@ -99,61 +98,6 @@ def test_the_last_tasks_of_a_run_do_not_repeat_what_fails_for_good(
     error = LostRace("another one was quicker")
     with pytest.raises(LostRace):
         task()
-
-
-class Session:
-    """Answers with one run's configuration, or fails."""
-
-    def __init__(self, conf: Any) -> None:
-        self.conf = conf
-
-    def scalar(self, statement: Any) -> Any:
-        if isinstance(self.conf, Exception):
-            raise self.conf
-        return self.conf
-
-
-def evaluate(conf: Any, run_id: str = "publish__7__1") -> datetime:
-    session: Any = Session(conf)
-    return ArrivalReference()._evaluate_with(session=session, dag_id="f_publish", run_id=run_id)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ("2026-01-02T03:04:05.678901Z", datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)),
-        ("2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)),
-        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ("2026-01-02", datetime(2026, 1, 2, tzinfo=UTC)),
-    ],
-)
-def test_the_arrival_is_taken_from_the_configuration(text: str, expected: datetime) -> None:
-    assert arrival_of({"snapshot_id": "7", "arrived_at": text}, "publish__7__1") == expected
-    assert evaluate({"arrived_at": text}) == expected
-
-
-@pytest.mark.parametrize(
-    ("conf", "run_id"),
-    [
-        (None, "publish__7__1"),
-        ([], "publish__7__1"),
-        ("arrived_at", "publish__7__1"),
-        ({"arrived_at": None}, "publish__7__1"),
-        ({"arrived_at": 1795281895}, "publish__7__1"),
-        ({"arrived_at": ["2026-01-02"]}, "publish__7__1"),
-        ({"arrived_at": "2026-13-45T00:00:00Z"}, "publish__7__1"),
-        ({"arrived_at": "0001-01-01T00:00:00+14:00"}, "publish__7__1"),  # before the first moment there is in UTC
-        ({"arrived_at": "9999-12-31T23:59:59-14:00"}, "publish__7__1"),
-        ({"arrived_at": "2200-01-01T00:00:00+00:00"}, "publish__7__1"),
-        (RuntimeError("the database is gone"), "publish__7__1"),
-        ({"arrived_at": "2026-01-02"}, "manual__2026-01-03"),  # a replay with the configuration of another run
-    ],
-    ids=repr,
-)
-def test_any_other_configuration_counts_from_the_trigger(conf: Any, run_id: str) -> None:
-    before = datetime.now(UTC)
-    assert before <= evaluate(conf, run_id) <= datetime.now(UTC)
 
 
 class SlowLanding:

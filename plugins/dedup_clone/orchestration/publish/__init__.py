@@ -1,1 +1,1 @@
-"""The publish DAG: trigger form, operators, freshness deadline, and the tasks that other DAGs share with it."""
+"""The publish DAG: trigger form, operators, and the tasks that other DAGs share with it."""

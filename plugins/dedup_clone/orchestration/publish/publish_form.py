@@ -12,7 +12,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
-from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, is_automatic_run
+from dedup_clone.orchestration.shared.publish_run import is_automatic_run
 from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.environments import require_in_use
 from dedup_clone.publish.services import Services
@@ -84,13 +84,6 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             "publishes nothing.",
         ),
         "reason": required_reason("Why this is published by hand; stored in the ledger and with the check results."),
-        ARRIVED_AT: Param(
-            "",
-            type=["null", "string"],
-            title="Arrival",
-            description="When the delivery arrived; the deadline counts from this time. Leave it empty for a replay.",
-            section="Filled by the watch DAG",
-        ),
     }
 
 

@@ -1,11 +1,10 @@
-"""How the watch DAG names the publish runs of a delivery, and what it passes to them."""
+"""How the watch DAG names the publish runs of a delivery, and how many of them it starts."""
 
 from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
 
 AUTOMATIC = "publish__"  # how the ids of runs begin that the watch DAG starts
-ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
 # After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
 # started only if the last one failed before it read rows, because only such runs are cheap.
 RUNS_BEFORE_REPORT = 4

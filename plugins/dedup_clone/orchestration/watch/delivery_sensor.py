@@ -21,7 +21,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.publish_run import ARRIVED_AT, MAX_RUNS, publish_run_id
+from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services, open_gcs_bucket
 from dedup_clone.orchestration.watch.publish_runs import deliveries_without_run, find_failed_publish
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -123,7 +123,6 @@ class DeliverySensor(BaseOperator):
         runs = {publish_run_id(delivery): delivery for delivery in without_run}
         if not runs:
             runs = self._due_repeat(services, waiting)
-        landed = {marker.delivery: marker.created_at for marker in listing.markers}
         return [
             {
                 "trigger_run_id": run_id,
@@ -131,7 +130,6 @@ class DeliverySensor(BaseOperator):
                     "snapshot_id": str(delivery.snapshot_id),
                     "marker_generation": str(delivery.marker_generation),
                     "reason": "a delivery arrived",  # Airflow starts no run without one; the ledger has those of people
-                    ARRIVED_AT: (landed.get(delivery) or services.arrivals.read(delivery).arrived_at).isoformat(),
                 },
             }
             for run_id, delivery in runs.items()
