@@ -56,21 +56,13 @@ class AirflowApi:
 
     def get(self, path: str) -> Any:
         """The JSON of the answer, or None for status 404."""
-        return self._request("GET", path)
-
-    def trigger(self, dag_id: str) -> str | None:
-        """Start a run of the DAG. Returns the run's id; None if Airflow does not know the DAG yet."""
-        run = self._request("POST", f"dags/{quote(dag_id)}/dagRuns", {"logical_date": None})
-        return None if run is None else str(run["dag_run_id"])
-
-    def _request(self, method: str, path: str, body: Any = None) -> Any:
         url = f"{self._connection.airflow_url}/api/v2/{path}"
         if not self._token:
             self._login()
-        answer = self._send(method, url, body)
+        answer = self._send("GET", url)
         if answer.status == _UNAUTHORIZED:
             self._login()
-            answer = self._send(method, url, body)
+            answer = self._send("GET", url)
         if answer.status == _NOT_FOUND:
             return None
         if not answer.ok:

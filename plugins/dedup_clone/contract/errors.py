@@ -88,4 +88,4 @@ class FeedsNotChecked(DedupCloneError):
 
 
 class AlertNotSent(DedupCloneError):
-    """An alert or a test alert could not be sent to some notifier, or there is no notifier to test."""
+    """An alert could not be sent to some notifier, or there is no notifier to send a test alert to."""

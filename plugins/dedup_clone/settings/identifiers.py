@@ -31,17 +31,13 @@ def _require_free_name(feed: str) -> str:
             raise ValueError(
                 f"[{feed}] would be the {suffix[1:]} table of a feed [{other_feed}]: rename the feed and its file"
             )
-    if feed in _RESERVED_FEEDS:
-        raise ValueError(f"[{feed}] is the name of {_RESERVED_FEEDS[feed]}: rename the feed and its file")
+    if feed == "information_schema":
+        raise ValueError(f"[{feed}] is the name of BigQuery's views of metadata: rename the feed and its file")
     if feed.startswith(RESERVED_PREFIX):
         raise ValueError(f"[{feed}] begins with [{RESERVED_PREFIX}], as this project's own tables do: rename the feed")
     return feed
 
 
-_RESERVED_FEEDS = {
-    "information_schema": "BigQuery's views of metadata",
-    "alert_test": "the DAG that sends a test alert, which names itself as the feed",
-}
 RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes")  # of a feed's tables besides target
 RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share
 # Tables, DAGs, labels and folders are named after the feed. Of these, labels have the strictest rules.

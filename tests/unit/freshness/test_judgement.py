@@ -266,7 +266,7 @@ def test_the_incidents_of_a_state(case: str) -> None:
 
 
 def test_each_kind_has_a_case_but_those_that_are_found_elsewhere() -> None:
-    """Another environment's watchdog reports its silence, and a DAG tests the notifiers.
+    """Another environment's watchdog reports its silence, and a command tests the notifiers.
 
     A feed whose file is invalid, or that cannot be checked, has no state; tables of all feeds belong to none.
     """

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk import BaseNotifier
 
-from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord
-from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from deploy import alert_test
+from deploy.environment_settings import REPOSITORY
 from tests.shared.freshness_states import BEGAN, NOW, incident
 
 
@@ -176,18 +178,36 @@ def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
     assert refused.dedup_key == "dedup-clone/sales/delivery_refused-7-1"
 
 
-def test_the_alert_test_reaches_everybody_with_both_messages(hook: type[Hook]) -> None:
-    assert send_test_alerts(AlertSettings(webhooks=("chat",))) == ["log", "webhook chat"]
+def send_test_alert(folder: Path, profile: str) -> int:
+    """The command's exit status. `profile`: the section `alerts` of the local profile."""
+    shutil.copytree(REPOSITORY / "dags/profiles", folder / "profiles", dirs_exist_ok=True)
+    local = folder / "profiles/local.yaml"
+    local.write_text((REPOSITORY / "dags/profiles/local.yaml").read_text() + profile)
+    return alert_test.main(folder)
+
+
+def test_a_test_alert_reaches_everybody_with_both_messages(
+    hook: type[Hook], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert send_test_alert(tmp_path, "alerts: {webhooks: [chat]}") == 0
     assert [body["event_action"] for _, _, body in hook.posts] == ["trigger", "resolve"]
-    assert all(body["text"].endswith("/dags/alert_test") for _, _, body in hook.posts)
+    assert [body["title"] for _, _, body in hook.posts] == [
+        "[alert-test] ALERT: alert_test",
+        "[alert-test] RECOVERED: alert_test",
+    ]
+    assert "to [log], [webhook chat]." in capsys.readouterr().out
 
 
-def test_the_alert_test_fails_for_a_notifier_that_fails_and_for_none(hook: type[Hook]) -> None:
+def test_a_test_alert_fails_for_a_notifier_that_fails_and_for_none(
+    hook: type[Hook], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hook.status = 503
-    with pytest.raises(AlertNotSent, match=r"\[webhook chat\].*503"):
-        send_test_alerts(AlertSettings(webhooks=("chat",)))
-    with pytest.raises(AlertNotSent):
-        send_test_alerts(AlertSettings())
+    assert send_test_alert(tmp_path, "alerts: {webhooks: [chat, nobody]}") == 1
+    error = capsys.readouterr().err
+    assert "alert-test: Notifier(s) failed: [webhook chat] HTTPError: 503" in error
+    assert "[webhook nobody] AirflowNotFoundException" in error
+    assert send_test_alert(tmp_path, "") == 1
+    assert "The profile names no notifier" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("is_reached", [True, False])

@@ -81,7 +81,6 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ),
         ("feed: product_attributes", "feed: orders_changes", r"would be the changes table of a feed \[orders\]"),
         ("feed: product_attributes", "feed: information_schema", r":3: \[feed\]: .*\[information_schema\]"),
-        ("feed: product_attributes", "feed: alert_test", r":3: \[feed\]: .*\[alert_test\]"),
         ("\nchecks:", "\nchecks:\n  unique_across_dates: [date]", r"unique_across_dates is \['date'\], expected some"),
         ("\nchecks:", "\nchecks:\n  unique_across_dates: [attr_value]", r"expected some of the keys without the date"),
         (

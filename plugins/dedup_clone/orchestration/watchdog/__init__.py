@@ -1,1 +1,1 @@
-"""The freshness watchdog DAG, which checks every feed and sends alerts, and the alert test DAG."""
+"""The freshness watchdog DAG, which checks every feed and sends alerts."""

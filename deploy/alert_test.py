@@ -1,0 +1,59 @@
+"""`python -m deploy.alert_test`: sends a test alert, and its recovery, to everybody whom the profile names.
+
+It finds the profile's connections as Airflow does: in a secrets backend or in environment variables.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.settings.deployment import read_deployment
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import REPOSITORY
+
+DAGS = REPOSITORY / "dags"
+NO_FEED = "alert-test"  # takes the place of the feed's name; no feed can have this name
+
+
+def main(dags: Path = DAGS) -> int:
+    """Returns the exit status: 0 if every notifier took both messages, else 1."""
+    return run_command_line("alert-test", lambda: _send_test_alerts(dags))
+
+
+def _send_test_alerts(dags: Path) -> int:
+    """Raises AlertNotSent if a notifier failed, or if the profile names none."""
+    settings, now = read_deployment(dags / "profiles").alerts, datetime.now(UTC)
+    notifiers = AlertNotifiers(settings)
+    if len(notifiers.names) == 1:  # only the log
+        raise AlertNotSent(
+            "The profile names no notifier, so alerts are written to the log only: add [alerts.webhooks] or "
+            "[alerts.notifiers] to the profile (docs/alerting.md), then send the test again."
+        )
+    incident = Incident(
+        IncidentKind.ALERT_TEST,
+        Severity.ALERT,
+        since=now,
+        what="somebody sent a test alert to see whether alerts arrive.",
+        readers_see="what they saw before: this is a test",
+        next_step="none; a recovery message follows.",
+        dag_id="freshness_watchdog",
+    )
+    for ended_at in (None, now):
+        record = IncidentRecord(incident, now, ended_at, None, (), ())
+        alert = build_alert(record, feed=NO_FEED, readers_see=incident.readers_see, settings=settings)
+        notifiers.send(alert, notifiers.names)
+    if notifiers.failures:
+        failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
+        raise AlertNotSent(f"Notifier(s) failed: {failures}. Check their connections, then send the test again.")
+    print(f"Sent an alert and its recovery to {', '.join(f'[{name}]' for name in notifiers.names)}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
