@@ -30,17 +30,35 @@ def run_command_line(name: str, body: Callable[[], int]) -> int:
     return 1
 
 
-def _next_step(error: Exception) -> str:
-    from google.api_core.exceptions import ServerError, TooManyRequests
-    from google.auth.exceptions import GoogleAuthError, TransportError
+def passes_by_itself(error: Exception) -> bool:
+    """Whether Google was not reached, or is busy, so that the same request may succeed later."""
+    return _is_unreachable(error) or _is_busy(error)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    from google.auth.exceptions import TransportError
     from requests.exceptions import RequestException
 
     cause: BaseException | None = error
     while cause is not None:  # Google's libraries wrap the error of a failed connection
         if isinstance(cause, (RequestException, TransportError)):
-            return "Google's APIs were not reached: check the network and its proxy, then run the command again."
+            return True
         cause = cause.__cause__
-    if isinstance(error, (ServerError, TooManyRequests)):
+    return False
+
+
+def _is_busy(error: Exception) -> bool:
+    from google.api_core.exceptions import RetryError, ServerError, TooManyRequests
+
+    return isinstance(error, (RetryError, ServerError, TooManyRequests))
+
+
+def _next_step(error: Exception) -> str:
+    from google.auth.exceptions import GoogleAuthError
+
+    if _is_unreachable(error):
+        return "Google's APIs were not reached: check the network and its proxy, then run the command again."
+    if _is_busy(error):
         return "Google is busy or has an error of its own: run the command again in some minutes."
     if isinstance(error, GoogleAuthError):
         return "Run `gcloud auth application-default login`."

@@ -20,8 +20,6 @@ from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.publish import load
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
-from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe_backfill
-from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
@@ -57,14 +55,12 @@ from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
-from dedup_clone.state.landing import Landing
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.retired import Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.jobs import Jobs
-from testkit.fake_dedup_job import Row, parquet_bytes
-from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, TODAY, FeedOnStandIn, job_id
+from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 REBUILD_DAG = "feed_rebuild"
@@ -510,36 +506,3 @@ class Polling:
 
         with patch.object(ObjectStore, "stat", counted), patch.object(ObjectStore, "objects", listed):
             return [marker.delivery.snapshot_id for marker in self._watch.new_markers()]
-
-
-class Archive:
-    """An archive of snapshots, and the backfill DAG that lands them.
-
-    It is a folder of the state bucket, so that copies go to another bucket.
-    """
-
-    def __init__(self, world: FeedOnStandIn, **form: Any) -> None:
-        self.world = world
-        self.prefix = f"archive_of_{world.feed.feed}/old"
-        limits = {"first_id": None, "last_id": None, "at_once": 1, "pause_minutes": 0, **form}
-        self.request = BackfillRequest(f"gs://{world.places.state}/{self.prefix}", **limits)
-        self.landing = Landing(ObjectStore(world.storage, world.places.state), self.prefix, world.feed.landing.marker)
-
-    def put(self, snapshot_id: int, rows: list[Row]) -> None:
-        """Write a snapshot with one file and its marker into the archive."""
-        bucket, folder = self.world.storage.bucket(self.world.places.state), f"{self.prefix}/snapshot_id={snapshot_id}"
-        bucket.blob(f"{folder}/date={TODAY}/part-0.parquet").upload_from_string(parquet_bytes(rows))
-        bucket.blob(f"{folder}/{self.world.feed.landing.marker}").upload_from_string("")
-
-    @property
-    def text(self) -> str:
-        """What the backfill DAG shows for approval."""
-        return describe_backfill(self.world.services, self.landing, self.request)
-
-    def land_next(self) -> bool:
-        """Land the next snapshots. Returns whether nothing is left to do."""
-        return land_next_snapshots(self.world.services, self.landing, self.request)
-
-    def notice(self) -> list[str]:
-        """Register what has landed. Returns the names of the new deliveries."""
-        return register_all(self.world)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DAGS = Path(__file__).parents[2] / "dags"
 FEEDS = sorted(path.stem for path in (DAGS / "feeds").glob("*.yaml"))
 FEED = FEEDS[0]  # for what does not depend on the feed
-OF_EACH_FEED = ("backfill", "bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
+OF_EACH_FEED = ("bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
 OF_ALL_FEEDS = ("freshness_watchdog",)
 
 

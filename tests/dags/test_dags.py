@@ -18,12 +18,11 @@ import dataclasses
 import json
 import runpy
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock, patch
 
 import pytest
 from airflow.exceptions import ParamValidationError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft202012Validator, FormatChecker
 
@@ -233,18 +232,17 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
         "publish": ["reason"],
         "rollback": ["generation", "reason"],
         "bootstrap": ["reason"],
-        "backfill": ["archive", "reason"],
         "erase": ["keys_file", "reason"],
         "rebuild": ["reason"],
         "retire": ["reason"],
     }
 
 
-@pytest.mark.parametrize("dag_name", ["publish", "rollback", "bootstrap", "backfill", "erase", "rebuild", "retire"])
+@pytest.mark.parametrize("dag_name", ["publish", "rollback", "bootstrap", "erase", "rebuild", "retire"])
 def test_airflow_starts_no_run_without_a_reason(bag: DagBag, dag_name: str) -> None:
     """Form, API and command line validate so: SerializedDAG.create_dagrun, before there is a run."""
     form = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[f"{FEED}_{dag_name}"])).params
-    filled = {"snapshot_id": "7", "generation": 1, "archive": "gs://bucket/folder", "keys_file": "keys.csv"}
+    filled = {"snapshot_id": "7", "generation": 1, "keys_file": "keys.csv"}
     filled = {name: value for name, value in filled.items() if name in form}
     assert form.deep_merge({**filled, "reason": " prices were reset"}).validate()["reason"] == " prices were reset"
     for missing in ({}, {"reason": ""}, {"reason": "  \t"}, {"reason": None}):
@@ -264,7 +262,7 @@ def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag)
 
 def test_an_approval_that_nobody_answers_in_time_fails_without_a_retry_which_a_lost_worker_has(bag: DagBag) -> None:
     approvals = [task for dag in bag.dags.values() for task in dag.tasks if isinstance(task, ApprovalOperator)]
-    assert len(approvals) == 7 * len(FEEDS)
+    assert len(approvals) == 6 * len(FEEDS)
     for task in approvals:
         assert task.retries, task
         with pytest.raises(AirflowFailException, match="Nobody answered in time"):
@@ -280,20 +278,6 @@ def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
         if (not task.execution_timeout and task.task_id != "notice_delivery") or task.owner == "airflow"
     ]
     assert without == []
-
-
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(OSError("away"), AirflowRescheduleException), (AirflowFailException("denied"), AirflowFailException)],
-)
-def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
-    bag: DagBag, error: Exception, outcome: type[Exception]
-) -> None:
-    task, ti = bag.dags[f"{FEED}_backfill"].get_task("land_snapshots"), Mock()
-    ti.get_first_reschedule_date.return_value = None
-    context: Any = {"ti": ti}
-    with patch.object(task, "poke", Mock(side_effect=error)), pytest.raises(outcome):
-        task.execute(context)
 
 
 def test_no_golden_file_is_orphaned(bag: DagBag) -> None:

@@ -7,15 +7,18 @@ erased: afterwards nothing that the stack has written may contain the customer's
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deploy.backfill import main as backfill_main
 from devstack.stack import postgres
 from testkit.stack import SCHEMA, Row, Stack, as_tuples, row, running_stack
 from testkit.value_search import Value, contains, encodings
@@ -27,7 +30,6 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 ARCHIVED, ERASED = "archived", "erased"
 ARCHIVE = "archive"  # a folder of the landing bucket
-TIMEOUT_S = 1800.0  # long, because a backfill checks only once a minute what it may land next
 NAME = "customer-8d1f6a07"  # a key of type STRING, which Parquet encodes in another way than numbers
 PRODUCT = 1_234_567_890_123_456_789  # only in rows of the customer; no other number has its digits
 SECRETS: tuple[Value, ...] = (NAME, PRODUCT)
@@ -56,12 +58,12 @@ def test_an_archive_is_published_while_a_new_delivery_arrives(own_stack: Stack) 
     stack = own_stack
     stack.land_at_once(ARCHIVE, {id_: small_snapshot(id_) for id_ in (1, 2, 3)})
     stack.assert_published(ARCHIVED, stack.land(ARCHIVED, 4, small_snapshot(4)))
-    with ThreadPoolExecutor(1) as pool:
-        form = {"archive": f"gs://landing/{ARCHIVE}", "pause_minutes": 0, "reason": "history"}
-        backfill = pool.submit(stack.approve, ARCHIVED, "backfill", **form)
-        wait_for(lambda: backfill.done() or len(stack.registered(ARCHIVED)) > 1, "the archive's first lands", TIMEOUT_S)
+    arguments = [ARCHIVED, "--archive", f"gs://landing/{ARCHIVE}", "--apply"]
+    with ThreadPoolExecutor(1) as pool, patch.dict("os.environ", stack.variables):
+        backfill = pool.submit(backfill_main, arguments, stack.layout.dags_folder, lambda seconds: time.sleep(1))
+        wait_for(lambda: backfill.done() or len(stack.registered(ARCHIVED)) > 1, "the archive's first lands")
         live = stack.land(ARCHIVED, 5, small_snapshot(5))
-        assert "[3] snapshots" in backfill.result()
+        assert backfill.result() == 0
     stack.assert_published(ARCHIVED, live)
     deliveries = [name.replace("-", "__") for name in stack.registered(ARCHIVED)]
     assert_records(stack, ARCHIVED, [f"publish__{name}" for name in deliveries])

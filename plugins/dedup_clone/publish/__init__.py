@@ -21,6 +21,6 @@ date_ranges                                     dates and ranges of dates, as pe
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index, status table
 previews/      what a publish, rollback, bootstrap or changed feed file would do; nothing is changed
-backfill/, bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
+bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
 lost_records/  what `make recover` plans and repairs
 """

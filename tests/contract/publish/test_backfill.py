@@ -1,63 +1,120 @@
-"""Backfill: snapshots of an archive are landed in order, and only while no delivery waits."""
+"""`python -m deploy.backfill`: snapshots of an archive are landed in order, each while no delivery waits."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.state.landing import Landing
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
-from testkit.runs import Archive
+from testkit.runs import register_all, retire
+from tests.contract.publish.archived_snapshots import Archive
 
 
-def archive_of(world: FeedOnStandIn, **form: object) -> Archive:
-    archive = Archive(world, **form)
-    archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
+@pytest.fixture
+def archive(world: FeedOnStandIn, tmp_path: Path) -> Archive:
+    archive = Archive(world, tmp_path)
     archive.put(5, [row(5, 2, 52), row(5, 3, 53)])
+    archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
     return archive
 
 
-def test_archived_snapshots_fill_in_what_newer_ones_lack_one_after_the_other(world: FeedOnStandIn) -> None:
-    archive, newest = archive_of(world, pause_minutes=20), world.land(7, [row(7, 3, 73)])
-    assert not archive.land_next()
-    assert archive.notice() == [], "it waits for every delivery"
-    world.publish(newest)
+def landed(archive: Archive) -> list[str]:
+    """What has landed and is not registered yet, registered."""
+    return [name.split("-")[0] for name in register_all(archive.world)]
+
+
+def test_archived_snapshots_fill_in_what_newer_ones_lack_one_after_the_other(
+    world: FeedOnStandIn, archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest = world.land(7, [row(7, 3, 73)])
     world.overwrite(3, f"date={TODAY}/part-0.parquet", b"half")  # a copy that was interrupted is made again
-    for _ in range(2):
-        assert not archive.land_next()  # lands 3, and waits although nobody noticed it yet
-    (third,) = archive.notice()
-    world.publish(third)
-    assert not archive.land_next()
-    assert archive.notice() == [], "it pauses"
-    later = world.now() + timedelta(minutes=21)
-    world.now = lambda: later
-    assert not archive.land_next()
-    (fifth,) = archive.notice()
-    world.publish(fifth)
-    assert archive.land_next()
-    assert [third.split("-")[0], fifth.split("-")[0]] == ["3", "5"]
+    seen: list[list[str]] = []
+
+    def steps() -> Iterator[None]:
+        seen.append(landed(archive))  # it waits for every delivery
+        world.publish(newest)
+        yield
+        yield  # 3 has landed; it waits although nobody has noticed it yet
+        seen.append([name.split("-")[0] for name in archive.publish_what_landed()])
+        yield
+        seen.append([name.split("-")[0] for name in archive.publish_what_landed()])
+        yield
+
+    feed_at_work = steps()
+    assert archive.backfill("--apply", meanwhile=lambda: next(feed_at_work)) == 0
+    assert seen == [[], ["3"], ["5"]]
     assert world.rows() == expected(row(3, 1, 31), row(5, 2, 52), row(7, 3, 73))
+    printed = capsys.readouterr().out.splitlines()
+    assert "[2] snapshots of [gs://" in printed[0]
+    assert printed[1:] == [
+        f"Waits for delivery [{newest}], which is not published.",
+        "Landed snapshot [3]; [1] are left.",
+        printed[3],
+        "Landed snapshot [5]; [0] are left.",
+        "All snapshots have landed.",
+    ]
+    assert printed[3].startswith("Waits for delivery [3-")
+    assert archive.backfill("--apply") == 0
+    assert "Nothing to do" in capsys.readouterr().out
 
 
-def test_objects_of_somebody_else_in_the_folder_stop_the_backfill(world: FeedOnStandIn) -> None:
-    archive = archive_of(world)
+def test_nothing_lands_until_it_is_applied(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, shown in (
+        ((), "[2] snapshots of [gs://state/"),
+        (("--first-id", "4"), "ids [5] to [5]"),
+        (("--last-id", "4"), "ids [3] to [3]"),
+    ):
+        assert archive.backfill(*options) == 0
+        assert shown in (text := capsys.readouterr().out)
+        assert "Nothing was changed." in text
+    assert landed(archive) == []
+
+
+def test_objects_of_somebody_else_in_the_folder_stop_the_backfill(
+    world: FeedOnStandIn, archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.overwrite(3, f"date={TODAY}/part-9.parquet", b"being written")
-    with pytest.raises(ContractViolation, match="part-9"):
-        archive.land_next()
-    assert archive.notice() == []
+    assert archive.backfill("--apply") == 1
+    assert "part-9" in capsys.readouterr().err
+    assert landed(archive) == []
 
 
-def test_ids_limit_the_backfill_and_the_approver_reads_what_lands(world: FeedOnStandIn) -> None:
-    assert "Copies [2] snapshots, ids [3] to [5]" in archive_of(world).text
-    assert "Copies [1] snapshots, ids [5] to [5]" in archive_of(world, first_id=4).text
-    with pytest.raises(ConfigurationError):
-        archive_of(world, last_id=2).land_next()
-
-
-def test_a_feed_of_changed_rows_takes_no_late_snapshots(world: FeedOnStandIn) -> None:
+def test_what_cannot_be_backfilled_is_refused(
+    world: FeedOnStandIn, archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert archive.backfill("--last-id", "2") == 1
+    assert "has no complete snapshot of these ids" in capsys.readouterr().err
+    assert archive.backfill("--archive", "gs://state") == 1
+    assert "expected [gs://BUCKET/FOLDER]" in capsys.readouterr().err
     world.publish(world.land(4, [row(4, 3)]))
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
-    with pytest.raises(ConfigurationError, match=r"takes no late snapshot: \[1\]"):
-        archive_of(world).land_next()
+    assert archive.backfill("--apply") == 1
+    assert "takes no late snapshot: [1]" in capsys.readouterr().err
+    assert landed(archive) == []
+    retire(world, "keep")
+    assert archive.backfill("--apply") == 1
+    assert "was retired" in capsys.readouterr().err
+
+
+def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors: list[Exception] = [ServiceUnavailable("away"), Forbidden("no right")]
+    markers, calls = Landing.markers, iter(range(9))
+
+    def fail_later(landing: Landing) -> object:
+        if next(calls):  # the first call shows what will land
+            raise errors.pop(0)
+        return markers(landing)
+
+    monkeypatch.setattr(Landing, "markers", fail_later)
+    assert archive.backfill("--apply") == 1
+    captured = capsys.readouterr()
+    assert "Tries again, after an error: 503 away" in captured.out
+    assert "403 no right" in captured.err
+    assert errors == []

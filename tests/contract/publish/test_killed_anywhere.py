@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import changes_rows
+from tests.contract.publish.archived_snapshots import Archive
 from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
 from tests.thoroughness import times
 
@@ -254,21 +256,18 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
             assert exported_rows(world, record) == expected(*ROWS), number
 
 
-def test_a_backfill(killed: Worlds) -> None:
+def test_a_backfill(killed: Worlds, tmp_path: Path) -> None:
     def prepare(world: FeedOnStandIn) -> None:
-        archive = runs.Archive(world)
+        archive = Archive(world, tmp_path)
         archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
         archive.put(5, [row(5, 2, 52), row(5, 3, 53)])
 
     def work(world: FeedOnStandIn) -> None:
-        archive = runs.Archive(world)
-        while not archive.land_next():
-            for name in archive.notice():
-                world.publish(name)
+        archive = Archive(world, tmp_path)
+        assert archive.backfill("--apply", meanwhile=archive.publish_what_landed) == 0
 
     for world, _ in killed(prepare, work):
-        for name in runs.Archive(world).notice():
-            world.publish(name)
+        Archive(world, tmp_path).publish_what_landed()
         runs.recover_lease(world)
         for name in runs.waiting_deliveries(world)[-1:]:
             world.publish(name)

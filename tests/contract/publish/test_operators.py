@@ -323,21 +323,17 @@ def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
     assert rollback.resume("show_difference", deferred.value.method_name)["restored_generation"] == 1
 
 
-@pytest.mark.parametrize("dag", ["backfill", "bootstrap", "erase", "rebuild", "retire", "rollback"])
+@pytest.mark.parametrize("dag", ["bootstrap", "erase", "rebuild", "retire", "rollback"])
 def test_whoever_approves_reads_who_asked_and_why(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
 ) -> None:
-    form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv", "archive": "gs://state/archive_of_none/old"}
+    form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv"}
     if dag == "bootstrap":
         runs.create_table(world, world.feed.target)
         world.query(f"INSERT INTO .{world.feed.target} (date, product_id, update_id) VALUES (CURRENT_DATE(), 1, 1)")
     else:
         world.publish(world.land(7, [row(7, 1)]))
         world.state.write("to_erase/keys.csv", "product_id\n1\n")
-    if dag == "backfill":
-        archive = runs.Archive(world)
-        archive.put(9, [row(9, 1)])
-        form["archive"] = archive.request.archive
     if dag == "rebuild":
         world.configure(table={"cluster_by": ("store_id",)})
     tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)

@@ -16,7 +16,7 @@ import { renderToday } from "./today.js";
 import { time } from "./formats.js";
 
 const REFRESH_MS = 15000;
-const DAG_SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_backfill", "_erase", "_rebuild", "_retire", "_content_audit"];
+const DAG_SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_erase", "_rebuild", "_retire", "_content_audit"];
 const byId = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;

@@ -1,1 +1,0 @@
-"""The backfill DAG: its trigger form and its own tasks."""

@@ -1,1 +1,0 @@
-"""Backfill: lands the snapshots of an archive, usually late ones, a few at a time."""
